@@ -1,0 +1,69 @@
+# Everything a newcomer needs: Python 3.11+, pip and make. `make demo`, `make test`; `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu lock clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "squad-torch needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The stamps make a second run install nothing; a change of either file installs again.
+$(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/installed ## the package and what it needs, in .venv
+
+demo: $(VENV)/installed ## train a small network on handwritten digits and look at its answers
+	$(BIN)/squad demo
+
+check: $(VENV)/installed-dev ## formatting, lint, types, import direction, documentation examples
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -q README.md docs src
+
+format: $(VENV)/installed-dev ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(VENV)/installed-dev ## the fast suite
+	$(PYTEST) tests --ignore tests/slow --ignore tests/gpu
+
+test-slow: $(VENV)/installed-dev ## simulations, the noise battery, the C++ compiler
+	$(PYTEST) tests/slow
+
+test-gpu: $(VENV)/installed-dev ## what needs a GPU
+	$(PYTEST) tests/gpu
+
+bench: $(VENV)/installed-dev ## measure on the CPU, into benchmarks/results
+	$(BIN)/python -m benchmarks.import_time
+	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.op_bins
+	$(BIN)/python -m benchmarks.plot
+
+bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results
+	$(BIN)/python -m benchmarks.noise --device cuda
+	$(BIN)/python -m benchmarks.op_bins --device cuda
+
+lock: $(VENV)/installed-dev ## write constraints.txt from what is installed
+	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

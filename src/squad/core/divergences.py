@@ -1,0 +1,70 @@
+"""Divergences between quantized distributions, all in closed form, in nats."""
+
+from math import log
+
+import torch
+from torch import Tensor
+from torch.distributions import kl_divergence, register_kl
+
+from squad.core import categorical
+from squad.core.distribution import Quantized
+from squad.errors import ArgumentError
+
+__all__ = ["js_divergence", "kl_divergence", "mutual_information"]
+
+
+@register_kl(Quantized, Quantized)
+def _kl_quantized_quantized(p: Quantized, q: Quantized) -> Tensor:
+    """KL(p || q) over the bins, as in the paper's loss; batch shapes broadcast."""
+    _check_same_values(p, q)
+    return categorical.kl_divergence(p.log_probs, q.log_probs, -1)
+
+
+def js_divergence(p: Quantized, q: Quantized) -> Tensor:
+    """Jensen-Shannon divergence, between 0 and log 2; batch shapes broadcast.
+
+    >>> a = Quantized(torch.tensor([0.0, -torch.inf]), torch.tensor([-1.0, 1.0]))
+    >>> b = Quantized(torch.tensor([-torch.inf, 0.0]), torch.tensor([-1.0, 1.0]))
+    >>> js_divergence(a, b)
+    tensor(0.6931)
+    """
+    _check_same_values(p, q)
+    log_p, log_q = categorical.floored(p.log_probs), categorical.floored(q.log_probs)
+    log_mix = torch.logaddexp(log_p, log_q) - log(2)
+    return sum(categorical.kl_divergence(side, log_mix, -1) for side in (log_p, log_q)) / 2
+
+
+def mutual_information(q: Quantized, dim: int | None = None) -> Tensor:
+    """I(z; x) over a batch of inputs x: the entropy of the mean distribution minus the mean entropy.
+
+    Args:
+        q: the posterior over a batch, of batch shape (..., N, K).
+        dim: the axis of the batch shape along which x runs.  By default the last but one, N before K; the only
+            one if there is only one.
+
+    Returns:
+        The batch shape without that axis; between 0 and log C.
+    """
+    rank = len(q.batch_shape)
+    if dim is None:
+        dim = -min(rank, 2)
+    if rank == 0 or not -rank <= dim < rank:
+        raise ArgumentError.of("dim", dim, f"an axis of the batch shape {tuple(q.batch_shape)}", "x runs along it.")
+    axis = dim % rank
+    if q.values.dim() == rank + 1 and q.values.shape[axis] != 1:
+        # Of the rank of logits: the axis may be repeated explicitly, but z must live on the same bins for every x.
+        if not bool((q.values == q.values.narrow(axis, 0, 1)).all()):
+            raise ArgumentError.of("q.values", "values that differ along it", f"the same for all inputs along dim {dim}")
+    if q.batch_shape[axis] == 0:
+        raise ArgumentError.of("q", f"batch shape {tuple(q.batch_shape)}", f"a batch of at least one input along dim {dim}")
+    log_mean = categorical.floored(q.log_probs).logsumexp(axis) - log(q.batch_shape[axis])
+    return categorical.nonnegative(categorical.entropy(log_mean, -1) - q.entropy().mean(axis))
+
+
+def _check_same_values(p: Quantized, q: Quantized) -> None:
+    """A divergence compares masses bin by bin, which means nothing unless the bins are the same."""
+    if p.bins != q.bins:
+        raise ArgumentError.of("values", f"{p.bins} and {q.bins} bins", "the same in both distributions")
+    torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+    if not bool((p.values == q.values).all()):
+        raise ArgumentError.of("values", "two sets that differ", "the same in both distributions")

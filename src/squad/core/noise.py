@@ -1,0 +1,150 @@
+"""One random number generator, defined to the bit.
+
+Every random number of a layer is a function of (seed, step, row, neuron, bin) and of nothing else: not of the
+device, the number of threads, the batch size, the number of bins, the number of members or a member's slot.
+So a model certified on one machine is the same function on another, and a kernel may draw its numbers again in
+the backward pass instead of keeping them.
+
+The generator hashes counters with keyed rounds of a 32-bit mixer (``lowbias32``, Chris Wellons' hash-prospector,
+public domain).  All arithmetic is modulo 2^32, ``>>`` fills with zeros::
+
+    mix(x):    x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
+    key_j    = mix(mix(mix(j * 0x9e3779b9 ^ low word of seed) ^ high word of seed) ^ step)      j = 1, 2, 3
+    a        = mix(mix((row * neurons + neuron) ^ key_1) + key_2)
+    b        = mix(bin ^ key_3)
+    bits     = a ^ b, then as in mix, but without its last line
+    uniform  = (bits >> 9  with its highest bit flipped  + 1/2) / 2^23
+
+``a`` is shared by the bins of a latent variable and ``b`` by its rows, so a number costs one round, not three.  The
+last line of the mixer is left out because it touches only the low 16 bits, and the 9 lowest are dropped anyway.
+The uniform is exact in float32 and never 0 or 1.  ``benchmarks/noise.py`` has the time beside Philox and torch's own.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from squad.errors import ArgumentError
+
+__all__ = ["Key", "bits", "draw_seed", "gumbel", "make_key", "normal", "uniform"]
+
+
+def _signed(word: int) -> int:
+    """The int32 with the bits of an unsigned word."""
+    return word - (1 << 32) if word >= 1 << 31 else word
+
+
+_FIRST = _signed(0x7FEB352D)
+_SECOND = _signed(0x846CA68B)
+_GOLDEN = _signed(0x9E3779B9)
+
+
+class Key(NamedTuple):
+    """What a stream of numbers depends on: ``seed`` and ``step``, int64 of shape () or (M,)."""
+
+    seed: Tensor
+    step: Tensor
+
+
+def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | str | None = None) -> Key:
+    """A Key from whole numbers or integer tensors, () or one a member.
+
+    >>> make_key(7).seed.shape
+    torch.Size([])
+    """
+    pair = []
+    for name, value in (("seed", seed), ("step", step)):
+        if not isinstance(value, Tensor):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ArgumentError.of(name, repr(value), "a whole number or an integer tensor")
+            if not -(2**63) <= value < 2**63:
+                raise ArgumentError.of(name, value, "within 64 bits, -2**63 to 2**63 - 1")
+            value = torch.tensor(value, dtype=torch.int64, device=device)
+        elif value.is_floating_point() or value.is_complex() or value.dtype == torch.bool or value.dim() > 1:
+            raise ArgumentError.of(
+                name, f"{value.dtype} of shape {tuple(value.shape)}", "an integer tensor of shape () or (members,)"
+            )
+        pair.append(value.to(device=device, dtype=torch.int64))
+    if pair[0].dim() == pair[1].dim() == 1 and pair[0].shape != pair[1].shape:
+        raise ArgumentError.of("step", tuple(pair[1].shape), f"of shape () or that of seed, {tuple(pair[0].shape)}")
+    return Key(*pair)
+
+
+def draw_seed(shape: tuple[int, ...] = (), device: torch.device | str | None = None) -> Tensor:
+    """A fresh seed, int64 of the given shape, from torch's own generator (so ``torch.manual_seed`` rules it)."""
+    return torch.randint(2**62, shape, dtype=torch.int64, device=device)
+
+
+def _fold(x: Tensor, shift: int) -> Tensor:
+    """``x ^= x >> shift`` in place, filling with zeros (torch shifts int32 arithmetically, hence the mask)."""
+    return x.bitwise_xor_((x >> shift).bitwise_and_((1 << (32 - shift)) - 1))
+
+
+def _churn(x: Tensor) -> Tensor:
+    """The mixer without its last line, in place."""
+    return _fold(_fold(x, 16).mul_(_FIRST), 15).mul_(_SECOND)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """The mixer, in place."""
+    return _fold(_churn(x), 16)
+
+
+def _keys(key: Key) -> tuple[Tensor, Tensor, Tensor]:
+    """Three int32 keys of shape (..., 1, 1, 1), to go with (rows, bins, neurons)."""
+    seed, step = key.seed.unsqueeze(-1), key.step.unsqueeze(-1)
+    salt = torch.arange(1, 4, dtype=torch.int32, device=seed.device).mul_(_GOLDEN)
+    x = _mix(seed.to(torch.int32) ^ salt)
+    x = _mix(x ^ (seed >> 32).to(torch.int32))
+    x = _mix(x ^ step.to(torch.int32))
+    first, second, third = x[..., None, None, None, :].unbind(-1)
+    return first, second, third
+
+
+@torch.no_grad()
+def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0) -> Tensor:
+    """The raw 32 bits of each number.
+
+    Returns:
+        int32 of shape (rows, bins, neurons), or (M, rows, bins, neurons) for a key of M members.
+    """
+    device = key.seed.device
+    first, second, third = _keys(key)
+    counter = torch.arange(rows * neurons, dtype=torch.int32, device=device).view(rows, 1, neurons)
+    if first_row:
+        counter = counter + _signed(first_row * neurons & 0xFFFFFFFF)
+    a = _mix(_mix(counter ^ first).add_(second))
+    b = _mix(torch.arange(bins, dtype=torch.int32, device=device).view(bins, 1) ^ third)
+    return _churn(a ^ b)
+
+
+@torch.no_grad()
+def uniform(
+    key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Uniform numbers on (0, 1), multiples of 2^-24; shape as in :func:`bits`, float32 or float64."""
+    x = bits(key, rows, bins, neurons, first_row=first_row)
+    # An arithmetic shift and an offset of 2^22 do the work of "shift with zeros, flip the highest bit".
+    return (x >> 9).to(dtype).mul_(2.0**-23).add_(0.5 + 2.0**-24)
+
+
+@torch.no_grad()
+def gumbel(
+    key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Standard Gumbel numbers, -log(-log u), between -2.82 and 16.64; shape as in :func:`bits`.
+
+    A backend must keep the relative precision of log u for u near 1: that is where the largest numbers come from.
+    """
+    u = uniform(key, rows, bins, neurons, first_row=first_row, dtype=dtype)
+    return u.log_().neg_().log_().neg_()
+
+
+@torch.no_grad()
+def normal(
+    key: Key, rows: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Standard normal numbers by the inverse distribution function, within +-5.3; shape (rows, neurons), members first."""
+    u = uniform(key, rows, 1, neurons, first_row=first_row, dtype=dtype).squeeze(-2)
+    return u.mul_(2).sub_(1).erfinv_().mul_(2**0.5)

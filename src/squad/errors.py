@@ -1,0 +1,19 @@
+"""The errors this library raises on purpose.
+
+Every message says what was expected, what came, and what to do about it.
+"""
+
+__all__ = ["ArgumentError", "SquadError"]
+
+
+class SquadError(Exception):
+    """Base of every error that squad raises itself."""
+
+
+class ArgumentError(SquadError, ValueError):
+    """An argument that cannot be used.  Also a ``ValueError``, so that callers need not know this library."""
+
+    @classmethod
+    def of(cls, name: str, value: object, allowed: str, hint: str = "") -> "ArgumentError":
+        """``name must be allowed; got value. hint``."""
+        return cls(f"{name} must be {allowed}; got {value}." + (f" {hint}" if hint else ""))

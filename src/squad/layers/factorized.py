@@ -1,0 +1,82 @@
+"""The matrix-factorization variant: many bins for few weights."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from squad.core.checks import check_count
+from squad.layers.linear import scaled_normal_
+from squad.layers.quantized import LearnValues, Prior, Spacing, SquadLayer
+
+__all__ = ["FactorizedSquadLinear"]
+
+
+class FactorizedSquadLinear(SquadLayer):
+    r"""Quantized latents whose logits go through B numbers a neuron.
+
+    .. math:: p(z_k = v_c | x) = \mathrm{softmax}(w''_{k,c} (w'_k x + b'_k) + b''_{k,c})
+
+    Args:
+        rank: B, how many numbers stand between x and a neuron's C logits.
+        shared: one W' for the whole layer instead of one a neuron.
+        init_scale: scale of W'' (its fan-in being B); W' has He's scale of 2.
+        others: as in :class:`~squad.SquadLinear`.
+
+    Shape:
+        x (..., in) -> (..., K); with members (M or 1, ..., in) -> (M, ..., K).
+        ``weight1`` W' (in, K, B), or (in, 1, B) with ``shared``; ``bias1`` b' (K or 1, B); ``weight2`` W'' (K, B, C);
+        ``bias2`` b'' (K, C); all with M in front where there are members.
+
+    >>> layer = FactorizedSquadLinear(3072, 256, bins=37, rank=4)
+    >>> sum(p.numel() for p in (layer.weight1, layer.bias1, layer.weight2, layer.bias2))
+    3194112
+    """
+
+    structure = (*SquadLayer.structure, "rank", "shared")
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bins: int = 37,
+        *,
+        rank: int = 4,
+        shared: bool = False,
+        spacing: Spacing = "linear",
+        limit: float = 3.5,
+        prior: Prior = "uniform",
+        learn_values: LearnValues = "per_layer",
+        init_scale: float | Sequence[float] | Tensor = 2.0,
+        members: int | None = None,
+        sampling: Literal["relaxed", "hard", "mean"] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling
+        )
+        self.rank = check_count("rank", rank, 1)
+        self.shared = bool(shared)
+        groups = 1 if shared else out_features
+        self.weight1 = nn.Parameter(torch.empty(*self.lead, in_features, groups, rank))
+        self.bias1 = nn.Parameter(torch.zeros(*self.lead, groups, rank))
+        self.weight2 = nn.Parameter(torch.empty(*self.lead, out_features, rank, bins))
+        self.bias2 = nn.Parameter(torch.zeros(*self.lead, out_features, bins))
+        scaled_normal_(self.weight1, 2.0, in_features, members)
+        scaled_normal_(self.weight2, init_scale, rank, members)
+        self.to(device=device, dtype=dtype)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., C, K)."""
+        weight1, bias1 = self.weight1.flatten(-2), self.bias1.flatten(-2)
+        inner = self.affine(self.check_input(x), weight1, bias1).unflatten(-1, self.bias1.shape[-2:])
+        rank = inner.dim()
+        if self.shared:
+            # (..., 1, B) against W'' as a (B, C * K) matrix: one product, no need to repeat the input K times.
+            memory = self.weight2.movedim(-3, -1).flatten(-2)
+            out = self.affine(inner.squeeze(-2), memory, self.bias2.mT.flatten(-2))
+            return out.unflatten(-1, (self.bins, self.out_features))
+        out = torch.einsum("...kb,...kbc->...ck", inner, self.spread(self.weight2, rank + 1))
+        return out + self.spread(self.bias2.mT, rank)

@@ -1,0 +1,120 @@
+"""Sampling and KL of a layer of quantized latents: one operation, several backends, chosen here and per call.
+
+A backend is a function (logits, values, log_prior, temperature, noise) -> (z, kl) that takes checked tensors, all of
+one rank, in their working dtype.  It is right when, on the outputs and on every gradient,
+``|backend - ref64| <= 2 |ref32 - ref64| + atol``; ``tests/contracts/backends.py`` holds it to that.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from squad.core.categorical import working_dtype
+from squad.core.checks import broadcasts_to, check_choice, check_temperature
+from squad.core.noise import Key, make_key
+from squad.errors import ArgumentError
+from squad.ops import eager, reference
+
+__all__ = ["BACKENDS", "Backend", "BackendName", "sample_with_kl"]
+
+Backend: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | float, Tensor | Key], tuple[Tensor, Tensor]]
+BackendName: TypeAlias = Literal["auto", "eager", "reference"]
+
+BACKENDS: dict[str, Backend] = {"eager": eager.sample_with_kl, "reference": reference.sample_with_kl}
+
+
+def choose_backend(name: BackendName, logits: Tensor) -> Backend:
+    """The backend of a call; "auto" is the fastest that serves these logits."""
+    check_choice("backend", name, ("auto", *BACKENDS))
+    return BACKENDS["eager" if name == "auto" else name]
+
+
+def sample_with_kl(
+    logits: Tensor,
+    values: Tensor,
+    log_prior: Tensor,
+    temperature: float | Tensor,
+    *,
+    seed: int | Tensor | None = None,
+    step: int | Tensor = 0,
+    noise: Tensor | None = None,
+    backend: BackendName = "auto",
+) -> tuple[Tensor, Tensor]:
+    r"""Relaxed samples of quantized latents, and their KL to a prior on the same bins.
+
+    .. math:: z_k = v \cdot \mathrm{softmax}_c((\mathrm{logits} + g) / \tau), \qquad
+              \mathrm{kl}_k = \sum_c p_{ck} (\log p_{ck} - \log r_{ck}), \quad p = \mathrm{softmax}_c(\mathrm{logits})
+
+    Args:
+        logits: (..., C, K), bins before neurons; with members (M, ..., C, K).  -inf is a bin without mass.
+        values: (C, 1) or (C, K), or of the rank of logits with leading axes of 1 or those of logits.
+        log_prior: log r, shaped by the same rule; finite wherever a logit is.
+        temperature: a positive number, or a tensor () or (M,).
+        seed, step: name the noise (``squad.core.noise``): whole numbers or integer tensors, () or (M,).  With (M,) the
+            first axis of logits is that of the members, and each draws by its own seed.  Rows are counted over the
+            axes in between.
+        noise: Gumbel noise instead of a seed, of a shape that broadcasts to that of logits.
+        backend: "auto", "eager", or "reference".
+
+    Returns:
+        z of shape (..., K) in the dtype of logits, and kl of the same shape in float32 or better.  Gradients reach
+        logits and values.
+    """
+    if logits.dim() < 2 or not logits.is_floating_point() or logits.shape[-2] < 2:
+        raise ArgumentError.of(
+            "logits", f"{logits.dtype} of shape {tuple(logits.shape)}", "floating, of shape (..., C, K) with C >= 2"
+        )
+    check_temperature(temperature)
+    dtype = working_dtype(logits, values)
+    z, kl = choose_backend(backend, logits)(
+        logits.to(dtype),
+        _fitted("values", values, logits).to(dtype),
+        _fitted("log_prior", log_prior, logits).to(dtype),
+        _temperature(temperature, logits, dtype),
+        _noise(noise, seed, step, logits),
+    )
+    return z.to(logits.dtype), kl
+
+
+def _fitted(name: str, tensor: Tensor, logits: Tensor) -> Tensor:
+    """``tensor``, (C, 1 or K) or of the rank of logits, in the rank of logits."""
+    *lead, bins, neurons = logits.shape
+    if tensor.dim() == 2:
+        tensor = tensor[(None,) * len(lead)]
+    good = tensor.dim() == logits.dim() and tensor.shape[-2] == bins and broadcasts_to(tensor.shape, logits.shape)
+    if not good:
+        allowed = f"of shape ({bins}, 1), ({bins}, {neurons}) or, axis by axis, 1 or that of logits {tuple(logits.shape)}"
+        raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", allowed)
+    return tensor
+
+
+def _temperature(temperature: float | Tensor, logits: Tensor, dtype: torch.dtype) -> float | Tensor:
+    """A number, a tensor (), or one a member in the rank of logits."""
+    if not isinstance(temperature, Tensor):
+        return float(temperature)
+    if temperature.dim() > 1 or (temperature.dim() == 1 and temperature.shape[0] != logits.shape[0]):
+        raise ArgumentError.of(
+            "temperature", f"shape {tuple(temperature.shape)}", f"of shape () or ({logits.shape[0]},), one a member"
+        )
+    temperature = temperature.to(device=logits.device, dtype=dtype)
+    return temperature.view(-1, *(1,) * (logits.dim() - 1)) if temperature.dim() else temperature
+
+
+def _noise(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, logits: Tensor) -> Tensor | Key:
+    """The explicit noise or the key of it, whichever was given."""
+    if (noise is None) == (seed is None):
+        raise ArgumentError.of("noise", "both" if noise is not None else "neither", "given, or else seed: one of the two")
+    if noise is not None:
+        if not broadcasts_to(noise.shape, logits.shape):
+            raise ArgumentError.of("noise", f"shape {tuple(noise.shape)}", f"broadcastable to {tuple(logits.shape)}")
+        return noise
+    assert seed is not None
+    key = make_key(seed, step, logits.device)
+    members = max(key.seed.shape, key.step.shape)
+    if members and (logits.dim() < 3 or logits.shape[0] != members[0]):
+        raise ArgumentError.of(
+            "seed", f"shape {tuple(members)} for logits {tuple(logits.shape)}", "one a member, or a single one"
+        )
+    return key

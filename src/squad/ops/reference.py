@@ -1,0 +1,40 @@
+"""The operation as the paper writes it, with gradients by autograd: what every other backend is measured against."""
+
+import torch
+from torch import Tensor
+
+from squad.core import categorical
+from squad.core.noise import Key, gumbel
+
+__all__ = ["sample_with_kl"]
+
+
+def sample_with_kl(
+    logits: Tensor,
+    values: Tensor,
+    log_prior: Tensor,
+    temperature: Tensor | float,
+    noise: Tensor | Key,
+    *,
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K); ``dtype=torch.float64`` computes in double."""
+    dtype = dtype or logits.dtype
+    logits, values, log_prior = logits.to(dtype), values.to(dtype), log_prior.to(dtype)
+    log_p = categorical.log_softmax(logits, -2)
+    kl = categorical.kl_divergence(log_p, log_prior, -2)
+    y = categorical.relaxed_one_hot(logits, as_tensor(noise, logits), temperature, -2)
+    return (y * values).sum(-2), kl
+
+
+def as_tensor(noise: Tensor | Key, logits: Tensor) -> Tensor:
+    """Gumbel noise for ``logits``: the explicit one, or that of a key, in the dtype of logits.
+
+    A key of M members takes the first axis of logits for theirs; the axes between it and (C, K) are counted as rows.
+    """
+    if isinstance(noise, Tensor):
+        return noise.to(logits.dtype)
+    *lead, bins, neurons = logits.shape
+    members = max(noise.seed.dim(), noise.step.dim())
+    rows = torch.Size(lead[members:]).numel()
+    return gumbel(noise, rows, bins, neurons, dtype=logits.dtype).view(logits.shape)

@@ -1,0 +1,36 @@
+"""Settings of the test run."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+# Deterministic: a run that fails on one machine fails on the next. Fewer examples than usual where each trains or draws.
+settings.register_profile("squad", deadline=None, derandomize=True, max_examples=60, print_blob=True)
+settings.load_profile("squad")
+
+SUITES = {"slow": "make test-slow", "gpu": "make test-gpu"}
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    """Every test starts from the same state of torch's generator, and leaves torch's settings as they were."""
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which suites did not run."""
+    here = Path(__file__).parent
+    ignored = {Path(path).resolve() for path in config.getoption("ignore") or ()}
+    left = [f"tests/{name} ({command})" for name, command in SUITES.items() if here / name in ignored]
+    if left:
+        terminalreporter.write_line("not run here: " + ", ".join(left))
+    if os.environ.get("CI"):
+        terminalreporter.write_line("CI: whatever is missing fails its tests instead of skipping them")

@@ -1,0 +1,232 @@
+"""What a backend of the operation promises.  Subclass, name the backend, and the tests come along."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from squad.core.noise import Key, gumbel, make_key
+from squad.ops import BACKENDS, Backend, reference, sample_with_kl
+
+
+@dataclass
+class Problem:
+    """Inputs of one call, all of one rank, as a backend gets them."""
+
+    logits: Tensor
+    values: Tensor
+    log_prior: Tensor
+    temperature: Tensor | float
+    noise: Tensor | Key
+
+    def run(self, backend: Backend, dtype: torch.dtype) -> list[Tensor]:
+        """z, kl and the gradients of a random function of both with respect to logits and values."""
+        logits = self.logits.detach().to(dtype).requires_grad_()
+        values = self.values.detach().to(dtype).requires_grad_()
+        temperature = self.temperature.to(dtype) if isinstance(self.temperature, Tensor) else self.temperature
+        noise = self.noise.to(dtype) if isinstance(self.noise, Tensor) else self.noise
+        z, kl = backend(logits, values, self.log_prior.to(dtype), temperature, noise)
+        probe = torch.Generator().manual_seed(1)
+        weights = [torch.randn(z.shape, generator=probe, dtype=torch.float64).to(z) for _ in range(2)]
+        (z * weights[0] + kl * weights[1]).sum().backward()
+        assert logits.grad is not None
+        assert values.grad is not None
+        return [z.detach(), kl.detach(), logits.grad, values.grad]
+
+
+def problem(
+    lead: tuple[int, ...], bins: int, neurons: int, *, members: bool = False, per_neuron: bool = False,
+    device: str = "cpu", scale: float = 3.0, seed: int = 0,
+) -> Problem:  # fmt: skip
+    """A random problem; with ``members`` the first axis of ``lead`` is theirs, and everything differs between them."""
+    g = torch.Generator().manual_seed(seed)
+    first = lead[:1] if members else ()
+    ones = (1,) * (len(lead) - len(first))
+    width = neurons if per_neuron else 1
+    values = torch.randn(*first, *ones, bins, width, generator=g).cumsum(-2) / bins**0.5
+    log_prior = torch.randn(*first, *ones, bins, width, generator=g).log_softmax(-2)
+    count = lead[0] if members else 1
+    temperature = torch.rand(count, generator=g) + 0.4
+    seeds = torch.randint(2**62, (count,), generator=g)
+    return Problem(
+        logits=(scale * torch.randn(*lead, bins, neurons, generator=g)).to(device),
+        values=values.to(device),
+        log_prior=log_prior.to(device),
+        temperature=(temperature.view(-1, *(1,) * (len(lead) + 1)) if members else temperature[0]).to(device),
+        noise=make_key((seeds if members else seeds[0]).to(device), 3, device),
+    )
+
+
+AWKWARD = [
+    pytest.param(lead, bins, neurons, members, per_neuron, id=f"{lead}-C{bins}-K{neurons}-M{members}-{per_neuron}")
+    for bins in (2, 3, 15, 37, 101)
+    for lead, neurons, members, per_neuron in (
+        ((1,), 1, False, False),
+        ((5,), 7, False, True),
+        ((3, 4), 33, True, False),
+        ((2, 3, 5), 13, True, True),
+        ((17, 2), 32, False, False),
+    )
+]
+
+
+class BackendContract:
+    """The tests; a subclass sets ``name`` and, where it must, ``device``."""
+
+    name: ClassVar[str]
+    device: ClassVar[str] = "cpu"
+    #: Whether the backend computes in float64, so that its gradients can be checked by differences.
+    double: ClassVar[bool] = True
+    atol: ClassVar[float] = 2e-6
+
+    @property
+    def backend(self) -> Backend:
+        return BACKENDS[self.name]
+
+    @pytest.mark.parametrize(("lead", "bins", "neurons", "members", "per_neuron"), AWKWARD)
+    def test_is_as_exact_as_the_reference(
+        self, lead: tuple[int, ...], bins: int, neurons: int, members: bool, per_neuron: bool
+    ) -> None:
+        p = problem(lead, bins, neurons, members=members, per_neuron=per_neuron, device=self.device)
+        exact = p.run(reference.sample_with_kl, torch.float64)
+        plain = p.run(reference.sample_with_kl, torch.float32)
+        for name, want, like, got in zip(
+            ("z", "kl", "grad logits", "grad values"), exact, plain, p.run(self.backend, torch.float32), strict=True
+        ):
+            assert got.shape == want.shape, name
+            error, allowed = (got - want).abs().max(), 2 * (like - want).abs().max() + self.atol * want.abs().max()
+            assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
+
+    def test_gradients_agree_with_differences(self) -> None:
+        if not self.double:
+            return
+        p = problem((2, 3), 5, 4, members=True, per_neuron=True, device=self.device)
+        temperature = p.temperature.double() if isinstance(p.temperature, Tensor) else p.temperature
+        logits, values = p.logits.double().requires_grad_(), p.values.double().requires_grad_()
+
+        def function(a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+            return self.backend(a, v, p.log_prior.double(), temperature, p.noise)
+
+        assert torch.autograd.gradcheck(function, (logits, values))
+
+    @pytest.mark.parametrize("wanted", ["z", "kl"])
+    def test_either_output_alone_has_its_gradient(self, wanted: str) -> None:
+        p = problem((4,), 5, 3, device=self.device)
+        grads = []
+        for backend in (self.backend, reference.sample_with_kl):
+            logits, values = p.logits.clone().requires_grad_(), p.values.clone().requires_grad_()
+            z, kl = backend(logits, values, p.log_prior, p.temperature, p.noise)
+            out = z.square() if wanted == "z" else kl.square()
+            grads.append(torch.autograd.grad(out.sum(), [logits, values], allow_unused=True, materialize_grads=True))
+        torch.testing.assert_close(*grads)
+
+    def test_draws_the_noise_of_its_key(self) -> None:
+        p = problem((3, 4), 15, 9, members=True, device=self.device)
+        assert isinstance(p.noise, Key)
+        explicit = gumbel(p.noise, 4, 15, 9)
+        keyed = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
+        given = self.backend(p.logits, p.values, p.log_prior, p.temperature, explicit)
+        torch.testing.assert_close(keyed, given, atol=1e-6, rtol=1e-6)
+
+    def test_a_member_draws_by_its_own_seed(self) -> None:
+        """Neither the number of members nor the slot matters."""
+        p = problem((3, 4), 15, 9, members=True, device=self.device)
+        assert isinstance(p.noise, Key)
+        assert isinstance(p.temperature, Tensor)
+        together = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
+        for i in range(3):
+            alone = self.backend(
+                p.logits[i], p.values[i], p.log_prior[i], p.temperature[i].view(()), Key(p.noise.seed[i], p.noise.step)
+            )
+            for whole, one in zip(together, alone, strict=True):
+                assert torch.equal(whole[i], one)
+
+    def test_a_nan_stays_with_its_member(self) -> None:
+        p = problem((3, 4), 15, 9, members=True, device=self.device)
+        clean = p.run(self.backend, torch.float32)
+        p.logits[1] = float("nan")
+        dirty = p.run(self.backend, torch.float32)
+        for before, after in zip(clean, dirty, strict=True):
+            assert after[1].isnan().any()
+            for other in (0, 2):
+                assert torch.equal(before[other], after[other])
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+    def test_extreme_logits(self, dtype: torch.dtype) -> None:
+        if dtype == torch.float64 and not self.double:
+            return
+        size = torch.tensor([-1e4, -1.0, 0.0, 1.0, 1e4])
+        logits = torch.cartesian_prod(*[size] * 3).T.contiguous().to(self.device, dtype).requires_grad_()
+        values = torch.tensor([[-3.5], [0.0], [3.5]], device=self.device, dtype=dtype).requires_grad_()
+        prior = torch.full((3, 1), 1 / 3, device=self.device).log()
+        z, kl = sample_with_kl(logits, values, prior, 0.1, seed=5, backend=self.name)  # type: ignore[arg-type]
+        (z.float().sum() + kl.sum()).backward()
+        for tensor in (z, kl, logits.grad, values.grad):
+            assert tensor is not None
+            assert tensor.isfinite().all()
+        assert (kl >= 0).all()
+        assert (kl <= torch.tensor(3.0).log() + 1e-6).all()
+        assert (z.abs() <= 3.5).all()
+        assert z.dtype == dtype
+        assert kl.dtype == torch.promote_types(dtype, torch.float32)
+
+    def test_kl_is_never_below_zero(self) -> None:
+        """Where posterior and prior agree the sum is a rounding error, and half of those are negative."""
+        g = torch.Generator().manual_seed(2)
+        logits = (torch.randn(37, 999, generator=g) * 2).to(self.device).requires_grad_()
+        prior = logits.detach().log_softmax(-2)
+        values = torch.linspace(-1, 1, 37, device=self.device).unsqueeze(-1)
+        _, kl = self.backend(logits, values, prior, 0.5, make_key(1, device=self.device))
+        assert (kl >= 0).all()
+        assert (kl < 1e-5).all()
+
+    def test_bins_without_mass_change_nothing(self) -> None:
+        """A member padded to more bins (logits and prior of -inf) equals one without them, gradients included."""
+        small, wide = problem((6,), 7, 5, device=self.device), problem((6,), 11, 5, device=self.device)
+        pad = (0, 0, 0, 4)
+        wide.logits = torch.nn.functional.pad(small.logits, pad, value=-float("inf"))
+        wide.values = torch.nn.functional.pad(small.values, pad, value=9.0)
+        wide.log_prior = torch.nn.functional.pad(small.log_prior, pad, value=-float("inf"))
+        wide.temperature = small.temperature
+        wide.noise = small.noise
+        z, kl, logits, values = small.run(self.backend, torch.float32)
+        z2, kl2, logits2, values2 = wide.run(self.backend, torch.float32)
+        torch.testing.assert_close(z2, z)
+        torch.testing.assert_close(kl2, kl)
+        torch.testing.assert_close(logits2[:, :7], logits)
+        torch.testing.assert_close(values2[:, :7], values)
+        assert not logits2[:, 7:].any()
+        assert not values2[:, 7:].any()
+
+    @pytest.mark.parametrize("lead", [(0,), (2, 0)])
+    def test_no_rows(self, lead: tuple[int, ...]) -> None:
+        for result in problem(lead, 5, 3, device=self.device).run(self.backend, torch.float32)[:3]:
+            assert result.numel() == 0
+
+    def test_cooled_samples_follow_the_softmax(self) -> None:
+        """At a low temperature a relaxed sample is a bin value, each as often as its probability says (chi-square)."""
+        rows, bins = 20_000, 6
+        logits = torch.linspace(-1.5, 1.0, bins, device=self.device)
+        p = logits.softmax(0).double().cpu()
+        values = torch.arange(bins, dtype=torch.float32, device=self.device).unsqueeze(-1)
+        z, _ = self.backend(
+            logits.view(1, bins, 1).expand(rows, bins, 2).contiguous(),
+            values[None], torch.zeros(1, bins, 1, device=self.device), 1e-4, make_key(11, device=self.device),
+        )  # fmt: skip
+        for column in z.cpu().unbind(-1):
+            counts = torch.bincount(column.round().long(), minlength=bins).double()
+            statistic = ((counts - rows * p).square() / (rows * p)).sum()
+            assert statistic < 20.5, counts  # chi-square with 5 degrees of freedom: p = 1e-3
+
+    def test_several_threads_give_the_same(self) -> None:
+        if self.device != "cpu":
+            return
+        p = problem((300,), 15, 32)
+        results: Iterator[list[Tensor]] = (
+            (torch.set_num_threads(n), p.run(self.backend, torch.float32))[1] for n in (1, 2)
+        )
+        for one, two in zip(*results, strict=True):
+            torch.testing.assert_close(one, two, atol=1e-6, rtol=1e-5)
