@@ -8,7 +8,15 @@ from torch import Tensor
 
 from squad.errors import ArgumentError
 
-__all__ = ["broadcasts_to", "check_choice", "check_count", "check_data", "check_finite", "check_temperature"]
+__all__ = [
+    "broadcasts_to",
+    "check_choice",
+    "check_count",
+    "check_data",
+    "check_finite",
+    "check_temperature",
+    "common_shape",
+]
 
 T = TypeVar("T", bound=str)
 
@@ -56,6 +64,14 @@ def check_temperature(temperature: float | Tensor) -> None:
         worst = low.item() if not bool(low > 0) else high.item()
     if not good:
         raise ArgumentError.of("temperature", worst, "positive and finite", "The paper anneals it from 1.0 to 0.5.")
+
+
+def common_shape(one: Sequence[int], other: Sequence[int]) -> torch.Size | None:
+    """The shape that both broadcast to, or None."""
+    try:
+        return torch.broadcast_shapes(tuple(one), tuple(other))
+    except RuntimeError:
+        return None
 
 
 def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:

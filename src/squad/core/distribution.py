@@ -11,7 +11,7 @@ from torch.distributions.utils import lazy_property
 
 from squad.core import categorical, noise
 from squad.core.bins import gaussian_log_weights
-from squad.core.checks import check_finite, check_temperature
+from squad.core.checks import check_finite, check_temperature, common_shape
 from squad.errors import ArgumentError
 
 __all__ = ["Quantized"]
@@ -202,17 +202,16 @@ class Quantized(Distribution):
     def _outcome(self, value: Tensor) -> Tensor:
         """``value`` as a tensor that goes with the batch shape, or an error."""
         value = torch.as_tensor(value, dtype=self.logits.dtype, device=self.logits.device)
-        try:
-            shape = torch.broadcast_shapes(value.shape, self.batch_shape)
-        except RuntimeError as cause:
+        shape = common_shape(value.shape, self.batch_shape)
+        if shape is None:
             raise ArgumentError.of(
                 "value", f"shape {tuple(value.shape)}", f"of a shape that goes with the batch {tuple(self.batch_shape)}"
-            ) from cause
+            )
         return value.expand(shape)
 
     def _sorted(self) -> tuple[Tensor, Tensor]:
         """Values in increasing order and the probabilities beside them, both (..., C)."""
-        values, order = self.values.sort(-1, stable=True)
+        values, order = self.values.sort(stable=True, dim=-1)
         return values.expand_as(self.probs), self.probs.gather(-1, order.expand_as(self.probs))
 
     def _merged(self) -> tuple[Tensor, Tensor]:

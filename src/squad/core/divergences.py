@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.distributions import kl_divergence, register_kl
 
 from squad.core import categorical
+from squad.core.checks import common_shape
 from squad.core.distribution import Quantized
 from squad.errors import ArgumentError
 
@@ -65,6 +66,8 @@ def _check_same_values(p: Quantized, q: Quantized) -> None:
     """A divergence compares masses bin by bin, which means nothing unless the bins are the same."""
     if p.bins != q.bins:
         raise ArgumentError.of("values", f"{p.bins} and {q.bins} bins", "the same in both distributions")
-    torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+    if common_shape(p.batch_shape, q.batch_shape) is None:
+        got = f"{tuple(p.batch_shape)} and {tuple(q.batch_shape)}"
+        raise ArgumentError.of("batch shapes", got, "such that one broadcasts to the other")
     if not bool((p.values == q.values).all()):
         raise ArgumentError.of("values", "two sets that differ", "the same in both distributions")

@@ -1,0 +1,399 @@
+"""What a layer promises.  Subclass, say how to make one, and the tests come along."""
+
+import copy
+import io
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import squad
+from squad.errors import SquadError
+from squad.layers.members import MemberModule
+from squad.layers.stochastic import StochasticModule
+
+IN, MEMBERS, ROWS = 6, 3, 5
+
+
+class LayerContract(ABC):
+    """The tests of any layer with members; a subclass gives ``make``."""
+
+    device: ClassVar[str] = "cpu"
+    out: ClassVar[int] = 4
+
+    @abstractmethod
+    def make(self, members: int | None = None, **options: Any) -> MemberModule:
+        """A layer from IN features to ``out``."""
+
+    def run(self, layer: MemberModule, x: Tensor, seed: int | Tensor) -> tuple[Tensor, ...]:
+        """What a training step gets, its noise named by ``seed``; a layer without noise ignores it."""
+        return (layer(x),)
+
+    def layer(self, members: int | None = None, **options: Any) -> MemberModule:
+        return self.make(members, **options).to(self.device)
+
+    def input(self, members: int | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
+        shape = (ROWS, IN) if members is None else (members, ROWS, IN)
+        return torch.randn(shape, dtype=dtype).to(self.device)
+
+    # In anybody's network
+
+    def test_shapes(self) -> None:
+        layer = self.layer()
+        for lead in ((), (1,), (7,), (2, 3), (0,)):
+            assert layer(torch.randn(*lead, IN, device=self.device)).shape == (*lead, self.out)
+        many = self.layer(MEMBERS)
+        for lead in ((MEMBERS, 7), (1, 7), (MEMBERS, 2, 7), (1, 2, 7), (MEMBERS, 0)):
+            assert many(torch.randn(*lead, IN, device=self.device)).shape == (MEMBERS, *lead[1:], self.out)
+
+    def test_in_a_sequential_it_trains(self) -> None:
+        net = nn.Sequential(self.layer(), nn.Tanh(), nn.Linear(self.out, 2).to(self.device))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        before = {name: p.detach().clone() for name, p in net.named_parameters()}
+        with squad.collect_kl() as kls:
+            loss = net(self.input()).square().mean()
+        (loss + sum((kl.mean() for kl in kls), torch.zeros((), device=self.device))).backward()
+        optimizer.step()
+        for name, p in net.named_parameters():
+            assert not torch.equal(p, before[name]), name
+
+    @pytest.mark.parametrize("members", [None, MEMBERS])
+    def test_state_dict_restores_it(self, members: int | None) -> None:
+        layer, other = self.layer(members).eval(), self.layer(members).eval()
+        x = self.input(members)
+        file = io.BytesIO()
+        torch.save(layer.state_dict(), file)
+        file.seek(0)
+        other.load_state_dict(torch.load(file, weights_only=True))
+        assert torch.equal(layer(x), other(x))
+
+    def test_deepcopy_is_independent(self) -> None:
+        layer = self.layer().eval()
+        x = self.input()
+        twin = copy.deepcopy(layer)
+        assert torch.equal(layer(x), twin(x))
+        with torch.no_grad():
+            for p in twin.parameters():
+                p.add_(1)
+        if list(layer.parameters()):
+            assert not torch.equal(layer(x), twin(x))
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+    def test_to_dtype(self, dtype: torch.dtype) -> None:
+        layer = self.layer()
+        x = self.input()
+        want = layer.eval()(x)
+        got = layer.to(dtype)(x.to(dtype))
+        assert got.dtype == dtype
+        near = 1e-5 if dtype == torch.float64 else 0.15
+        assert (got - want).float().abs().median() <= near * (1 + want.abs().mean())
+        assert layer.train()(x.to(dtype)).dtype == dtype
+
+    def test_made_in_double(self) -> None:
+        layer = self.make(dtype=torch.float64)
+        assert all(p.dtype == torch.float64 for p in layer.parameters())
+
+    @pytest.mark.parametrize("training", [True, False])
+    @pytest.mark.parametrize("members", [None, MEMBERS])
+    def test_compiles_to_one_graph(self, training: bool, members: int | None) -> None:
+        layer = self.layer(members).train(training)
+        x = self.input(members)
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        results = []
+        for function in (layer, compiled):
+            torch.manual_seed(4)
+            leaf = x.clone().requires_grad_()
+            y = function(leaf)
+            y.square().sum().backward()
+            results.append((y.detach(), leaf.grad))
+        torch.testing.assert_close(*results)
+
+    def test_compiles_with_its_kl_collected(self) -> None:
+        layer = self.layer()
+
+        def step(x: Tensor) -> Tensor:
+            with squad.collect_kl() as kls:
+                y = layer(x)
+            return y.sum() + sum((kl.sum() for kl in kls), torch.zeros((), device=x.device))
+
+        x = self.input()
+        results = []
+        for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+            torch.manual_seed(4)
+            results.append(function(x).detach())
+        torch.testing.assert_close(*results)
+
+    def test_per_example_gradients(self) -> None:
+        """torch.func sees through the layer: the sum of gradients row by row is the gradient of the sum."""
+        layer = self.layer().eval()
+        parameters = {name: p.detach() for name, p in layer.named_parameters()}
+        x = self.input()
+
+        def loss(p: dict[str, Tensor], row: Tensor) -> Tensor:
+            return torch.func.functional_call(layer, p, (row.unsqueeze(0),)).square().sum()
+
+        if not parameters:
+            return
+        rows = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+        layer(x).square().sum().backward()
+        for name, p in layer.named_parameters():
+            assert p.grad is not None
+            torch.testing.assert_close(rows[name].sum(0), p.grad, atol=1e-4, rtol=1e-4)
+
+    # Gradients and members
+
+    @pytest.mark.parametrize("members", [None, 2])
+    def test_gradients_agree_with_differences(self, members: int | None) -> None:
+        layer = self.layer(members).double()
+        x = self.input(members, torch.float64).requires_grad_()
+        names = [name for name, _ in layer.named_parameters()]
+
+        def function(x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+            probe = copy.copy(layer)
+            probe._parameters = dict(zip(names, tensors, strict=True))  # type: ignore[assignment]
+            return self.run(probe, x, 3)
+
+        leaves = [p.detach().clone().requires_grad_() for p in layer.parameters()]
+        assert torch.autograd.gradcheck(function, (x, *leaves))
+
+    def test_members_equal_layers_of_their_own(self) -> None:
+        """Forward and backward, in double: stack, then compare with each layer alone, in training and in eval mode."""
+        alone = [self.layer().double() for _ in range(MEMBERS)]
+        many = squad.stack(alone)
+        assert many.members == MEMBERS
+        x = self.input(MEMBERS, torch.float64).requires_grad_()
+        seeds = torch.tensor([11, 12, 13], device=self.device)
+        together = self.run(many, x, seeds)
+        sum((y.square().sum() for y in together), torch.zeros(())).backward()
+        assert x.grad is not None
+        for i, layer in enumerate(alone):
+            row = x[i].detach().clone().requires_grad_()
+            results = self.run(layer, row, seeds[i])
+            sum((y.square().sum() for y in results), torch.zeros(())).backward()
+            assert row.grad is not None
+            torch.testing.assert_close(x.grad[i], row.grad, atol=1e-10, rtol=1e-10)
+            for whole, one in zip(together, results, strict=True):
+                torch.testing.assert_close(whole[i], one, atol=1e-10, rtol=1e-10)
+            for (name, p), q in zip(many.named_parameters(), layer.parameters(), strict=True):
+                assert p.grad is not None, name
+                assert q.grad is not None, name
+                torch.testing.assert_close(p.grad[i], q.grad, atol=1e-10, rtol=1e-10)
+            torch.testing.assert_close(many.eval()(x)[i], layer.eval()(x[i]), atol=1e-10, rtol=1e-10)
+
+    def test_a_shared_input_is_that_input_for_each(self) -> None:
+        layer = self.layer(MEMBERS).eval()
+        x = self.input()
+        torch.testing.assert_close(layer(x.unsqueeze(0)), layer(x.expand(MEMBERS, *x.shape)))
+
+    def test_unstack_undoes_stack(self) -> None:
+        layer = self.layer(MEMBERS).eval()
+        parts = squad.unstack(layer)
+        assert len(parts) == MEMBERS
+        again = squad.stack(parts)
+        for (name, a), b in zip(layer.state_dict().items(), again.state_dict().values(), strict=True):
+            assert torch.equal(a, b), name
+        for i in range(MEMBERS):
+            for a, b in zip(parts[i].state_dict().values(), layer.member(i).state_dict().values(), strict=True):
+                assert torch.equal(a, b)
+        assert layer.member(-1).members is None
+
+    def test_a_nan_stays_with_its_member(self) -> None:
+        layer = self.layer(MEMBERS)
+        x = self.input(MEMBERS)
+        seeds = torch.tensor([1, 2, 3], device=self.device)
+        clean = self.run(layer, x, seeds)
+        x[1] = float("nan")
+        for before, after in zip(clean, self.run(layer, x, seeds), strict=True):
+            assert after[1].isnan().any()
+            for other in (0, 2):
+                assert torch.equal(before[other], after[other])
+
+    # What is refused
+
+    def test_wrong_inputs_are_told(self) -> None:
+        layer = self.layer()
+        for shape in ((ROWS, IN + 1), (), (IN, ROWS)):
+            with pytest.raises(SquadError, match=rf"x must be of shape \(\.\.\., {IN}\)") as caught:
+                layer(torch.zeros(shape, device=self.device))
+            assert isinstance(caught.value, ValueError)
+        many = self.layer(MEMBERS)
+        for shape in ((ROWS, IN), (MEMBERS, IN), (MEMBERS + 1, ROWS, IN), (MEMBERS, ROWS, IN + 1)):
+            with pytest.raises(SquadError, match=rf"x must be of shape \({MEMBERS}, rows, {IN}\)"):
+                many(torch.zeros(shape, device=self.device))
+
+    @pytest.mark.parametrize("members", [0, -1, 1.5, "two"])
+    def test_wrong_members_are_told(self, members: Any) -> None:
+        with pytest.raises(SquadError, match="members must be a whole number of at least 1; got"):
+            self.make(members)
+
+    def test_members_are_asked_of_a_layer_that_has_them(self) -> None:
+        with pytest.raises(SquadError, match="with members"):
+            self.layer().member(0)
+        with pytest.raises(SquadError, match="index must be between -3 and 2; got 3"):
+            self.layer(MEMBERS).member(3)
+
+    def test_repr_tells_what_it_is(self) -> None:
+        text = repr(self.make(MEMBERS))
+        assert f"in_features={IN}" in text
+        assert f"members={MEMBERS}" in text
+
+
+class StochasticContract(LayerContract):
+    """The tests of a layer that draws random numbers."""
+
+    #: The word that makes eval mode random, and the one that does not.
+    random: ClassVar[str] = "sample"
+    fixed: ClassVar[str] = "mean"
+
+    def stochastic(self, members: int | None = None, **options: Any) -> StochasticModule:
+        layer = self.layer(members, **options)
+        assert isinstance(layer, StochasticModule)
+        return layer
+
+    def test_training_draws_from_torchs_generator(self) -> None:
+        layer, x = self.layer(), self.input()
+        torch.manual_seed(1)
+        first, second = layer(x), layer(x)
+        torch.manual_seed(1)
+        assert torch.equal(layer(x), first)
+        assert not torch.equal(first, second)
+
+    def test_training_draws_for_every_row_and_member(self) -> None:
+        x = torch.ones(MEMBERS, 20, IN, device=self.device)
+        layer = squad.stack([self.layer()] * MEMBERS)
+        y = layer(x)
+        assert not torch.equal(y[:, 0], y[:, 1])
+        assert not torch.equal(y[0], y[1])
+
+    def test_one_seed_gives_all_members_the_same_noise(self) -> None:
+        layer = squad.stack([self.layer()] * MEMBERS)
+        x = torch.ones(MEMBERS, 20, IN, device=self.device)
+        for result in self.run(layer, x, 5):
+            assert torch.equal(result[0], result[1])
+
+    def test_eval_is_a_function_of_the_row(self) -> None:
+        layer = self.stochastic().eval()
+        layer.sampling = self.random
+        x = self.input()
+        whole = layer(x)
+        assert torch.equal(layer(x), whole)
+        torch.testing.assert_close(layer(x.flip(0)).flip(0), whole, atol=1e-5, rtol=1e-5)
+        for i in range(ROWS):
+            torch.testing.assert_close(layer(x[i : i + 1])[0], whole[i], atol=1e-5, rtol=1e-5)
+        same = layer(x[:1].expand(4, IN))
+        assert torch.equal(same, same[:1].expand_as(same))
+
+    def test_eval_takes_the_sample_asked_for(self) -> None:
+        layer = self.stochastic().eval()
+        layer.sampling = self.random
+        x = self.input()
+        samples = []
+        for index in (0, 1, 2):
+            with squad.sample_index(index):
+                samples.append(layer(x))
+        assert torch.equal(samples[0], layer(x))
+        assert not torch.equal(samples[0], samples[1])
+        assert not torch.equal(samples[1], samples[2])
+
+    def test_seed_is_saved_and_differs_between_layers(self) -> None:
+        layer, other = self.stochastic(), self.stochastic()
+        assert "seed" in layer.state_dict()
+        assert layer.seed != other.seed
+        assert self.stochastic(MEMBERS).seed.unique().numel() == MEMBERS
+        layer.half().double()
+        assert layer.seed.dtype == torch.int64
+
+    def test_the_mean_needs_no_noise(self) -> None:
+        layer = self.stochastic().eval()
+        layer.sampling = self.fixed
+        x = self.input()
+        with squad.sample_index(3):
+            third = layer(x)
+        assert torch.equal(layer(x), third)
+
+    def test_wrong_sampling_is_told(self) -> None:
+        with pytest.raises(SquadError, match="sampling must be one of"):
+            self.stochastic().sampling = "often"
+        with pytest.raises(SquadError, match="sampling must be one of"):
+            self.make(sampling="often")
+
+    def test_wrong_seeds_are_told(self) -> None:
+        with pytest.raises(SquadError, match="seed must be one number"):
+            self.run(self.layer(MEMBERS), self.input(MEMBERS), torch.tensor([1, 2], device=self.device))
+        with pytest.raises(SquadError, match="seed must be one number; got"):
+            self.run(self.layer(), self.input(), torch.tensor([1, 2], device=self.device))
+
+
+class LatentContract(StochasticContract):
+    """The tests of a layer of latent variables: one with a posterior, a prior, and a KL between them."""
+
+    def run(self, layer: MemberModule, x: Tensor, seed: int | Tensor) -> tuple[Tensor, ...]:
+        z, kl = layer.sample_with_kl(x, temperature=0.7, seed=seed)  # type: ignore[operator]
+        return z, kl
+
+    @pytest.mark.parametrize("members", [None, MEMBERS])
+    def test_kl_is_that_of_posterior_and_prior(self, members: int | None) -> None:
+        layer: Any = self.layer(members)
+        x = self.input(members)
+        q = layer.posterior(x)
+        assert q.batch_shape == (*x.shape[:-1], self.out)
+        want = torch.distributions.kl_divergence(q, layer.prior).sum(-1)
+        _, kl = layer.sample_with_kl(x)
+        assert kl.shape == x.shape[:-1]
+        torch.testing.assert_close(kl, want, atol=1e-4, rtol=1e-4)
+
+    def test_every_call_is_collected(self) -> None:
+        layer: Any = self.layer()
+        x = self.input()
+        with squad.collect_kl() as outer:
+            layer(x)
+            with squad.collect_kl() as inner:
+                layer(x)
+            layer.eval()(x)
+        layer(x)
+        assert len(outer) == 3
+        assert len(inner) == 1
+        assert outer[1] is inner[0]
+        for kl in outer:
+            assert kl.shape == (ROWS,)
+            assert (kl >= 0).all()
+        torch.testing.assert_close(outer[0], outer[2])
+
+    @pytest.mark.parametrize("training", [True, False])
+    def test_kl_has_a_gradient(self, training: bool) -> None:
+        layer = self.layer().train(training)
+        with squad.collect_kl() as kls:
+            layer(self.input())
+        kls[0].sum().backward()
+        assert any(p.grad is not None and bool(p.grad.any()) for p in layer.parameters())
+
+    @pytest.mark.parametrize("members", [None, MEMBERS])
+    def test_samples_have_the_posteriors_mean(self, members: int | None) -> None:
+        """Over many seeds in eval mode, where a sample is drawn from the posterior itself."""
+        layer: Any = self.layer(members).eval()
+        layer.sampling = "hard" if "hard" in layer.samplings else "sample"
+        x = self.input(members)
+        q = layer.posterior(x)
+        count = 400
+        total = torch.zeros_like(q.mean)
+        for index in range(count):
+            with squad.sample_index(index):
+                total += layer(x)
+        error = (total / count - q.mean).abs() / (q.stddev + 1e-3)
+        assert error.max() < 4.5 / count**0.5
+
+    def test_eval_mean_is_the_posteriors_mean(self) -> None:
+        layer: Any = self.layer().eval()
+        layer.sampling = "mean"
+        x = self.input()
+        torch.testing.assert_close(layer(x), layer.posterior(x).mean)
+
+    def test_explicit_noise(self) -> None:
+        layer: Any = self.layer()
+        x = self.input()
+        with pytest.raises(SquadError, match="noise must be broadcastable"):
+            layer.sample_with_kl(x, noise=torch.zeros(ROWS + 1, 1, 1, 1, device=self.device))
+        still = layer.sample_with_kl(x, noise=torch.zeros((), device=self.device))
+        torch.testing.assert_close(still, layer.sample_with_kl(x, noise=torch.zeros(1, device=self.device)))

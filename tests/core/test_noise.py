@@ -1,0 +1,140 @@
+"""The generator, against its definition in plain Python integers, and its laws."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from squad.core.noise import Key, bits, draw_seed, gumbel, make_key, normal, uniform
+from squad.errors import SquadError
+
+WORD = 0xFFFFFFFF
+
+
+def churn(x: int) -> int:
+    x ^= x >> 16
+    x = x * 0x7FEB352D & WORD
+    x ^= x >> 15
+    return x * 0x846CA68B & WORD
+
+
+def mix(x: int) -> int:
+    x = churn(x)
+    return x ^ x >> 16
+
+
+def expected(seed: int, step: int, row: int, bin_: int, neuron: int, neurons: int) -> int:
+    """The definition in the module's docstring."""
+    low, high = seed & WORD, seed >> 32 & WORD
+    k1, k2, k3 = (mix(mix(mix(j * 0x9E3779B9 & WORD ^ low) ^ high) ^ step & WORD) for j in (1, 2, 3))
+    a = mix(mix((row * neurons + neuron & WORD) ^ k1) + k2 & WORD)
+    return churn(a ^ mix(bin_ ^ k3))
+
+
+# Written down once, so that a change of the definition (and of every certified model) cannot pass unseen.
+VECTORS = [
+    ((0, 0, 0, 0, 0, 1), 0xF44E19DF),
+    ((1, 0, 0, 0, 0, 32), 0x7B2D1F55),
+    ((1, 2, 3, 4, 5, 32), 0xCFE12289),
+    ((-1, 7, 243, 14, 31, 32), 0x07110E1B),
+    ((2**62 + 12345, 10**6, 8191, 36, 255, 256), 0xBC90F662),
+]
+
+
+@pytest.mark.parametrize(("where", "word"), VECTORS)
+def test_vectors(where: tuple[int, ...], word: int) -> None:
+    seed, step, row, bin_, neuron, neurons = where
+    drawn = bits(make_key(seed, step), 1, bin_ + 1, neurons, first_row=row)
+    assert drawn.dtype == torch.int32
+    assert int(drawn[0, bin_, neuron]) & WORD == word
+    assert expected(*where) == word
+
+
+words = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(words, st.integers(0, 2**32 - 1), st.integers(0, 2**33), st.integers(1, 4), st.integers(1, 5), st.integers(1, 7))
+def test_bits_follow_the_definition(seed: int, step: int, first: int, rows: int, bins: int, neurons: int) -> None:
+    drawn = bits(make_key(seed, step), rows, bins, neurons, first_row=first)
+    assert drawn.shape == (rows, bins, neurons)
+    for r in range(rows):
+        for b in range(bins):
+            for n in range(neurons):
+                assert int(drawn[r, b, n]) & WORD == expected(seed, step, first + r, b, n, neurons)
+
+
+def test_members_draw_as_alone() -> None:
+    seeds, steps = torch.tensor([5, -6, 2**61]), torch.tensor([0, 9, 3])
+    together = bits(Key(seeds, steps), 4, 6, 8)
+    for i in range(3):
+        assert torch.equal(together[i], bits(Key(seeds[i], steps[i]), 4, 6, 8))
+
+
+def test_more_rows_or_bins_change_nothing_before() -> None:
+    small, large = bits(make_key(3), 5, 7, 9), bits(make_key(3), 11, 13, 9)
+    assert torch.equal(large[:5, :7], small)
+    assert torch.equal(large[4:], bits(make_key(3), 7, 13, 9, first_row=4))
+
+
+def test_threads_do_not_matter() -> None:
+    key = make_key(3, 1)
+    drawn = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        drawn.append(bits(key, 2000, 15, 32))
+    assert torch.equal(*drawn)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_uniform_is_exact_and_open(dtype: torch.dtype) -> None:
+    key = make_key(4)
+    raw = bits(key, 300, 15, 32).to(torch.int64)
+    # The definition: drop 9 bits, flip the highest of the 23 left, add a half.
+    exact = ((raw >> 9 & 0x7FFFFF ^ 0x400000).double() + 0.5) / 2**23
+    u = uniform(key, 300, 15, 32, dtype=dtype)
+    assert u.dtype == dtype
+    assert torch.equal(u.double(), exact)
+
+
+def test_the_ends_of_the_range_are_finite() -> None:
+    ends = torch.tensor([2.0**-24, 1 - 2.0**-24])
+    low, high = (-(-ends.log()).log()).tolist()
+    assert low == pytest.approx(-math.log(24 * math.log(2)))
+    assert high == pytest.approx(24 * math.log(2), rel=1e-6)
+    g = gumbel(make_key(0), 4000, 15, 32)
+    assert g.isfinite().all()
+    assert g.min() >= low
+    assert g.max() <= high
+
+
+def test_gumbel_and_normal_have_their_moments() -> None:
+    g = gumbel(make_key(8), 4000, 15, 32, dtype=torch.float64)
+    count = g.numel()
+    assert g.mean().item() == pytest.approx(0.5772156649, abs=4 * (math.pi**2 / 6 / count) ** 0.5)
+    assert g.var().item() == pytest.approx(math.pi**2 / 6, rel=4 * (4.4 / count) ** 0.5)
+    n = normal(make_key(8), 4000, 480, dtype=torch.float64)
+    assert n.mean().item() == pytest.approx(0, abs=4 / count**0.5)
+    assert n.var().item() == pytest.approx(1, abs=4 * (2 / count) ** 0.5)
+
+
+def test_float32_gumbel_keeps_its_precision_in_the_tail() -> None:
+    narrow, wide = (gumbel(make_key(9), 20_000, 15, 8, dtype=d) for d in (torch.float32, torch.float64))
+    assert (narrow - wide).abs().max() < 2e-5
+    largest = wide.argmax()
+    assert narrow.flatten()[largest].item() == pytest.approx(wide.max().item(), rel=1e-6)
+
+
+def test_seeds_come_from_torch() -> None:
+    torch.manual_seed(3)
+    first = draw_seed((4,))
+    torch.manual_seed(3)
+    assert torch.equal(draw_seed((4,)), first)
+    assert first.unique().numel() == 4
+
+
+@pytest.mark.parametrize("seed", [1.5, True, "1", torch.ones(2, 2, dtype=torch.int64), torch.tensor([0.5])])
+def test_wrong_seeds_are_told(seed: object) -> None:
+    with pytest.raises(SquadError, match="seed must be"):
+        make_key(seed)  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""The one entry of the operation: what it takes, what it refuses."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from squad.core.noise import gumbel, make_key
+from squad.errors import SquadError
+from squad.ops import sample_with_kl
+
+C, K = 5, 3
+VALUES = torch.linspace(-2, 2, C).unsqueeze(-1)
+PRIOR = torch.full((C, 1), 1 / C).log()
+
+
+def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    arguments: dict[str, Any] = {"values": VALUES, "log_prior": PRIOR, "temperature": 0.5, "seed": 1} | changes
+    return sample_with_kl(logits, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"values": VALUES[:, 0]}, "values must be of shape (5, 1), (5, 3)"),
+        ({"values": VALUES[:4]}, "got shape (1, 4, 1)"),
+        ({"values": torch.zeros(C, 2)}, "values"),
+        ({"log_prior": PRIOR[:4]}, "log_prior must be of shape (5, 1)"),
+        ({"temperature": 0.0}, "temperature must be positive and finite; got 0.0"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": -1}, "got -1"),
+        ({"temperature": torch.tensor([0.5, -0.5])}, "got -0.5"),
+        ({"temperature": torch.tensor([0.5, float("nan")])}, "got nan"),
+        ({"temperature": torch.ones(3)}, "temperature must be of shape () or (2,)"),
+        ({"temperature": "warm"}, "got 'warm'"),
+        ({"seed": None}, "got neither"),
+        ({"noise": torch.zeros(C, K)}, "got both"),
+        ({"seed": None, "noise": torch.zeros(3, C, K)}, "noise must be broadcastable to (2, 5, 3)"),
+        ({"seed": torch.tensor([1, 2, 3])}, "seed must be one a member"),
+        ({"seed": torch.tensor(1.0)}, "seed must be an integer tensor"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": 2**63}, "within 64 bits"),
+        ({"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])}, "step must be of shape () or that of seed"),
+        ({"backend": "cuda"}, "backend must be one of 'auto', 'eager', 'reference'; got 'cuda'"),
+    ],
+)
+def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(SquadError) as caught:
+        call(torch.zeros(2, C, K), **changes)
+    assert words in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("logits", [torch.zeros(C), torch.zeros(1, K), torch.zeros(2, C, K, dtype=torch.int64)])
+def test_wrong_logits_are_told(logits: torch.Tensor) -> None:
+    with pytest.raises(SquadError, match=r"logits must be floating, of shape \(\.\.\., C, K\)"):
+        call(logits)
+
+
+def test_seed_and_noise_agree() -> None:
+    logits = torch.randn(4, C, K)
+    noise = gumbel(make_key(1), 4, C, K)
+    torch.testing.assert_close(call(logits), call(logits, seed=None, noise=noise))
+
+
+def test_step_and_seed_both_change_the_noise() -> None:
+    logits = torch.randn(4, C, K)
+    results = [call(logits, seed=seed, step=step)[0] for seed in (1, 2) for step in (0, 1)]
+    for i, first in enumerate(results):
+        for second in results[:i]:
+            assert not torch.equal(first, second)
+
+
+def test_rows_are_counted_over_the_axes_between() -> None:
+    logits = torch.randn(2, 3, 4, C, K)
+    whole, _ = call(logits, seed=torch.tensor([7, 8]))
+    flat, _ = call(logits.view(2, 12, C, K), seed=torch.tensor([7, 8]))
+    assert torch.equal(whole.view(2, 12, K), flat)
+
+
+def test_default_backend_follows_the_dtype_of_the_logits() -> None:
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        z, kl = call(torch.zeros(2, C, K, dtype=dtype))
+        assert z.dtype == dtype
+        assert kl.dtype == torch.promote_types(dtype, torch.float32)
+
+
+def test_bfloat16_is_computed_in_float32() -> None:
+    logits = torch.randn(64, C, K).bfloat16()
+    _, narrow = call(logits)
+    _, wide = call(logits.float())
+    assert torch.equal(narrow, wide)
