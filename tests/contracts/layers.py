@@ -108,7 +108,7 @@ class LayerContract(ABC):
             y = function(leaf)
             y.square().sum().backward()
             results.append((y.detach(), leaf.grad))
-        torch.testing.assert_close(*results)
+        torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
     def test_compiles_with_its_kl_collected(self) -> None:
         layer = self.layer()
@@ -123,7 +123,7 @@ class LayerContract(ABC):
         for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
             torch.manual_seed(4)
             results.append(function(x).detach())
-        torch.testing.assert_close(*results)
+        torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
     def test_per_example_gradients(self) -> None:
         """torch.func sees through the layer: the sum of gradients row by row is the gradient of the sum."""
@@ -290,12 +290,11 @@ class StochasticContract(LayerContract):
         layer.sampling = self.random
         x = self.input()
         samples = []
-        for index in (0, 1, 2):
+        for index in range(16):
             with squad.sample_index(index):
                 samples.append(layer(x))
         assert torch.equal(samples[0], layer(x))
-        assert not torch.equal(samples[0], samples[1])
-        assert not torch.equal(samples[1], samples[2])
+        assert torch.stack(samples).unique(dim=0).shape[0] > 8  # of few features two samples may drop the same
 
     def test_seed_is_saved_and_differs_between_layers(self) -> None:
         layer, other = self.stochastic(), self.stochastic()

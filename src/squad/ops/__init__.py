@@ -25,10 +25,13 @@ BackendName: TypeAlias = Literal["auto", "eager", "reference"]
 BACKENDS: dict[str, Backend] = {"eager": eager.sample_with_kl, "reference": reference.sample_with_kl}
 
 
-def choose_backend(name: BackendName, logits: Tensor) -> Backend:
-    """The backend of a call; "auto" is the fastest that serves these logits."""
+def choose_backend(name: BackendName) -> Backend:
+    """The backend of a call; "auto" is the fastest that serves it."""
     check_choice("backend", name, ("auto", *BACKENDS))
-    return BACKENDS["eager" if name == "auto" else name]
+    if name == "auto":
+        # torch.compile fuses the plain formulas and derives their gradient; a hand-written backward is in its way.
+        name = "reference" if torch.compiler.is_compiling() else "eager"
+    return BACKENDS[name]
 
 
 def sample_with_kl(
@@ -68,7 +71,7 @@ def sample_with_kl(
         )
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
-    z, kl = choose_backend(backend, logits)(
+    z, kl = choose_backend(backend)(
         logits.to(dtype),
         _fitted("values", values, logits).to(dtype),
         _fitted("log_prior", log_prior, logits).to(dtype),

@@ -30,6 +30,8 @@ def sample_with_kl(
 class _SampleWithKL(Function):
     """Returns what its backward needs as further outputs, so that torch.func can see through it."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(
         logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor

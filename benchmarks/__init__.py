@@ -1,0 +1,1 @@
+"""Measurements, one file a question; results are records under benchmarks/results."""

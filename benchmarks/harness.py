@@ -1,0 +1,110 @@
+"""How everything here is measured: interleaved rounds, medians with quartiles, one record a file.
+
+Machines are noisy and drift: what is compared runs in turns within one process, so that a slow spell hits all of it.
+"""
+
+import argparse
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from squad.records import Record
+
+RESULTS = Path(__file__).parent / "results"
+Spread = dict[str, float]
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    """``--device`` and ``--out``, the same in every benchmark."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record")
+    return parser.parse_args()
+
+
+def spread(samples: list[float]) -> Spread:
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(samples, n=4)
+    return {"median": middle, "q25": low, "q75": high}
+
+
+def in_turns(functions: Mapping[str, Callable[[], object]], device: str, rounds: int = 30, warmup: int = 3) -> dict[str, Spread]:
+    """Seconds a call of each function, called in turns."""
+    samples: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(warmup + rounds):
+        for name, function in functions.items():
+            start = _now(device)
+            function()
+            elapsed = _now(device) - start
+            if turn >= warmup:
+                samples[name].append(elapsed)
+    return {name: spread(found) for name, found in samples.items()}
+
+
+def _now(device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+class _LiveMemory(TorchDispatchMode):
+    """Adds up the storages that are alive, and remembers the most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: dict[int, int] = {}
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(tensor, Tensor):
+                self._watch(tensor.untyped_storage())
+        return out
+
+    def _watch(self, storage: torch.UntypedStorage) -> None:
+        key = storage.data_ptr()
+        if key == 0 or key in self.alive:
+            return
+        self.alive[key] = storage.nbytes()
+        self.now += storage.nbytes()
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._forget, key)
+
+    def _forget(self, key: int) -> None:
+        self.now -= self.alive.pop(key, 0)
+
+
+def peak_memory(function: Callable[[], object], device: str) -> int:
+    """Bytes of tensors alive at once, at the most, that one call allocates."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        function()
+        torch.cuda.synchronize()
+        return int(torch.cuda.max_memory_allocated() - before)
+    with _LiveMemory() as live:
+        function()
+    return live.peak
+
+
+def save(name: str, out: Path, settings: Mapping[str, Any], results: Any, seed: int | None = None) -> None:
+    """Write the record of a benchmark and say where."""
+    path = Record("benchmark", name, settings, results, seed).save(out / f"{name}.json")
+    print(f"written: {path}")
+
+
+def rows(title: str, header: list[str], table: list[list[str]]) -> None:
+    """A short table on the terminal."""
+    widths = [max(len(line[i]) for line in [header, *table]) for i in range(len(header))]
+    print(f"\n{title}")
+    for line in [header, *table]:
+        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))

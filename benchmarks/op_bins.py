@@ -1,0 +1,74 @@
+"""Time and memory of the operation, forward and backward, against the number of bins: is it linear in C?"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from benchmarks.harness import arguments, in_turns, peak_memory, rows, save
+from squad.core.bins import linear_bins, uniform_log_weights
+from squad.ops import BACKENDS, sample_with_kl
+
+BINS = [5, 9, 15, 25, 37, 51, 75, 101]
+SIZES = {"cpu": (512, 64), "cuda": (8192, 256)}
+
+
+def step(bins: int, rows_: int, neurons: int, backend: str, device: str) -> Callable[[], None]:
+    """One forward and backward pass of a layer of ``neurons`` latents over ``rows_`` rows."""
+    torch.manual_seed(0)
+    logits = torch.randn(rows_, bins, neurons, device=device, requires_grad=True)
+    values = linear_bins(bins).to(device).unsqueeze(-1).requires_grad_()
+    prior = uniform_log_weights(bins).to(device).unsqueeze(-1)
+    grad_z, grad_kl = torch.randn(rows_, neurons, device=device), torch.full((rows_, neurons), 1e-3, device=device)
+    seed = torch.tensor(1, device=device)
+
+    def run() -> None:
+        z, kl = sample_with_kl(logits, values, prior, 0.5, seed=seed, backend=backend)  # type: ignore[arg-type]
+        torch.autograd.grad([z, kl], [logits, values], [grad_z, grad_kl])
+
+    return run
+
+
+def fit(x: list[int], y: list[float]) -> dict[str, float]:
+    """A straight line through the points: its parts, and how well it fits."""
+    slope, start = np.polyfit(x, y, 1)
+    residual = np.array(y) - (start + slope * np.array(x))
+    r2 = 1 - residual.var() / np.var(y)
+    # The exponent of a power law through the larger half, where what does not depend on C no longer weighs.
+    half = len(x) // 2
+    exponent = np.polyfit(np.log(x[half:]), np.log(y[half:]), 1)[0]
+    return {"start": float(start), "slope": float(slope), "r2": float(r2), "exponent": float(exponent)}
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    n, k = SIZES[options.device]
+    results = {}
+    for backend in BACKENDS:
+        steps = {str(c): step(c, n, k, backend, options.device) for c in BINS}
+        seconds = in_turns(steps, options.device, rounds=25)
+        memory = [peak_memory(run, options.device) for run in steps.values()]
+        results[backend] = {
+            "bins": BINS,
+            "seconds": [seconds[str(c)] for c in BINS],
+            "bytes": memory,
+            "time_fit": fit(BINS, [seconds[str(c)]["median"] for c in BINS]),
+            "memory_fit": fit(BINS, [float(b) for b in memory]),
+        }
+        rows(
+            f"{backend} on {options.device}, N = {n}, K = {k}: forward + backward",
+            ["C", "ms", "q25", "q75", "MiB"],
+            [
+                [str(c), *(f"{seconds[str(c)][q] * 1e3:.3f}" for q in ("median", "q25", "q75")), f"{b / 2**20:.1f}"]
+                for c, b in zip(BINS, memory, strict=True)
+            ],
+        )
+        for name in ("time", "memory"):
+            line = results[backend][f"{name}_fit"]
+            assert isinstance(line, dict)
+            print(f"  {name}: straight line with R^2 = {line['r2']:.4f}; exponent {line['exponent']:.2f} for C >= {BINS[4]}")
+    save(f"op_bins-{options.device}", options.out, {"device": options.device, "N": n, "K": k, "rounds": 25}, results, seed=1)
+
+
+if __name__ == "__main__":
+    main()

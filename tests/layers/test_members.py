@@ -1,0 +1,91 @@
+"""stack and unstack on whole networks."""
+
+import pytest
+import torch
+from torch import nn
+
+import squad
+from squad.errors import SquadError
+
+
+def network(**options: object) -> nn.Sequential:
+    return nn.Sequential(
+        squad.Dropout(6, 0.2),
+        squad.SquadLinear(6, 4, bins=5, **options),  # type: ignore[arg-type]
+        nn.Sequential(nn.Identity(), squad.GaussianLinear(4, 3)),
+        squad.Linear(3, 2),
+    )
+
+
+def test_networks_stack_and_unstack() -> None:
+    alone = [network().eval() for _ in range(3)]
+    together = squad.stack(alone)
+    x = torch.randn(5, 6)
+    y = together(x.unsqueeze(0))
+    assert y.shape == (3, 5, 2)
+    for i, (net, part) in enumerate(zip(alone, squad.unstack(together), strict=True)):
+        torch.testing.assert_close(y[i], net(x))
+        assert torch.equal(part(x), net(x))
+
+
+def test_stacking_copies() -> None:
+    alone = [network() for _ in range(2)]
+    together = squad.stack(alone)
+    before = {k: v.clone() for k, v in together.state_dict().items()}
+    with torch.no_grad():
+        for p in alone[0].parameters():
+            p.zero_()
+    for name, tensor in together.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_frozen_parameters_stay_frozen() -> None:
+    layers = [squad.Linear(3, 2) for _ in range(2)]
+    for layer in layers:
+        layer.weight.requires_grad_(False)
+    stacked = squad.stack(layers)
+    assert not stacked.weight.requires_grad
+    assert stacked.bias is not None
+    assert stacked.bias.requires_grad
+
+
+def test_a_layer_used_twice_stays_one_layer() -> None:
+    def tied() -> nn.Sequential:
+        layer = squad.Linear(3, 3)
+        return nn.Sequential(layer, nn.ReLU(), layer)
+
+    stacked = squad.stack([tied(), tied()])
+    assert stacked[0] is stacked[2]
+    assert len(list(stacked.parameters())) == 2
+
+
+def test_members_may_differ_in_their_data() -> None:
+    """Values, prior, temperature and dropout rate belong to a member."""
+    layers = [squad.SquadLinear(6, 4, bins=5, spacing=s) for s in ("linear", "gaussian")]  # type: ignore[arg-type]
+    squad.set_temperature(layers[1], 0.9)
+    stacked = squad.stack(layers)
+    torch.testing.assert_close(stacked.temperature, torch.tensor([0.5, 0.9]))
+    torch.testing.assert_close(stacked.values[1], squad.gaussian_bins(5))
+
+
+def test_what_cannot_be_stacked_is_told() -> None:
+    with pytest.raises(SquadError, match="at least one module"):
+        squad.stack([])
+    with pytest.raises(SquadError, match=r"in_features of module must be the same .* got 3 and 4"):
+        squad.stack([squad.Linear(3, 2), squad.Linear(4, 2)])
+    with pytest.raises(SquadError, match=r"bins of module\.1 must be the same"):
+        squad.stack([network(), nn.Sequential(*network()[:1], squad.SquadLinear(6, 4, bins=7), *network()[2:])])
+    with pytest.raises(SquadError, match="GaussianLinear, SquadLinear"):
+        squad.stack([squad.SquadLinear(3, 2), squad.GaussianLinear(3, 2)])  # type: ignore[list-item]
+    with pytest.raises(SquadError, match=r"module\.0 must be a layer of squad.*squad\.Linear takes members"):
+        squad.stack([nn.Sequential(nn.Linear(3, 2))] * 2)
+    with pytest.raises(SquadError, match="members=2.*unstack first"):
+        squad.stack([squad.Linear(3, 2, members=2)] * 2)
+    with pytest.raises(SquadError, match="built alike"):
+        squad.stack([nn.Sequential(squad.Linear(3, 2)), nn.Sequential(squad.Linear(3, 2), nn.ReLU())])
+    with pytest.raises(SquadError, match="no layer of this library"):
+        squad.unstack(nn.ReLU())
+    with pytest.raises(SquadError, match="members: None"):
+        squad.unstack(squad.Linear(3, 2))
+    with pytest.raises(SquadError, match="members: 2, 3"):
+        squad.unstack(nn.Sequential(squad.Linear(3, 2, members=2), squad.Linear(2, 2, members=3)))

@@ -1,0 +1,236 @@
+"""What is particular to layers of quantized latents: their numbers, their options, their temperature."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import squad
+from squad.errors import SquadError
+from squad.layers.quantized import SquadLayer
+
+
+def count(layer: nn.Module) -> int:
+    return sum(p.numel() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("members", [1, 4])
+@pytest.mark.parametrize(("learn", "extra"), [("fixed", 0), ("per_layer", 15), ("per_neuron", 15 * 32)])
+def test_parameter_count_of_squad(members: int, learn: Any, extra: int) -> None:
+    layer = squad.SquadLinear(784, 32, bins=15, learn_values=learn, members=members)
+    assert count(layer) == members * (784 * 15 * 32 + 15 * 32 + extra)
+
+
+@pytest.mark.parametrize(("shared", "groups"), [(False, 256), (True, 1)])
+def test_parameter_count_of_factorized(shared: bool, groups: int) -> None:
+    """|X| K B + K B + K B C + K C, the paper's shapes; K is 1 in the first two with a shared W'."""
+    x, k, b, c = 3072, 256, 4, 37
+    layer = squad.FactorizedSquadLinear(x, k, bins=c, rank=b, shared=shared, learn_values="fixed")
+    assert count(layer) == x * groups * b + groups * b + k * b * c + k * c
+    assert layer.weight1.shape == (x, groups, b)
+    assert layer.weight2.shape == (k, b, c)
+
+
+def test_the_papers_svhn_network_has_the_papers_size() -> None:
+    net = nn.Sequential(
+        squad.FactorizedSquadLinear(3072, 256, bins=37, rank=4),
+        squad.FactorizedSquadLinear(256, 256, bins=37, rank=4),
+        squad.Linear(256, 10),
+    )
+    assert count(net) == pytest.approx(3.5e6, rel=0.01)  # "3.4 million weights" in the paper
+
+
+def test_weights_have_the_variance_that_init_scale_says() -> None:
+    torch.manual_seed(3)
+    for scale in (0.05, 2.0, 3.214):
+        weight = squad.SquadLinear(400, 20, bins=15, init_scale=scale).weight
+        assert weight.std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
+    many = squad.SquadLinear(400, 20, bins=15, init_scale=[0.1, 1.0, 5.0], members=3).weight
+    for i, scale in enumerate((0.1, 1.0, 5.0)):
+        assert many[i].std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
+    factorized = squad.FactorizedSquadLinear(400, 200, bins=37, rank=4, init_scale=0.3)
+    assert factorized.weight1.std().item() == pytest.approx((2 / 400) ** 0.5, rel=0.02)
+    assert factorized.weight2.std().item() == pytest.approx((0.3 / 4) ** 0.5, rel=0.02)
+
+
+def test_squad_is_the_papers_equation() -> None:
+    layer = squad.SquadLinear(6, 4, bins=5)
+    x = torch.randn(3, 6)
+    p = layer.posterior(x).probs
+    weight, bias = layer.weight.view(6, 5, 4), layer.bias.view(5, 4)
+    for k in range(4):
+        torch.testing.assert_close(p[:, k], (x @ weight[:, :, k] + bias[:, k]).softmax(-1))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_factorized_is_the_papers_equation(shared: bool) -> None:
+    layer = squad.FactorizedSquadLinear(6, 4, bins=5, rank=2, shared=shared)
+    with torch.no_grad():
+        for p in layer.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    x = torch.randn(3, 6)
+    p = layer.posterior(x).probs
+    for k in range(4):
+        inner = x @ layer.weight1[:, 0 if shared else k] + layer.bias1[0 if shared else k]
+        torch.testing.assert_close(p[:, k], (inner @ layer.weight2[k] + layer.bias2[k]).softmax(-1))
+
+
+def test_outputs_stay_within_the_values() -> None:
+    """The range of a layer does not depend on its input: the paper's self-normalization."""
+    for layer in (squad.SquadLinear(6, 4, bins=5, limit=2.0), squad.FactorizedSquadLinear(6, 4, bins=5, limit=2.0)):
+        for scale in (1.0, 1e3):
+            for training in (True, False):
+                assert layer.train(training)(scale * torch.randn(50, 6)).abs().max() <= 2.0 + 1e-6
+
+
+def test_hard_samples_lie_on_the_values() -> None:
+    layer = squad.SquadLinear(6, 4, bins=5, learn_values="per_neuron", sampling="hard", members=2).eval()
+    with torch.no_grad():
+        layer.values.add_(torch.randn_like(layer.values))
+    z = layer(torch.randn(2, 30, 6))
+    values = layer.values.mT.unsqueeze(1)  # (M, 1, K, C)
+    assert (z.unsqueeze(-1) == values).any(-1).all()
+
+
+def test_prior_is_fixed_while_values_are_learned() -> None:
+    layer = squad.SquadLinear(6, 4, bins=5, prior="gaussian")
+    before = layer.prior.probs.clone()
+    with torch.no_grad():
+        layer.values.mul_(-2)
+    torch.testing.assert_close(layer.prior.probs, before)
+    torch.testing.assert_close(layer.prior.values, layer.values)
+
+
+def test_options_of_spacing_and_prior() -> None:
+    own = [-2.0, -0.5, 0.0, 1.0]
+    layer = squad.SquadLinear(3, 2, bins=4, spacing=own, prior="gaussian")
+    np.testing.assert_allclose(layer.values.detach(), own)
+    cuts = np.array([-np.inf, -1.25, -0.25, 0.5, np.inf])
+    np.testing.assert_allclose(layer.prior.probs.detach(), np.diff(stats.norm.cdf(cuts)), rtol=1e-5)
+    weighted = squad.SquadLinear(3, 2, bins=4, prior=[1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_allclose(weighted.prior.probs.detach(), [0.1, 0.2, 0.3, 0.4], rtol=1e-6)
+    gaussian = squad.SquadLinear(3, 2, bins=4, spacing="gaussian")
+    torch.testing.assert_close(gaussian.values, squad.gaussian_bins(4))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bins": 1}, "bins must be a whole number of at least 2; got 1"),
+        ({"bins": 2.5}, "bins must be a whole number of at least 2; got 2.5"),
+        ({"spacing": "log"}, "spacing must be one of 'linear', 'gaussian'; got 'log'"),
+        ({"spacing": [0.0, 1.0]}, "spacing must be a word, or 5 values"),
+        ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing must be strictly increasing"),
+        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing must be finite; got inf"),
+        ({"limit": -1.0}, "limit must be positive and finite; got -1.0"),
+        ({"prior": "cauchy"}, "prior must be one of"),
+        ({"prior": [0.5, 0.5]}, "prior must be a word, or 5 positive weights"),
+        ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "positive weights"),
+        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior must be finite; got nan"),
+        ({"learn_values": "always"}, "learn_values must be one of 'per_layer', 'per_neuron', 'fixed'"),
+        ({"init_scale": 0.0}, "init_scale must be positive"),
+        ({"init_scale": [1.0, 2.0]}, "init_scale must be one number"),
+        ({"init_scale": [1.0, 2.0], "members": 3}, "one for each of 3 members"),
+        ({"sampling": "best"}, "sampling must be one of 'relaxed', 'hard', 'mean'; got 'best'"),
+    ],
+)
+def test_wrong_options_are_told(options: dict[str, Any], words: str) -> None:
+    for kind in (squad.SquadLinear, squad.FactorizedSquadLinear):
+        with pytest.raises(SquadError) as caught:
+            kind(3, 2, **({"bins": 5} | options))
+        assert words in str(caught.value)
+        assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(0, "in_features"), (1, "out_features")])
+def test_wrong_sizes_are_told(kind: int, name: str) -> None:
+    sizes = [3, 3]
+    sizes[kind] = 0
+    with pytest.raises(SquadError, match=f"{name} must be a whole number of at least 1; got 0"):
+        squad.SquadLinear(*sizes)
+    with pytest.raises(SquadError, match="rank must be a whole number"):
+        squad.FactorizedSquadLinear(3, 3, rank=0)
+
+
+def test_temperature_is_one_for_the_network_and_is_saved() -> None:
+    net = nn.Sequential(squad.SquadLinear(6, 4), nn.Sequential(squad.FactorizedSquadLinear(4, 3)))
+    squad.set_temperature(net, 0.8)
+    temperatures = [layer.temperature.item() for layer in net.modules() if isinstance(layer, SquadLayer)]
+    assert temperatures == pytest.approx([0.8, 0.8])
+    assert "0.temperature" in net.state_dict()
+    many = squad.SquadLinear(6, 4, members=2)
+    squad.set_temperature(many, [0.5, 1.0])
+    torch.testing.assert_close(many.temperature, torch.tensor([0.5, 1.0]))
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.5, float("nan"), float("inf")])
+def test_wrong_temperatures_are_told(temperature: float) -> None:
+    layer = squad.SquadLinear(6, 4)
+    with pytest.raises(SquadError, match="temperature must be positive and finite; got"):
+        squad.set_temperature(layer, temperature)
+    with pytest.raises(SquadError, match="temperature must be positive and finite; got"):
+        layer.sample_with_kl(torch.zeros(2, 6), temperature)
+    assert layer.temperature == 0.5
+    with pytest.raises(SquadError, match="at least one SQUAD layer"):
+        squad.set_temperature(nn.Linear(2, 2), 0.5)
+    with pytest.raises(SquadError, match="one for each of 2 members"):
+        squad.set_temperature(squad.SquadLinear(6, 4, members=2), [0.5, 0.6, 0.7])
+
+
+def test_temperature_matters_in_training_and_in_eval() -> None:
+    layer = squad.SquadLinear(6, 4)
+    x = torch.randn(5, 6)
+    for mode in (True, False):
+        layer.train(mode)
+        results = []
+        for temperature in (0.5, 1.5):
+            squad.set_temperature(layer, temperature)
+            torch.manual_seed(0)
+            results.append(layer(x))
+        assert not torch.allclose(*results)
+
+
+def test_autocast() -> None:
+    layer = squad.SquadLinear(6, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        z, kl = layer.sample_with_kl(torch.randn(5, 6))
+    assert z.dtype == torch.bfloat16
+    assert kl.dtype == torch.float32
+
+
+def test_threads_do_not_see_each_others_samples_or_kls() -> None:
+    layer = squad.SquadLinear(6, 4).eval()
+    x = torch.randn(5, 6)
+    with squad.sample_index(7):
+        want = layer(x)
+    found: list[bool] = []
+
+    def serve() -> None:
+        with squad.collect_kl() as kls:
+            found.append(torch.equal(layer(x), want))
+        found.append(len(kls) == 1)
+
+    with squad.sample_index(7), squad.collect_kl() as kls:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        thread.join()
+    assert found == [False, True]
+    assert kls == []
+
+
+def test_wrong_sample_indices_are_told() -> None:
+    with pytest.raises(SquadError, match="index must be a whole number of at least 0; got -1"), squad.sample_index(-1):
+        pass
+
+
+def test_surroundings_are_restored_after_an_error() -> None:
+    layer, x = squad.SquadLinear(6, 4).eval(), torch.randn(5, 6)
+    want = layer(x)
+    with pytest.raises(RuntimeError, match="inside"), squad.collect_kl() as kls, squad.sample_index(3):
+        raise RuntimeError("inside")
+    assert torch.equal(layer(x), want)
+    assert kls == []
