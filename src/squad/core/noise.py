@@ -5,19 +5,22 @@ device, the number of threads, the batch size, the number of bins, the number of
 So a model certified on one machine is the same function on another, and a kernel may draw its numbers again in
 the backward pass instead of keeping them.
 
-The generator hashes counters with keyed rounds of a 32-bit mixer (``lowbias32``, Chris Wellons' hash-prospector,
-public domain).  All arithmetic is modulo 2^32, ``>>`` fills with zeros::
+The generator hashes counters.  A key comes from one step of SplitMix64 (Steele, Lea and Flood, 2014), the numbers from
+a 32-bit mixer (``lowbias32`` of Chris Wellons' hash-prospector, public domain).  All arithmetic is modulo the word's
+size, and ``>>`` fills with zeros::
 
-    mix(x):    x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
-    key_j    = mix(mix(mix(j * 0x9e3779b9 ^ low word of seed) ^ high word of seed) ^ step)      j = 1, 2, 3
-    a        = mix(mix((row * neurons + neuron) ^ key_1) + key_2)
-    b        = mix(bin ^ key_3)
+    x        = seed + (step + 1) * 0x9e3779b97f4a7c15                                              64 bits
+               x ^= x >> 30;  x *= 0xbf58476d1ce4e5b9;  x ^= x >> 27;  x *= 0x94d049bb133111eb;  x ^= x >> 31
+    mix(x):    x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16     32 bits
+    a        = mix((row * neurons + neuron) ^ low word of x)
+    b        = mix(bin ^ high word of x)
     bits     = a ^ b, then as in mix, but without its last line
     uniform  = (bits >> 9  with its highest bit flipped  + 1/2) / 2^23
 
-``a`` is shared by the bins of a latent variable and ``b`` by its rows, so a number costs one round, not three.  The
-last line of the mixer is left out because it touches only the low 16 bits, and the 9 lowest are dropped anyway.
-The uniform is exact in float32 and never 0 or 1.  ``benchmarks/noise.py`` has the time beside Philox and torch's own.
+``a`` is shared by the bins of a latent variable and ``b`` by its rows, so a number costs one round, not two.  The last
+line of the mixer is left out because it touches only the low 16 bits, and the 9 lowest are dropped anyway.  The uniform
+is exact in float32 and never 0 or 1.  ``benchmarks/noise.py`` has the time beside Philox and torch's own numbers;
+``tests/slow/test_noise_battery.py`` what its statistics were held to.
 """
 
 from typing import NamedTuple
@@ -30,14 +33,14 @@ from squad.errors import ArgumentError
 __all__ = ["Key", "bits", "draw_seed", "gumbel", "make_key", "normal", "uniform"]
 
 
-def _signed(word: int) -> int:
-    """The int32 with the bits of an unsigned word."""
-    return word - (1 << 32) if word >= 1 << 31 else word
+def _signed(word: int, size: int = 32) -> int:
+    """The signed integer with the bits of an unsigned word."""
+    return word - (1 << size) if word >> (size - 1) else word
 
 
-_FIRST = _signed(0x7FEB352D)
-_SECOND = _signed(0x846CA68B)
-_GOLDEN = _signed(0x9E3779B9)
+_FIRST, _SECOND = _signed(0x7FEB352D), _signed(0x846CA68B)
+_GOLDEN = _signed(0x9E3779B97F4A7C15, 64)
+_THIRD, _FOURTH = _signed(0xBF58476D1CE4E5B9, 64), _signed(0x94D049BB133111EB, 64)
 
 
 class Key(NamedTuple):
@@ -76,9 +79,9 @@ def draw_seed(shape: tuple[int, ...] = (), device: torch.device | str | None = N
     return torch.randint(2**62, shape, dtype=torch.int64, device=device)
 
 
-def _fold(x: Tensor, shift: int) -> Tensor:
-    """``x ^= x >> shift`` in place, filling with zeros (torch shifts int32 arithmetically, hence the mask)."""
-    return x.bitwise_xor_((x >> shift).bitwise_and_((1 << (32 - shift)) - 1))
+def _fold(x: Tensor, shift: int, size: int = 32) -> Tensor:
+    """``x ^= x >> shift`` in place, filling with zeros (torch shifts arithmetically, hence the mask)."""
+    return x.bitwise_xor_((x >> shift).bitwise_and_((1 << (size - shift)) - 1))
 
 
 def _churn(x: Tensor) -> Tensor:
@@ -86,20 +89,11 @@ def _churn(x: Tensor) -> Tensor:
     return _fold(_fold(x, 16).mul_(_FIRST), 15).mul_(_SECOND)
 
 
-def _mix(x: Tensor) -> Tensor:
-    """The mixer, in place."""
-    return _fold(_churn(x), 16)
-
-
-def _keys(key: Key) -> tuple[Tensor, Tensor, Tensor]:
-    """Three int32 keys of shape (..., 1, 1, 1), to go with (rows, bins, neurons)."""
-    seed, step = key.seed.unsqueeze(-1), key.step.unsqueeze(-1)
-    salt = torch.arange(1, 4, dtype=torch.int32, device=seed.device).mul_(_GOLDEN)
-    x = _mix(seed.to(torch.int32) ^ salt)
-    x = _mix(x ^ (seed >> 32).to(torch.int32))
-    x = _mix(x ^ step.to(torch.int32))
-    first, second, third = x[..., None, None, None, :].unbind(-1)
-    return first, second, third
+def _words(key: Key) -> tuple[Tensor, Tensor]:
+    """The two int32 words of a key, each of shape (..., 1)."""
+    x = ((key.step + 1) * _GOLDEN + key.seed).unsqueeze(-1)
+    x = _fold(_fold(_fold(x, 30, 64).mul_(_THIRD), 27, 64).mul_(_FOURTH), 31, 64)
+    return x.to(torch.int32), (x >> 32).to(torch.int32)
 
 
 @torch.no_grad()
@@ -109,14 +103,15 @@ def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0) ->
     Returns:
         int32 of shape (rows, bins, neurons), or (M, rows, bins, neurons) for a key of M members.
     """
-    device = key.seed.device
-    first, second, third = _keys(key)
-    counter = torch.arange(rows * neurons, dtype=torch.int32, device=device).view(rows, 1, neurons)
+    low, high = _words(key)
+    counter = torch.arange(rows * neurons, dtype=torch.int32, device=low.device)
     if first_row:
         counter = counter + _signed(first_row * neurons & 0xFFFFFFFF)
-    a = _mix(_mix(counter ^ first).add_(second))
-    b = _mix(torch.arange(bins, dtype=torch.int32, device=device).view(bins, 1) ^ third)
-    return _churn(a ^ b)
+    index = torch.arange(bins, dtype=torch.int32, device=low.device)
+    # Both are mixed in one go: for a small layer the number of operations is what costs.
+    mixed = _fold(_churn(torch.cat([counter ^ low, index ^ high], -1)), 16)
+    a, b = mixed.split([rows * neurons, bins], -1)
+    return _churn(a.unflatten(-1, (rows, 1, neurons)) ^ b.unsqueeze(-1).unsqueeze(-3))
 
 
 @torch.no_grad()
