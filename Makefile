@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
@@ -12,18 +13,21 @@ help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "squad-torch needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "squad-torch needs Python 3.11 or newer; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." \
+	       "Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The stamps make a second run install nothing; a change of either file installs again.
+# The stamps make a second run install nothing; a change of either file installs again.  The build tools are installed
+# first, and by the same constraints, because pip would fetch the newest ones for an isolated build.
 $(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
-	$(PIP) install --quiet --constraint constraints.txt --editable .
+	$(INSTALL) hatchling editables
+	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 install: $(VENV)/installed ## the package and what it needs, in .venv
@@ -62,7 +66,7 @@ bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results
 	$(BIN)/python -m benchmarks.op_bins --device cuda
 
 lock: $(VENV)/installed-dev ## write constraints.txt from what is installed
-	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
+	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
 clean: ## remove .venv and caches

@@ -35,7 +35,9 @@ def spread(samples: list[float]) -> Spread:
     return {"median": middle, "q25": low, "q75": high}
 
 
-def in_turns(functions: Mapping[str, Callable[[], object]], device: str, rounds: int = 30, warmup: int = 3) -> dict[str, Spread]:
+def in_turns(
+    functions: Mapping[str, Callable[[], object]], device: str, rounds: int = 30, warmup: int = 3
+) -> dict[str, Spread]:
     """Seconds a call of each function, called in turns."""
     samples: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warmup + rounds):
@@ -58,7 +60,7 @@ class _LiveMemory(TorchDispatchMode):
     """Adds up the storages that are alive, and remembers the most."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.alive: dict[int, int] = {}
         self.now = self.peak = 0
 
@@ -91,7 +93,8 @@ def peak_memory(function: Callable[[], object], device: str) -> int:
         function()
         torch.cuda.synchronize()
         return int(torch.cuda.max_memory_allocated() - before)
-    with _LiveMemory() as live:
+    live = _LiveMemory()
+    with live:
         function()
     return live.peak
 

@@ -6,7 +6,12 @@ from functools import partial
 
 from benchmarks.harness import arguments, in_turns, rows, save
 
-STATEMENTS = {"nothing": "pass", "torch": "import torch", "squad": "import squad", "squad.cli": "import squad.cli"}
+STATEMENTS = {
+    "nothing": "pass",
+    "torch": "import torch",
+    "squad": "import squad",
+    "squad.cli": "import squad.cli",
+}
 
 
 def run(statement: str) -> None:

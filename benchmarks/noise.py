@@ -3,6 +3,9 @@
 torch's own numbers depend on the device, the number of threads and the shape, so they are here for scale only.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -14,7 +17,7 @@ WORD = 0xFFFFFFFF
 
 
 def philox(count: int, device: str) -> Tensor:
-    """Philox4x32-10 (Salmon et al., 2011), four numbers a counter, in int64 as torch has no 32 by 32 to 64 bit product."""
+    """Philox4x32-10 (Salmon et al., 2011), four numbers a counter; in int64, as torch has no wide product of int32."""
     c0 = torch.arange(count // 4, device=device)
     c1, c2, c3 = (torch.zeros_like(c0) for _ in range(3))
     k0, k1 = 0x243F6A88, 0x85A308D3
@@ -33,16 +36,14 @@ def main() -> None:
     for shape in SHAPES:
         count = shape[0] * shape[1] * shape[2]
         buffer = torch.empty(shape, device=device)
-        times = in_turns(
-            {
-                "hash, bits": lambda shape=shape: bits(key, *shape),
-                "hash, Gumbel": lambda shape=shape: gumbel(key, *shape),
-                "Philox, bits": lambda count=count: philox(count, device),
-                "torch.rand": lambda shape=shape: torch.rand(shape, device=device),
-                "exponential_": lambda buffer=buffer: buffer.exponential_(),
-            },
-            device,
-        )
+        functions: dict[str, Callable[[], object]] = {
+            "hash, bits": partial(bits, key, *shape),
+            "hash, Gumbel": partial(gumbel, key, *shape),
+            "Philox, bits": partial(philox, count, device),
+            "torch.rand": partial(torch.rand, shape, device=device),
+            "exponential_": buffer.exponential_,
+        }
+        times = in_turns(functions, device)
         nanoseconds = {name: {k: v / count * 1e9 for k, v in t.items()} for name, t in times.items()}
         results.append({"shape": shape, "nanoseconds": nanoseconds})
         rows(

@@ -1,6 +1,7 @@
 """Time and memory of the operation, forward and backward, against the number of bins: is it linear in C?"""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,10 @@ def step(bins: int, rows_: int, neurons: int, backend: str, device: str) -> Call
     logits = torch.randn(rows_, bins, neurons, device=device, requires_grad=True)
     values = linear_bins(bins).to(device).unsqueeze(-1).requires_grad_()
     prior = uniform_log_weights(bins).to(device).unsqueeze(-1)
-    grad_z, grad_kl = torch.randn(rows_, neurons, device=device), torch.full((rows_, neurons), 1e-3, device=device)
+    grad_z, grad_kl = (
+        torch.randn(rows_, neurons, device=device),
+        torch.full((rows_, neurons), 1e-3, device=device),
+    )
     seed = torch.tensor(1, device=device)
 
     def run() -> None:
@@ -43,7 +47,7 @@ def fit(x: list[int], y: list[float]) -> dict[str, float]:
 def main() -> None:
     options = arguments(__doc__)
     n, k = SIZES[options.device]
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for backend in BACKENDS:
         steps = {str(c): step(c, n, k, backend, options.device) for c in BINS}
         seconds = in_turns(steps, options.device, rounds=25)
@@ -59,15 +63,24 @@ def main() -> None:
             f"{backend} on {options.device}, N = {n}, K = {k}: forward + backward",
             ["C", "ms", "q25", "q75", "MiB"],
             [
-                [str(c), *(f"{seconds[str(c)][q] * 1e3:.3f}" for q in ("median", "q25", "q75")), f"{b / 2**20:.1f}"]
+                [
+                    str(c),
+                    *(f"{seconds[str(c)][q] * 1e3:.3f}" for q in ("median", "q25", "q75")),
+                    f"{b / 2**20:.1f}",
+                ]
                 for c, b in zip(BINS, memory, strict=True)
             ],
         )
-        for name in ("time", "memory"):
-            line = results[backend][f"{name}_fit"]
-            assert isinstance(line, dict)
-            print(f"  {name}: straight line with R^2 = {line['r2']:.4f}; exponent {line['exponent']:.2f} for C >= {BINS[4]}")
-    save(f"op_bins-{options.device}", options.out, {"device": options.device, "N": n, "K": k, "rounds": 25}, results, seed=1)
+        for name in ("time_fit", "memory_fit"):
+            line = results[backend][name]
+            print(f"  {name}: R^2 of a line {line['r2']:.4f}; exponent for C >= {BINS[4]}: {line['exponent']:.2f}")
+    save(
+        f"op_bins-{options.device}",
+        options.out,
+        {"device": options.device, "N": n, "K": k, "rounds": 25},
+        results,
+        seed=1,
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,11 @@ COLORS = {"eager": "#1b6ca8", "reference": "#c0562f"}
 def op_bins(record: Record) -> None:
     """Time and memory against C, with the straight line through them."""
     device = record.settings["device"]
-    where = record.machine.get("gpu", record.machine["cpu"]) if device == "cuda" else f"{record.machine['threads']} CPU threads"
+    where = (
+        record.machine.get("gpu", record.machine["cpu"])
+        if device == "cuda"
+        else f"{record.machine['threads']} CPU threads"
+    )
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for backend, found in record.results.items():
         color = COLORS[backend]
@@ -30,7 +34,13 @@ def op_bins(record: Record) -> None:
             axis.plot(bins, y, "o", color=color, markersize=5)
             ends = [0, bins[-1]]
             label = f"{backend} (line: R² = {line['r2']:.3f})"
-            axis.plot(ends, [unit * (line["start"] + line["slope"] * c) for c in ends], "-", color=color, label=label)
+            axis.plot(
+                ends,
+                [unit * (line["start"] + line["slope"] * c) for c in ends],
+                "-",
+                color=color,
+                label=label,
+            )
         low, high = ([t[q] * 1e3 for t in found["seconds"]] for q in ("q25", "q75"))
         axes[0].vlines(bins, low, high, color=color, alpha=0.5)
     axes[0].set_ylabel("milliseconds, median and quartiles")

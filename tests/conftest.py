@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-# Deterministic: a run that fails on one machine fails on the next. Fewer examples than usual where each trains or draws.
+# Deterministic: a run that fails on one machine fails on the next.
 settings.register_profile("squad", deadline=None, derandomize=True, max_examples=60, print_blob=True)
 settings.load_profile("squad")
 

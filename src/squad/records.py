@@ -110,7 +110,9 @@ class Record:
             raise RecordError(f"{path} must be a JSON record; it does not parse: {cause}.") from cause
         schema = data.get("schema") if isinstance(data, dict) else None
         if schema != SCHEMA:
-            raise RecordError(f"{path} must be a record of schema {SCHEMA}; got {schema}. Upgrade squad-torch, or run again.")
+            raise RecordError(
+                f"{path} must be a record of schema {SCHEMA}; got {schema}. Upgrade squad-torch, or run again."
+            )
         try:
             return cls(**data)
         except TypeError as cause:

@@ -1,6 +1,5 @@
 """What a backend of the operation promises.  Subclass, name the backend, and the tests come along."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -94,10 +93,17 @@ class BackendContract:
         exact = p.run(reference.sample_with_kl, torch.float64)
         plain = p.run(reference.sample_with_kl, torch.float32)
         for name, want, like, got in zip(
-            ("z", "kl", "grad logits", "grad values"), exact, plain, p.run(self.backend, torch.float32), strict=True
+            ("z", "kl", "grad logits", "grad values"),
+            exact,
+            plain,
+            p.run(self.backend, torch.float32),
+            strict=True,
         ):
             assert got.shape == want.shape, name
-            error, allowed = (got - want).abs().max(), 2 * (like - want).abs().max() + self.atol * want.abs().max()
+            error, allowed = (
+                (got - want).abs().max(),
+                2 * (like - want).abs().max() + self.atol * want.abs().max(),
+            )
             assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
 
     def test_gradients_agree_with_differences(self) -> None:
@@ -139,7 +145,11 @@ class BackendContract:
         together = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
         for i in range(3):
             alone = self.backend(
-                p.logits[i], p.values[i], p.log_prior[i], p.temperature[i].view(()), Key(p.noise.seed[i], p.noise.step)
+                p.logits[i],
+                p.values[i],
+                p.log_prior[i],
+                p.temperature[i].view(()),
+                Key(p.noise.seed[i], p.noise.step),
             )
             for whole, one in zip(together, alone, strict=True):
                 assert torch.equal(whole[i], one)
@@ -225,8 +235,9 @@ class BackendContract:
         if self.device != "cpu":
             return
         p = problem((300,), 15, 32)
-        results: Iterator[list[Tensor]] = (
-            (torch.set_num_threads(n), p.run(self.backend, torch.float32))[1] for n in (1, 2)
-        )
+        results = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            results.append(p.run(self.backend, torch.float32))
         for one, two in zip(*results, strict=True):
             torch.testing.assert_close(one, two, atol=1e-6, rtol=1e-5)

@@ -42,6 +42,7 @@ class LayerContract(ABC):
 
     def test_shapes(self) -> None:
         layer = self.layer()
+        lead: tuple[int, ...]
         for lead in ((), (1,), (7,), (2, 3), (0,)):
             assert layer(torch.randn(*lead, IN, device=self.device)).shape == (*lead, self.out)
         many = self.layer(MEMBERS)
@@ -116,7 +117,8 @@ class LayerContract(ABC):
         def step(x: Tensor) -> Tensor:
             with squad.collect_kl() as kls:
                 y = layer(x)
-            return y.sum() + sum((kl.sum() for kl in kls), torch.zeros((), device=x.device))
+            total: Tensor = y.sum() + sum((kl.sum() for kl in kls), torch.zeros((), device=x.device))
+            return total
 
         x = self.input()
         results = []
@@ -132,7 +134,8 @@ class LayerContract(ABC):
         x = self.input()
 
         def loss(p: dict[str, Tensor], row: Tensor) -> Tensor:
-            return torch.func.functional_call(layer, p, (row.unsqueeze(0),)).square().sum()
+            y: Tensor = torch.func.functional_call(layer, p, (row.unsqueeze(0),))
+            return y.square().sum()
 
         if not parameters:
             return
@@ -152,7 +155,7 @@ class LayerContract(ABC):
 
         def function(x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
             probe = copy.copy(layer)
-            probe._parameters = dict(zip(names, tensors, strict=True))  # type: ignore[assignment]
+            probe._parameters = dict(zip(names, tensors, strict=True))  # type: ignore[arg-type]
             return self.run(probe, x, 3)
 
         leaves = [p.detach().clone().requires_grad_() for p in layer.parameters()]
@@ -214,6 +217,7 @@ class LayerContract(ABC):
 
     def test_wrong_inputs_are_told(self) -> None:
         layer = self.layer()
+        shape: tuple[int, ...]
         for shape in ((ROWS, IN + 1), (), (IN, ROWS)):
             with pytest.raises(SquadError, match=rf"x must be of shape \(\.\.\., {IN}\)") as caught:
                 layer(torch.zeros(shape, device=self.device))

@@ -1,5 +1,8 @@
 """Values and prior weights, against scipy's integration and their definitions."""
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,11 +29,9 @@ def test_linear_bins_are_equally_spaced_and_symmetric(bins: int, limit: float) -
 @pytest.mark.parametrize("bins", [2, 3, 11, 64])
 def test_gaussian_bins_are_conditional_means_and_medians(bins: int) -> None:
     edges = stats.norm.ppf(np.arange(bins + 1) / bins)
-    means = [
-        integrate.quad(lambda t: t * stats.norm.pdf(t), a, b)[0] * bins for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    means = [integrate.quad(lambda t: t * stats.norm.pdf(t), a, b)[0] * bins for a, b in pairwise(edges)]
     np.testing.assert_allclose(gaussian_bins(bins, dtype=torch.float64), means, atol=1e-7)
-    medians = [stats.norm.ppf((stats.norm.cdf(a) + stats.norm.cdf(b)) / 2) for a, b in zip(edges, edges[1:], strict=False)]
+    medians = [stats.norm.ppf((stats.norm.cdf(a) + stats.norm.cdf(b)) / 2) for a, b in pairwise(edges)]
     np.testing.assert_allclose(gaussian_bins(bins, "median", dtype=torch.float64), medians, atol=1e-12)
 
 
@@ -65,10 +66,10 @@ def test_uniform_weights() -> None:
 
 
 @pytest.mark.parametrize("bins", [1, 0, -3, 2.0, "7", True])
-def test_wrong_bin_counts_are_told(bins: object) -> None:
+def test_wrong_bin_counts_are_told(bins: Any) -> None:
     for make in (linear_bins, gaussian_bins, uniform_log_weights):
         with pytest.raises(SquadError, match=r"bins must be a whole number of at least 2; got"):
-            make(bins)  # type: ignore[operator]
+            make(bins)
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("inf"), float("nan")])

@@ -48,7 +48,9 @@ def cells(q: Quantized) -> list[tuple[tuple[int, ...], np.ndarray[Any, Any], np.
 
 @given(distributions())
 def test_moments_and_entropy(q: Quantized) -> None:
-    torch.testing.assert_close(q.entropy(), Categorical(logits=q.logits.clamp_min(-1e6)).entropy(), atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(
+        q.entropy(), Categorical(logits=q.logits.clamp_min(-1e6)).entropy(), atol=1e-9, rtol=1e-9
+    )
     assert q.mean.shape == q.variance.shape == q.mode.shape == q.entropy().shape == q.batch_shape
     for index, p, v in cells(q):
         assert q.mean[index].item() == pytest.approx(p @ v, abs=1e-12)
@@ -179,7 +181,8 @@ def test_gradients_agree_with_differences(name: str) -> None:
             result: Tensor = getattr(q, name)(torch.zeros(2, 3, dtype=torch.float64))
             return result
         got = getattr(q, name)
-        return got() if callable(got) else got
+        moment: Tensor = got() if callable(got) else got
+        return moment
 
     assert torch.autograd.gradcheck(function, (logits,))
 
@@ -200,7 +203,16 @@ def test_dtypes_are_computed_in_float32_or_better(dtype: torch.dtype) -> None:
     logits = torch.tensor([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4], [0.5, 0.25, -1.0]], dtype=dtype)
     q = Quantized(logits, torch.tensor([-1.0, 0.0, 1.0], dtype=dtype))
     wide = torch.promote_types(dtype, torch.float32)
-    for result in (q.mean, q.variance, q.mode, q.entropy(), q.sample(), q.relaxed(), q.cdf(q.mode), q.icdf(q.cdf(q.mode))):
+    for result in (
+        q.mean,
+        q.variance,
+        q.mode,
+        q.entropy(),
+        q.sample(),
+        q.relaxed(),
+        q.cdf(q.mode),
+        q.icdf(q.cdf(q.mode)),
+    ):
         assert result.dtype == wide
         assert result.isfinite().all()
     assert q.entropy()[1].item() == pytest.approx(np.log(3), abs=1e-6)

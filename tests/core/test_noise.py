@@ -68,7 +68,14 @@ def test_vectors(where: tuple[int, ...], word: int) -> None:
 words = st.integers(-(2**63), 2**63 - 1)
 
 
-@given(words, st.integers(0, 2**32 - 1), st.integers(0, 2**33), st.integers(1, 4), st.integers(1, 5), st.integers(1, 7))
+@given(
+    words,
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**33),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 7),
+)
 def test_bits_follow_the_definition(seed: int, step: int, first: int, rows: int, bins: int, neurons: int) -> None:
     drawn = bits(make_key(seed, step), rows, bins, neurons, first_row=first)
     assert drawn.shape == (rows, bins, neurons)

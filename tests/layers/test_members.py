@@ -61,7 +61,7 @@ def test_a_layer_used_twice_stays_one_layer() -> None:
 
 def test_members_may_differ_in_their_data() -> None:
     """Values, prior, temperature and dropout rate belong to a member."""
-    layers = [squad.SquadLinear(6, 4, bins=5, spacing=s) for s in ("linear", "gaussian")]  # type: ignore[arg-type]
+    layers = [squad.SquadLinear(6, 4, bins=5, spacing=s) for s in ("linear", "gaussian")]
     squad.set_temperature(layers[1], 0.9)
     stacked = squad.stack(layers)
     torch.testing.assert_close(stacked.temperature, torch.tensor([0.5, 0.9]))
@@ -73,13 +73,15 @@ def test_what_cannot_be_stacked_is_told() -> None:
         squad.stack([])
     with pytest.raises(SquadError, match=r"in_features of module must be the same .* got 3 and 4"):
         squad.stack([squad.Linear(3, 2), squad.Linear(4, 2)])
+    other = network()
+    other[1] = squad.SquadLinear(6, 4, bins=7)
     with pytest.raises(SquadError, match=r"bins of module\.1 must be the same"):
-        squad.stack([network(), nn.Sequential(*network()[:1], squad.SquadLinear(6, 4, bins=7), *network()[2:])])
+        squad.stack([network(), other])
     with pytest.raises(SquadError, match="GaussianLinear, SquadLinear"):
-        squad.stack([squad.SquadLinear(3, 2), squad.GaussianLinear(3, 2)])  # type: ignore[list-item]
+        squad.stack([squad.SquadLinear(3, 2), squad.GaussianLinear(3, 2)])
     with pytest.raises(SquadError, match=r"module\.0 must be a layer of squad.*squad\.Linear takes members"):
         squad.stack([nn.Sequential(nn.Linear(3, 2))] * 2)
-    with pytest.raises(SquadError, match="members=2.*unstack first"):
+    with pytest.raises(SquadError, match=r"members=2.*unstack first"):
         squad.stack([squad.Linear(3, 2, members=2)] * 2)
     with pytest.raises(SquadError, match="built alike"):
         squad.stack([nn.Sequential(squad.Linear(3, 2)), nn.Sequential(squad.Linear(3, 2), nn.ReLU())])

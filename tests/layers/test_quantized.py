@@ -45,13 +45,12 @@ def test_the_papers_svhn_network_has_the_papers_size() -> None:
 
 
 def test_weights_have_the_variance_that_init_scale_says() -> None:
-    torch.manual_seed(3)
     for scale in (0.05, 2.0, 3.214):
         weight = squad.SquadLinear(400, 20, bins=15, init_scale=scale).weight
         assert weight.std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
-    many = squad.SquadLinear(400, 20, bins=15, init_scale=[0.1, 1.0, 5.0], members=3).weight
-    for i, scale in enumerate((0.1, 1.0, 5.0)):
-        assert many[i].std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
+    members = squad.SquadLinear(400, 20, bins=15, init_scale=[0.1, 1.0, 5.0], members=3).weight
+    for weights, scale in zip(members.detach(), (0.1, 1.0, 5.0), strict=True):
+        assert weights.std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
     factorized = squad.FactorizedSquadLinear(400, 200, bins=37, rank=4, init_scale=0.3)
     assert factorized.weight1.std().item() == pytest.approx((2 / 400) ** 0.5, rel=0.02)
     assert factorized.weight2.std().item() == pytest.approx((0.3 / 4) ** 0.5, rel=0.02)
@@ -70,8 +69,8 @@ def test_squad_is_the_papers_equation() -> None:
 def test_factorized_is_the_papers_equation(shared: bool) -> None:
     layer = squad.FactorizedSquadLinear(6, 4, bins=5, rank=2, shared=shared)
     with torch.no_grad():
-        for p in layer.parameters():
-            p.add_(0.1 * torch.randn_like(p))
+        for parameter in layer.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
     x = torch.randn(3, 6)
     p = layer.posterior(x).probs
     for k in range(4):
@@ -81,7 +80,10 @@ def test_factorized_is_the_papers_equation(shared: bool) -> None:
 
 def test_outputs_stay_within_the_values() -> None:
     """The range of a layer does not depend on its input: the paper's self-normalization."""
-    for layer in (squad.SquadLinear(6, 4, bins=5, limit=2.0), squad.FactorizedSquadLinear(6, 4, bins=5, limit=2.0)):
+    for layer in (
+        squad.SquadLinear(6, 4, bins=5, limit=2.0),
+        squad.FactorizedSquadLinear(6, 4, bins=5, limit=2.0),
+    ):
         for scale in (1.0, 1e3):
             for training in (True, False):
                 assert layer.train(training)(scale * torch.randn(50, 6)).abs().max() <= 2.0 + 1e-6
@@ -223,7 +225,10 @@ def test_threads_do_not_see_each_others_samples_or_kls() -> None:
 
 
 def test_wrong_sample_indices_are_told() -> None:
-    with pytest.raises(SquadError, match="index must be a whole number of at least 0; got -1"), squad.sample_index(-1):
+    with (
+        pytest.raises(SquadError, match="index must be a whole number of at least 0; got -1"),
+        squad.sample_index(-1),
+    ):
         pass
 
 

@@ -15,7 +15,12 @@ PRIOR = torch.full((C, 1), 1 / C).log()
 
 
 def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    arguments: dict[str, Any] = {"values": VALUES, "log_prior": PRIOR, "temperature": 0.5, "seed": 1} | changes
+    arguments: dict[str, Any] = {
+        "values": VALUES,
+        "log_prior": PRIOR,
+        "temperature": 0.5,
+        "seed": 1,
+    } | changes
     return sample_with_kl(logits, **arguments)
 
 
@@ -41,7 +46,10 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
         ({"seed": torch.tensor(1.0)}, "seed must be an integer tensor"),
         ({"seed": 1.5}, "seed must be a whole number"),
         ({"seed": 2**63}, "within 64 bits"),
-        ({"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])}, "step must be of shape () or that of seed"),
+        (
+            {"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])},
+            "step must be of shape () or that of seed",
+        ),
         ({"backend": "cuda"}, "backend must be one of 'auto', 'eager', 'reference'; got 'cuda'"),
     ],
 )

@@ -41,7 +41,10 @@ def neighbours(words: Words) -> Iterator[tuple[str, float]]:
         for end, shift in (("high", BITS - each), ("low", 0)):
             parts = (words[: words.size // size * size] >> shift & (1 << each) - 1).reshape(-1, size)
             cells = (parts << each * np.arange(size)).sum(1)
-            yield f"{end} {name}", chi_square(np.bincount(cells, minlength=1 << each * size), cells.size / (1 << each * size))
+            yield (
+                f"{end} {name}",
+                chi_square(np.bincount(cells, minlength=1 << each * size), cells.size / (1 << each * size)),
+            )
 
 
 def correlations(words: Words) -> Iterator[tuple[str, float]]:
@@ -79,6 +82,7 @@ def binary_rank(words: Words) -> float:
         chosen = np.where(found, rows[np.arange(len(rows)), pivot], 0)
         rows ^= np.where(has, chosen[:, None], 0)  # the pivot row itself becomes 0 and is used up
         rank += found
+
     def chance(d: int) -> float:  # P(rank = n - d) for a random square matrix over GF(2)
         i, j = np.arange(d + 1, BITS + 1), np.arange(1, BITS - d + 1)
         return float(2.0 ** -(d * d) * np.prod(1 - 2.0**-i) ** 2 / np.prod(1 - 2.0**-j))

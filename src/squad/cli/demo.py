@@ -37,11 +37,13 @@ def demo(
     console = Console()
     digits = load(seed)
     torch.manual_seed(seed)
-    net = nn.Sequential(
-        squad.SquadLinear(64, 32, bins=15), squad.SquadLinear(32, 32, bins=15), nn.Linear(32, 10)
-    )
+    net = nn.Sequential(squad.SquadLinear(64, 32, bins=15), squad.SquadLinear(32, 32, bins=15), nn.Linear(32, 10))
     console.print(f"{len(digits.x)} digits to learn from, {len(digits.x_test)} to be tested on.", highlight=False)
-    console.print("64 pixels -> 32 latents of 15 bins -> 32 latents of 15 bins -> 10 classes", style="dim", highlight=False)
+    console.print(
+        "64 pixels -> 32 latents of 15 bins -> 32 latents of 15 bins -> 10 classes",
+        style="dim",
+        highlight=False,
+    )
     train(net, digits, epochs, console)
     show(predict(net.eval(), digits.x_test), digits, console)
 
@@ -66,7 +68,13 @@ def load(seed: int) -> Digits:
 def train(net: nn.Module, digits: Digits, epochs: int, console: Console) -> None:
     """Cross-entropy plus the multiplied KL, the temperature falling from 1.0 to 0.5 over the first two thirds."""
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
-    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"), TimeRemainingColumn())
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         for epoch in progress.track(range(epochs)):
             squad.set_temperature(net, max(0.5, 1.0 - 0.5 * epoch / max(1, 2 * epochs // 3)))

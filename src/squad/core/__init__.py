@@ -1,6 +1,12 @@
 """The mathematics: the distribution, bins, priors, divergences, noise."""
 
-from squad.core.bins import gaussian_bins, gaussian_log_weights, increasing_values, linear_bins, uniform_log_weights
+from squad.core.bins import (
+    gaussian_bins,
+    gaussian_log_weights,
+    increasing_values,
+    linear_bins,
+    uniform_log_weights,
+)
 from squad.core.distribution import Quantized
 from squad.core.divergences import js_divergence, mutual_information
 

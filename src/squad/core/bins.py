@@ -24,9 +24,7 @@ def linear_bins(bins: int, limit: float = 3.5, *, dtype: torch.dtype | None = No
     return torch.linspace(-limit, limit, bins, dtype=torch.float64).to(dtype or torch.get_default_dtype())
 
 
-def gaussian_bins(
-    bins: int, center: Literal["mean", "median"] = "mean", *, dtype: torch.dtype | None = None
-) -> Tensor:
+def gaussian_bins(bins: int, center: Literal["mean", "median"] = "mean", *, dtype: torch.dtype | None = None) -> Tensor:
     """C values of equal probability mass under a standard normal, shape (C,).
 
     The line is cut into C cells of mass 1/C; each value is the conditional mean of its cell, or its median.
@@ -43,7 +41,8 @@ def gaussian_bins(
         density = torch.exp(-edges.square() / 2) / (2 * torch.pi) ** 0.5
         values = bins * -density.diff()
     values = (values - values.flip(0)) / 2  # exactly symmetric, as the law is
-    return values.to(dtype or torch.get_default_dtype())
+    result: Tensor = values.to(dtype or torch.get_default_dtype())
+    return result
 
 
 def increasing_values(values: Tensor | Sequence[float], *, name: str = "values") -> Tensor:
@@ -60,13 +59,13 @@ def increasing_values(values: Tensor | Sequence[float], *, name: str = "values")
 
 
 def uniform_log_weights(bins: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    """log r(z = v_c) = -log C for every bin, shape (C,)."""
+    """Log r(z = v_c) = -log C for every bin, shape (C,)."""
     check_count("bins", bins, 2)
     return torch.full((bins,), float(bins), dtype=torch.float64).log().neg().to(dtype or torch.get_default_dtype())
 
 
 def gaussian_log_weights(values: Tensor | Sequence[float]) -> Tensor:
-    """log of the standard normal's mass in each value's cell, the shape of ``values``: (C,) or (K, C).
+    """Log of the standard normal's mass in each value's cell, the shape of ``values``: (C,) or (K, C).
 
     Cells are cut half way between neighbours; the two outer ones are open.  Computed from the nearer tail, so that
     far bins get a small weight and never zero.
@@ -80,5 +79,5 @@ def gaussian_log_weights(values: Tensor | Sequence[float]) -> Tensor:
     upper = low > 0
     low, high = torch.where(upper, -high, low), torch.where(upper, -low, high)
     log_low, log_high = torch.special.log_ndtr(low), torch.special.log_ndtr(high)
-    log_mass = log_high + torch.log1p(-torch.exp(log_low - log_high))
+    log_mass: Tensor = log_high + torch.log1p(-torch.exp(log_low - log_high))
     return log_mass.log_softmax(-1).to(v.dtype)

@@ -7,7 +7,15 @@ may have no mass: its logit is -inf or its probability underflows; such a bin ad
 import torch
 from torch import Tensor
 
-__all__ = ["entropy", "floored", "kl_divergence", "log_softmax", "nonnegative", "relaxed_one_hot", "working_dtype"]
+__all__ = [
+    "entropy",
+    "floored",
+    "kl_divergence",
+    "log_softmax",
+    "nonnegative",
+    "relaxed_one_hot",
+    "working_dtype",
+]
 
 
 def working_dtype(*tensors: Tensor) -> torch.dtype:
@@ -19,7 +27,7 @@ def working_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def log_softmax(logits: Tensor, dim: int) -> Tensor:
-    """log p over ``dim``, in float32 or better, reduced along the axis that memory runs along.
+    """Log p over ``dim``, in float32 or better, reduced along the axis that memory runs along.
 
     torch copies a transposed view before a softmax over its last axis, which is several times slower than a
     softmax over the axis before the last of the tensor behind it.
@@ -42,7 +50,7 @@ def entropy(log_p: Tensor, dim: int) -> Tensor:
 
 
 def kl_divergence(log_p: Tensor, log_r: Tensor, dim: int) -> Tensor:
-    """sum p (log p - log r) in nats; infinite where p has mass and r has none."""
+    """Sum p (log p - log r) in nats; infinite where p has mass and r has none."""
     p = log_p.exp()
     return nonnegative((p * (log_p - log_r).masked_fill(p == 0, 0)).sum(dim))
 

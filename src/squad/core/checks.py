@@ -69,7 +69,7 @@ def check_temperature(temperature: float | Tensor) -> None:
 def common_shape(one: Sequence[int], other: Sequence[int]) -> torch.Size | None:
     """The shape that both broadcast to, or None."""
     try:
-        return torch.broadcast_shapes(tuple(one), tuple(other))
+        return torch.Size(torch.broadcast_shapes(tuple(one), tuple(other)))
     except RuntimeError:
         return None
 

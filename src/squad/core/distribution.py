@@ -104,7 +104,7 @@ class Quantized(Distribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "Quantized":
         """The same distribution with a larger batch shape; nothing is copied."""
-        new = self._get_checked_instance(Quantized, _instance)
+        new: Quantized = self._get_checked_instance(Quantized, _instance)  # type: ignore[no-untyped-call]
         shape = Size(batch_shape)
         new.logits = self.logits.expand(*shape, self.bins)
         # A (K, C) that was aligned with the last batch axis stays so: it becomes of the rank of logits.
@@ -116,12 +116,12 @@ class Quantized(Distribution):
 
     @lazy_property
     def log_probs(self) -> Tensor:
-        """log p of each bin, (..., C)."""
+        """Log p of each bin, (..., C)."""
         return categorical.log_softmax(self.logits, -1)
 
     @lazy_property
     def probs(self) -> Tensor:
-        """p of each bin, (..., C)."""
+        """P of each bin, (..., C)."""
         return self.log_probs.exp()
 
     @property
@@ -145,13 +145,16 @@ class Quantized(Distribution):
         return categorical.entropy(self.log_probs, -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log of the mass at ``value``; -inf off the bins (an error while arguments are validated)."""
+        """Log of the mass at ``value``; -inf off the bins (an error while arguments are validated)."""
         value = self._outcome(value)
         here = value.unsqueeze(-1) == self.values
         if self._validate_args and not bool(here.any(-1).all()):
             stray = value[~here.any(-1).expand_as(value)].flatten()[0].item()
             raise ArgumentError.of(
-                "value", stray, "one of the bin values", "Relaxed samples are not: use cdf, or validate_args=False."
+                "value",
+                stray,
+                "one of the bin values",
+                "Relaxed samples are not: use cdf, or validate_args=False.",
             )
         found = here.any(-1, keepdim=True)
         mass = torch.where(here, self.log_probs, -float("inf"))
@@ -205,7 +208,9 @@ class Quantized(Distribution):
         shape = common_shape(value.shape, self.batch_shape)
         if shape is None:
             raise ArgumentError.of(
-                "value", f"shape {tuple(value.shape)}", f"of a shape that goes with the batch {tuple(self.batch_shape)}"
+                "value",
+                f"shape {tuple(value.shape)}",
+                f"of a shape that goes with the batch {tuple(self.batch_shape)}",
             )
         return value.expand(shape)
 

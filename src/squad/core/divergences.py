@@ -14,7 +14,7 @@ from squad.errors import ArgumentError
 __all__ = ["js_divergence", "kl_divergence", "mutual_information"]
 
 
-@register_kl(Quantized, Quantized)
+@register_kl(Quantized, Quantized)  # type: ignore[untyped-decorator]
 def _kl_quantized_quantized(p: Quantized, q: Quantized) -> Tensor:
     """KL(p || q) over the bins, as in the paper's loss; batch shapes broadcast."""
     _check_same_values(p, q)
@@ -32,7 +32,7 @@ def js_divergence(p: Quantized, q: Quantized) -> Tensor:
     _check_same_values(p, q)
     log_p, log_q = categorical.floored(p.log_probs), categorical.floored(q.log_probs)
     log_mix = torch.logaddexp(log_p, log_q) - log(2)
-    return sum(categorical.kl_divergence(side, log_mix, -1) for side in (log_p, log_q)) / 2
+    return (categorical.kl_divergence(log_p, log_mix, -1) + categorical.kl_divergence(log_q, log_mix, -1)) / 2
 
 
 def mutual_information(q: Quantized, dim: int | None = None) -> Tensor:
@@ -52,12 +52,14 @@ def mutual_information(q: Quantized, dim: int | None = None) -> Tensor:
     if rank == 0 or not -rank <= dim < rank:
         raise ArgumentError.of("dim", dim, f"an axis of the batch shape {tuple(q.batch_shape)}", "x runs along it.")
     axis = dim % rank
-    if q.values.dim() == rank + 1 and q.values.shape[axis] != 1:
-        # Of the rank of logits: the axis may be repeated explicitly, but z must live on the same bins for every x.
-        if not bool((q.values == q.values.narrow(axis, 0, 1)).all()):
-            raise ArgumentError.of("q.values", "values that differ along it", f"the same for all inputs along dim {dim}")
+    # Values of the rank of logits have that axis too: z must live on the same bins for every x.
+    own_axis = q.values.dim() == rank + 1 and q.values.shape[axis] > 1
+    if own_axis and not bool((q.values == q.values.narrow(axis, 0, 1)).all()):
+        raise ArgumentError.of("q.values", "values that differ along it", f"the same for all inputs along dim {dim}")
     if q.batch_shape[axis] == 0:
-        raise ArgumentError.of("q", f"batch shape {tuple(q.batch_shape)}", f"a batch of at least one input along dim {dim}")
+        raise ArgumentError.of(
+            "q", f"batch shape {tuple(q.batch_shape)}", f"a batch of at least one input along dim {dim}"
+        )
     log_mean = categorical.floored(q.log_probs).logsumexp(axis) - log(q.batch_shape[axis])
     return categorical.nonnegative(categorical.entropy(log_mean, -1) - q.entropy().mean(axis))
 

@@ -66,7 +66,9 @@ def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | 
             value = torch.tensor(value, dtype=torch.int64, device=device)
         elif value.is_floating_point() or value.is_complex() or value.dtype == torch.bool or value.dim() > 1:
             raise ArgumentError.of(
-                name, f"{value.dtype} of shape {tuple(value.shape)}", "an integer tensor of shape () or (members,)"
+                name,
+                f"{value.dtype} of shape {tuple(value.shape)}",
+                "an integer tensor of shape () or (members,)",
             )
         pair.append(value.to(device=device, dtype=torch.int64))
     if pair[0].dim() == pair[1].dim() == 1 and pair[0].shape != pair[1].shape:
@@ -137,9 +139,11 @@ def gumbel(
 
 
 @torch.no_grad()
-def normal(
-    key: Key, rows: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32
-) -> Tensor:
-    """Standard normal numbers by the inverse distribution function, within +-5.3; shape (rows, neurons), members first."""
+def normal(key: Key, rows: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Standard normal numbers, by the inverse distribution function, within +-5.3.
+
+    Returns:
+        Shape (rows, neurons), members first.
+    """
     u = uniform(key, rows, 1, neurons, first_row=first_row, dtype=dtype).squeeze(-2)
     return u.mul_(2).sub_(1).erfinv_().mul_(2**0.5)

@@ -54,9 +54,7 @@ class FactorizedSquadLinear(SquadLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(
-            in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling
-        )
+        super().__init__(in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling)
         self.rank = check_count("rank", rank, 1)
         self.shared = bool(shared)
         groups = 1 if shared else out_features
@@ -77,6 +75,6 @@ class FactorizedSquadLinear(SquadLayer):
             # (..., 1, B) against W'' as a (B, C * K) matrix: one product, no need to repeat the input K times.
             memory = self.weight2.movedim(-3, -1).flatten(-2)
             out = self.affine(inner.squeeze(-2), memory, self.bias2.mT.flatten(-2))
-            return out.unflatten(-1, (self.bins, self.out_features))
+            return out.view(*out.shape[:-1], self.bins, self.out_features)
         out = torch.einsum("...kb,...kbc->...ck", inner, self.spread(self.weight2, rank + 1))
         return out + self.spread(self.bias2.mT, rank)

@@ -76,7 +76,9 @@ class GaussianLinear(StochasticModule):
             return x.new_zeros(())
         key, index = self.fixed_key()
         dtype = categorical.working_dtype(self.weight)
-        return self.spread(generator.normal(key, 1, self.out_features, first_row=index, dtype=dtype).squeeze(-2), x.dim())
+        return self.spread(
+            generator.normal(key, 1, self.out_features, first_row=index, dtype=dtype).squeeze(-2), x.dim()
+        )
 
     def posterior(self, x: Tensor) -> Normal:
         """p(z | x), of batch shape (..., K); members first."""

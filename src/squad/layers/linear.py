@@ -18,14 +18,14 @@ def per_member(name: str, value: float | Sequence[float] | Tensor, members: int 
     if members is None and tensor.dim() != 0:
         raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", "one number, as this layer has no members")
     if tensor.dim() > 1 or (tensor.dim() == 1 and tensor.shape[0] != members):
-        raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", f"one number, or one for each of {members} members")
+        raise ArgumentError.of(
+            name, f"shape {tuple(tensor.shape)}", f"one number, or one for each of {members} members"
+        )
     return tensor if members is None else tensor.expand(members).clone()
 
 
 @torch.no_grad()
-def scaled_normal_(
-    weight: Tensor, scale: float | Sequence[float] | Tensor, fan_in: int, members: int | None
-) -> Tensor:
+def scaled_normal_(weight: Tensor, scale: float | Sequence[float] | Tensor, fan_in: int, members: int | None) -> Tensor:
     """Fill ``weight`` with normal numbers of std sqrt(scale / fan_in); a scale of 2 is He's initializer."""
     std = (per_member("init_scale", scale, members) / fan_in).sqrt()
     if check_data(std) and not bool((torch.isfinite(std) & (std > 0)).all()):

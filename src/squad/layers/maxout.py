@@ -51,4 +51,4 @@ class MaxoutLinear(MemberModule):
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., K)."""
         out = self.affine(self.check_input(x), self.weight, self.bias)
-        return out.unflatten(-1, (self.pieces, self.out_features)).amax(-2)
+        return out.view(*out.shape[:-1], self.pieces, self.out_features).amax(-2)

@@ -48,7 +48,9 @@ class MemberModule(nn.Module):
     def member(self, index: int) -> Self:
         """A layer of its own with a copy of one member's parameters and buffers."""
         if self.members is None:
-            raise ArgumentError.of("member", f"a {type(self).__name__} without members", "asked of a layer with members")
+            raise ArgumentError.of(
+                "member", f"a {type(self).__name__} without members", "asked of a layer with members"
+            )
         if not -self.members <= index < self.members:
             raise ArgumentError.of("index", index, f"between {-self.members} and {self.members - 1}")
         return _rebuilt(self, None, lambda name: self.get_tensor(name)[index].clone())
@@ -72,11 +74,13 @@ class MemberModule(nn.Module):
             raise ArgumentError.of("x", f"shape {tuple(x.shape)}", f"of shape {wanted} for this {name}")
         if self.members is not None and (x.dim() < 3 or x.shape[0] not in (1, self.members)):
             hint = "x.unsqueeze(0) gives all members the same rows."
-            raise ArgumentError.of("x", f"shape {tuple(x.shape)}", f"of shape {wanted} for {self.members} members", hint)
+            raise ArgumentError.of(
+                "x", f"shape {tuple(x.shape)}", f"of shape {wanted} for {self.members} members", hint
+            )
         return x
 
     def affine(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """x W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
+        """X W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
         if self.members is None:
             return F.linear(x, weight.mT, bias)
         flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)
@@ -116,10 +120,11 @@ def unstack(module: AnyModule) -> list[AnyModule]:
     if len(counts) != 1 or None in counts:
         found = ", ".join(sorted(map(str, counts))) or "no layer of this library"
         raise ArgumentError.of("module", f"members: {found}", "made of layers with one number of members")
-    return [
-        cast(AnyModule, _converted([module], "module", lambda layers, _, i=index: layers[0].member(i), {}))
-        for index in range(cast(int, counts.pop()))
-    ]
+
+    def only(index: int) -> AnyModule:
+        return cast(AnyModule, _converted([module], "module", lambda layers, _: layers[0].member(index), {}))
+
+    return [only(index) for index in range(cast(int, counts.pop()))]
 
 
 def _converted(

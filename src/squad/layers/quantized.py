@@ -8,7 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from squad.core import categorical, noise
-from squad.core.bins import gaussian_bins, gaussian_log_weights, increasing_values, linear_bins, uniform_log_weights
+from squad.core.bins import (
+    gaussian_bins,
+    gaussian_log_weights,
+    increasing_values,
+    linear_bins,
+    uniform_log_weights,
+)
 from squad.core.checks import check_choice, check_count, check_finite, check_temperature
 from squad.core.distribution import Quantized
 from squad.errors import ArgumentError
@@ -109,8 +115,9 @@ class SquadLayer(StochasticModule, ABC):
         Args:
             x: (..., in); with members (M or 1, ..., in).
             temperature: a number, or a tensor () or (M,); the layer's own by default.
-            seed, step: name the noise, which is independent for every row: whole numbers or integer tensors, () or
-                (M,).  Without a seed one is drawn from torch's generator, one a member.
+            seed: names the noise, which is independent for every row: a whole number or an integer tensor, () or
+                (M,).  Without one it is drawn from torch's generator, one a member.
+            step: names it further, so that one seed serves a whole training run; shaped as seed.
             noise: explicit Gumbel noise that broadcasts to (..., C, K), instead of a seed.
 
         Returns:
@@ -131,7 +138,7 @@ class SquadLayer(StochasticModule, ABC):
         return z, kl.sum(-1)
 
     def _predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """z and KL in eval mode, with noise that all rows share."""
+        """Z and KL in eval mode, with noise that all rows share."""
         rank = logits.dim()
         values, log_prior = self._op_values(rank), self._op_log_prior(rank)
         wide = logits.to(categorical.working_dtype(logits))
@@ -139,9 +146,7 @@ class SquadLayer(StochasticModule, ABC):
         table = noise.gumbel(key, 1, self.bins, self.out_features, first_row=index, dtype=wide.dtype).squeeze(-3)
         table = self.spread(table, rank)
         if self.sampling == "relaxed":
-            z, kl = sample_with_kl(
-                logits, values, log_prior, self.temperature, noise=table, backend=self.backend
-            )
+            z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=table, backend=self.backend)
             return z, kl.sum(-1)
         log_p = categorical.log_softmax(wide, -2)
         kl = categorical.kl_divergence(log_p, log_prior, -2)
@@ -165,8 +170,8 @@ class SquadLinear(SquadLayer):
     r"""A linear layer of quantized latents: :math:`p(z_k = v_c | x) = \mathrm{softmax}(W x + b)_c`.
 
     A drop-in: ``layer(x)`` is a relaxed sample in training; in eval mode it is what ``sampling`` says, with noise that
-    is fixed by ``layer.seed`` and shared by all rows, so that the result is a function of x.  The output lies within the
-    range of the values, which is why no normalization is needed between such layers.
+    is fixed by ``layer.seed`` and shared by all rows, so that the result is a function of x.  The output lies within
+    the range of the values, which is why no normalization is needed between such layers.
 
     Args:
         in_features, out_features: sizes of x and of z; out_features is the paper's K.
@@ -209,9 +214,7 @@ class SquadLinear(SquadLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(
-            in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling
-        )
+        super().__init__(in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling)
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, bins * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, bins * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
@@ -219,7 +222,8 @@ class SquadLinear(SquadLayer):
 
     def logits(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., C, K)."""
-        return self.affine(self.check_input(x), self.weight, self.bias).unflatten(-1, (self.bins, self.out_features))
+        out = self.affine(self.check_input(x), self.weight, self.bias)
+        return out.view(*out.shape[:-1], self.bins, self.out_features)
 
 
 @torch.no_grad()

@@ -118,7 +118,9 @@ class StochasticModule(MemberModule):
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
         for name, part in zip(("seed", "step"), key, strict=True):
             if part.dim() and part.shape != self.lead:
-                allowed = "one number" if self.members is None else f"one number, or one for each of {self.members} members"
+                allowed = (
+                    "one number" if self.members is None else f"one number, or one for each of {self.members} members"
+                )
                 raise ArgumentError.of(name, f"shape {tuple(part.shape)}", allowed)
         return Key(*(part.expand(self.lead) for part in key))
 

@@ -55,9 +55,10 @@ def sample_with_kl(
         values: (C, 1) or (C, K), or of the rank of logits with leading axes of 1 or those of logits.
         log_prior: log r, shaped by the same rule; finite wherever a logit is.
         temperature: a positive number, or a tensor () or (M,).
-        seed, step: name the noise (``squad.core.noise``): whole numbers or integer tensors, () or (M,).  With (M,) the
+        seed: names the noise (``squad.core.noise``): a whole number or an integer tensor, () or (M,).  With (M,) the
             first axis of logits is that of the members, and each draws by its own seed.  Rows are counted over the
             axes in between.
+        step: names it further, so that one seed serves a whole training run; shaped as seed.
         noise: Gumbel noise instead of a seed, of a shape that broadcasts to that of logits.
         backend: "auto", "eager", or "reference".
 
@@ -67,7 +68,9 @@ def sample_with_kl(
     """
     if logits.dim() < 2 or not logits.is_floating_point() or logits.shape[-2] < 2:
         raise ArgumentError.of(
-            "logits", f"{logits.dtype} of shape {tuple(logits.shape)}", "floating, of shape (..., C, K) with C >= 2"
+            "logits",
+            f"{logits.dtype} of shape {tuple(logits.shape)}",
+            "floating, of shape (..., C, K) with C >= 2",
         )
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
@@ -88,7 +91,9 @@ def _fitted(name: str, tensor: Tensor, logits: Tensor) -> Tensor:
         tensor = tensor[(None,) * len(lead)]
     good = tensor.dim() == logits.dim() and tensor.shape[-2] == bins and broadcasts_to(tensor.shape, logits.shape)
     if not good:
-        allowed = f"of shape ({bins}, 1), ({bins}, {neurons}) or, axis by axis, 1 or that of logits {tuple(logits.shape)}"
+        allowed = (
+            f"of shape ({bins}, 1), ({bins}, {neurons}) or, axis by axis, 1 or that of logits {tuple(logits.shape)}"
+        )
         raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", allowed)
     return tensor
 
@@ -99,7 +104,9 @@ def _temperature(temperature: float | Tensor, logits: Tensor, dtype: torch.dtype
         return float(temperature)
     if temperature.dim() > 1 or (temperature.dim() == 1 and temperature.shape[0] != logits.shape[0]):
         raise ArgumentError.of(
-            "temperature", f"shape {tuple(temperature.shape)}", f"of shape () or ({logits.shape[0]},), one a member"
+            "temperature",
+            f"shape {tuple(temperature.shape)}",
+            f"of shape () or ({logits.shape[0]},), one a member",
         )
     temperature = temperature.to(device=logits.device, dtype=dtype)
     return temperature.view(-1, *(1,) * (logits.dim() - 1)) if temperature.dim() else temperature
@@ -108,7 +115,9 @@ def _temperature(temperature: float | Tensor, logits: Tensor, dtype: torch.dtype
 def _noise(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, logits: Tensor) -> Tensor | Key:
     """The explicit noise or the key of it, whichever was given."""
     if (noise is None) == (seed is None):
-        raise ArgumentError.of("noise", "both" if noise is not None else "neither", "given, or else seed: one of the two")
+        raise ArgumentError.of(
+            "noise", "both" if noise is not None else "neither", "given, or else seed: one of the two"
+        )
     if noise is not None:
         if not broadcasts_to(noise.shape, logits.shape):
             raise ArgumentError.of("noise", f"shape {tuple(noise.shape)}", f"broadcastable to {tuple(logits.shape)}")
@@ -118,6 +127,8 @@ def _noise(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, 
     members = max(key.seed.shape, key.step.shape)
     if members and (logits.dim() < 3 or logits.shape[0] != members[0]):
         raise ArgumentError.of(
-            "seed", f"shape {tuple(members)} for logits {tuple(logits.shape)}", "one a member, or a single one"
+            "seed",
+            f"shape {tuple(members)} for logits {tuple(logits.shape)}",
+            "one a member, or a single one",
         )
     return key

@@ -7,7 +7,6 @@ With p = softmax(a), y = softmax((a + g) / t), z = sum_c y v and kl = sum_c p (l
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -23,7 +22,8 @@ def sample_with_kl(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K)."""
-    z, kl, *_ = _SampleWithKL.apply(logits, values, log_prior, temperature, as_tensor(noise, logits))
+    drawn = as_tensor(noise, logits)
+    z, kl, *_ = _SampleWithKL.apply(logits, values, log_prior, temperature, drawn)  # type: ignore[no-untyped-call]
     return z, kl
 
 
@@ -36,10 +36,13 @@ class _SampleWithKL(Function):
     def forward(
         logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
     ) -> tuple[Tensor, ...]:
-        ratio = logits.log_softmax(-2)
-        p = ratio.exp()
-        # Floors instead of masks: a bin without mass has p = 0, and 0 times a finite number is 0.
-        ratio = categorical.floored(ratio).sub_(categorical.floored(log_prior))
+        # One exponential for both p and log p.  Floors instead of masks: a bin without mass has p = 0, and 0 times a
+        # finite number is 0.
+        shifted = categorical.floored(logits - logits.amax(-2, keepdim=True))
+        p = shifted.exp()
+        total = p.sum(-2, keepdim=True)
+        p = p.div_(total)
+        ratio = shifted.sub_(total.log_()).sub_(categorical.floored(log_prior))
         kl = (p * ratio).sum(-2)
         y = (logits + noise).div_(temperature).softmax(-2)
         z = (y * values).sum(-2)

@@ -18,7 +18,10 @@ def sample_with_kl(
     *,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K); ``dtype=torch.float64`` computes in double."""
+    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K).
+
+    ``dtype=torch.float64`` computes in double whatever the inputs are.
+    """
     dtype = dtype or logits.dtype
     logits, values, log_prior = logits.to(dtype), values.to(dtype), log_prior.to(dtype)
     log_p = categorical.log_softmax(logits, -2)
