@@ -1,4 +1,4 @@
-"""The layers under torch.compile with its own compiler, which writes C++: the same numbers, to the bit where defined."""
+"""The layers under torch.compile with its own compiler, which writes C++: the same numbers."""
 
 import pytest
 import torch
@@ -7,6 +7,9 @@ from torch import Tensor, nn
 import squad
 from squad.core.noise import Key, bits
 from tests.needs import need_command
+
+# torch's compiler uses deprecated parts of torch while it starts.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 
 
 @pytest.fixture(autouse=True)
