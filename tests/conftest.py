@@ -1,6 +1,8 @@
 """Settings of the test run."""
 
 import os
+import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +24,10 @@ def seeded() -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
-    torch._dynamo.reset()
+    if "torch._dynamo" in sys.modules:
+        with warnings.catch_warnings():  # of torch about itself, on loading its compiler
+            warnings.simplefilter("ignore")
+            torch._dynamo.reset()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

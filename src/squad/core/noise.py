@@ -5,15 +5,15 @@ device, the number of threads, the batch size, the number of bins, the number of
 So a model certified on one machine is the same function on another, and a kernel may draw its numbers again in
 the backward pass instead of keeping them.
 
-The generator hashes counters.  A key comes from one step of SplitMix64 (Steele, Lea and Flood, 2014), the numbers from
-a 32-bit mixer (``lowbias32`` of Chris Wellons' hash-prospector, public domain).  All arithmetic is modulo the word's
-size, and ``>>`` fills with zeros::
+The generator hashes counters with a 32-bit mixer (``lowbias32`` of Chris Wellons' hash-prospector, public domain).  All
+arithmetic is modulo 2^32, and ``>>`` fills with zeros::
 
-    x        = seed + (step + 1) * 0x9e3779b97f4a7c15                                              64 bits
-               x ^= x >> 30;  x *= 0xbf58476d1ce4e5b9;  x ^= x >> 27;  x *= 0x94d049bb133111eb;  x ^= x >> 31
-    mix(x):    x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16     32 bits
-    a        = mix((row * neurons + neuron) ^ low word of x)
-    b        = mix(bin ^ high word of x)
+    mix(x):    x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
+    g_1, g_2 = 0x9e3779b9, 3 * 0x9e3779b9
+    m_1, m_2 = mix(low word of seed ^ g_1), mix(high word of seed ^ g_2)
+    key_j    = mix(m_1 ^ g_j * (m_2 ^ step))                           j = 1, 2
+    a        = mix((row * neurons + neuron) ^ key_1)
+    b        = mix(bin ^ key_2)
     bits     = a ^ b, then as in mix, but without its last line
     uniform  = (bits >> 9  with its highest bit flipped  + 1/2) / 2^23
 
@@ -33,14 +33,7 @@ from squad.errors import ArgumentError
 __all__ = ["Key", "bits", "draw_seed", "gumbel", "make_key", "normal", "uniform"]
 
 
-def _signed(word: int, size: int = 32) -> int:
-    """The signed integer with the bits of an unsigned word."""
-    return word - (1 << size) if word >> (size - 1) else word
-
-
-_FIRST, _SECOND = _signed(0x7FEB352D), _signed(0x846CA68B)
-_GOLDEN = _signed(0x9E3779B97F4A7C15, 64)
-_THIRD, _FOURTH = _signed(0xBF58476D1CE4E5B9, 64), _signed(0x94D049BB133111EB, 64)
+_FIRST, _SECOND, _GOLDEN = 0x7FEB352D, 0x846CA68B, 0x9E3779B9
 
 
 class Key(NamedTuple):
@@ -81,21 +74,43 @@ def draw_seed(shape: tuple[int, ...] = (), device: torch.device | str | None = N
     return torch.randint(2**62, shape, dtype=torch.int64, device=device)
 
 
-def _fold(x: Tensor, shift: int, size: int = 32) -> Tensor:
+def _signed(word: int) -> int:
+    """The int32 with the bits of an unsigned word."""
+    return word - (1 << 32) if word >> 31 else word
+
+
+def _times(x: Tensor, factor: int) -> Tensor:
+    """``x * factor`` modulo 2^32, in place where that can be."""
+    if torch.compiler.is_compiling() and x.device.type == "cpu":
+        # torch.compile writes C++, where a product that overflows may be "optimized" into anything, and has been.
+        wide = x.to(torch.int64) & 0xFFFFFFFF
+        return (wide * (factor & 0xFFFF) + ((wide * (factor >> 16) & 0xFFFF) << 16)).to(torch.int32)
+    return x.mul_(_signed(factor))
+
+
+def _fold(x: Tensor, shift: int) -> Tensor:
     """``x ^= x >> shift`` in place, filling with zeros (torch shifts arithmetically, hence the mask)."""
-    return x.bitwise_xor_((x >> shift).bitwise_and_((1 << (size - shift)) - 1))
+    return x.bitwise_xor_((x >> shift).bitwise_and_((1 << (32 - shift)) - 1))
 
 
 def _churn(x: Tensor) -> Tensor:
     """The mixer without its last line, in place."""
-    return _fold(_fold(x, 16).mul_(_FIRST), 15).mul_(_SECOND)
+    return _times(_fold(_times(_fold(x, 16), _FIRST), 15), _SECOND)
 
 
-def _words(key: Key) -> tuple[Tensor, Tensor]:
-    """The two int32 words of a key, each of shape (..., 1)."""
-    x = ((key.step + 1) * _GOLDEN + key.seed).unsqueeze(-1)
-    x = _fold(_fold(_fold(x, 30, 64).mul_(_THIRD), 27, 64).mul_(_FOURTH), 31, 64)
-    return x.to(torch.int32), (x >> 32).to(torch.int32)
+def _mix(x: Tensor) -> Tensor:
+    """The mixer, in place."""
+    return _fold(_churn(x), 16)
+
+
+def _keys(key: Key) -> Tensor:
+    """key_1 and key_2, int32 of shape (..., 2)."""
+    g = _times(torch.arange(1, 4, 2, dtype=torch.int32, device=key.seed.device), _GOLDEN)
+    words = torch.stack([key.seed, key.seed >> 32], -1).to(torch.int32)
+    first, second = _mix(words ^ g).split(1, -1)
+    second = second ^ key.step.to(torch.int32).unsqueeze(-1)
+    factors = torch.cat([_times(second.clone(), _GOLDEN), _times(second.clone(), 3 * _GOLDEN & 0xFFFFFFFF)], -1)
+    return _mix(first ^ factors)
 
 
 @torch.no_grad()
@@ -105,13 +120,13 @@ def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0) ->
     Returns:
         int32 of shape (rows, bins, neurons), or (M, rows, bins, neurons) for a key of M members.
     """
-    low, high = _words(key)
-    counter = torch.arange(rows * neurons, dtype=torch.int32, device=low.device)
+    first, second = _keys(key).split(1, -1)
+    counter = torch.arange(rows * neurons, dtype=torch.int32, device=first.device)
     if first_row:
         counter = counter + _signed(first_row * neurons & 0xFFFFFFFF)
-    index = torch.arange(bins, dtype=torch.int32, device=low.device)
+    index = torch.arange(bins, dtype=torch.int32, device=first.device)
     # Both are mixed in one go: for a small layer the number of operations is what costs.
-    mixed = _fold(_churn(torch.cat([counter ^ low, index ^ high], -1)), 16)
+    mixed = _mix(torch.cat([counter ^ first, index ^ second], -1))
     a, b = mixed.split([rows * neurons, bins], -1)
     return _churn(a.unflatten(-1, (rows, 1, neurons)) ^ b.unsqueeze(-1).unsqueeze(-3))
 
