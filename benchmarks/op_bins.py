@@ -11,7 +11,7 @@ from squad.core.bins import linear_bins, uniform_log_weights
 from squad.ops import BACKENDS, sample_with_kl
 
 BINS = [5, 9, 15, 25, 37, 51, 75, 101]
-SIZES = {"cpu": (512, 64), "cuda": (8192, 256)}
+SIZES = {"cpu": (1024, 64), "cuda": (8192, 256)}
 
 
 def step(bins: int, rows_: int, neurons: int, backend: str, device: str) -> Callable[[], None]:

@@ -149,7 +149,7 @@ class BackendContract:
                 p.values[i],
                 p.log_prior[i],
                 p.temperature[i].view(()),
-                Key(p.noise.seed[i], p.noise.step),
+                Key(p.noise.seed[i], p.noise.step[i]),
             )
             for whole, one in zip(together, alone, strict=True):
                 assert torch.equal(whole[i], one)

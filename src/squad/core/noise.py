@@ -37,7 +37,7 @@ _FIRST, _SECOND, _GOLDEN = 0x7FEB352D, 0x846CA68B, 0x9E3779B9
 
 
 class Key(NamedTuple):
-    """What a stream of numbers depends on: ``seed`` and ``step``, int64 of shape () or (M,)."""
+    """What a stream of numbers depends on: ``seed`` and ``step``, int64, both of shape () or both (M,)."""
 
     seed: Tensor
     step: Tensor
@@ -66,7 +66,7 @@ def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | 
         pair.append(value.to(device=device, dtype=torch.int64))
     if pair[0].dim() == pair[1].dim() == 1 and pair[0].shape != pair[1].shape:
         raise ArgumentError.of("step", tuple(pair[1].shape), f"of shape () or that of seed, {tuple(pair[0].shape)}")
-    return Key(*pair)
+    return Key(*torch.broadcast_tensors(*pair))
 
 
 def draw_seed(shape: tuple[int, ...] = (), device: torch.device | str | None = None) -> Tensor:

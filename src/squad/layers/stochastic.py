@@ -116,12 +116,9 @@ class StochasticModule(MemberModule):
         the same noise.
         """
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
-        for name, part in zip(("seed", "step"), key, strict=True):
-            if part.dim() and part.shape != self.lead:
-                allowed = (
-                    "one number" if self.members is None else f"one number, or one for each of {self.members} members"
-                )
-                raise ArgumentError.of(name, f"shape {tuple(part.shape)}", allowed)
+        if key.seed.dim() and key.seed.shape != self.lead:
+            allowed = "one number" + (f", or one for each of {self.members} members" if self.members else "")
+            raise ArgumentError.of("seed", f"shape {tuple(key.seed.shape)}", allowed)
         return Key(*(part.expand(self.lead) for part in key))
 
     def fixed_key(self) -> tuple[Key, int]:

@@ -124,11 +124,7 @@ def _noise(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, 
         return noise
     assert seed is not None
     key = make_key(seed, step, logits.device)
-    members = max(key.seed.shape, key.step.shape)
-    if members and (logits.dim() < 3 or logits.shape[0] != members[0]):
-        raise ArgumentError.of(
-            "seed",
-            f"shape {tuple(members)} for logits {tuple(logits.shape)}",
-            "one a member, or a single one",
-        )
+    if key.seed.dim() and (logits.dim() < 3 or logits.shape[0] != len(key.seed)):
+        got = f"shape {tuple(key.seed.shape)} for logits {tuple(logits.shape)}"
+        raise ArgumentError.of("seed", got, "one a member, or a single one")
     return key

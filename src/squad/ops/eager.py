@@ -5,8 +5,10 @@ With p = softmax(a), y = softmax((a + g) / t), z = sum_c y v and kl = sum_c p (l
     dz / da_c  = y_c (v_c - z) / t          dkl / da_c = p_c (log p_c - log r_c - kl)          dz / dv_c = y_c
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -18,12 +20,45 @@ from squad.ops.reference import as_tensor
 __all__ = ["sample_with_kl"]
 
 
+AnyInput = TypeVar("AnyInput", bound=Tensor | Key)
+
+# Numbers of logits in a block on the CPU.  The allocator gives memory above a few MiB back at once, and taking it anew
+# page by page costs as much as the arithmetic: in blocks a large call takes half the time (benchmarks/op_bins.py).
+BLOCK = 1 << 19
+
+
 def sample_with_kl(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K)."""
-    drawn = as_tensor(noise, logits)
-    z, kl, *_ = _SampleWithKL.apply(logits, values, log_prior, temperature, drawn)  # type: ignore[no-untyped-call]
+    size = logits.numel()
+    if logits.device.type != "cpu" or size <= 2 * BLOCK or logits.dim() < 3:
+        return _whole(logits, values, log_prior, temperature, as_tensor(noise, logits))
+    rows = logits.shape[-3]
+    step = max(1, rows * BLOCK // size)
+    if isinstance(noise, Key) and logits.dim() != 3 + noise.seed.dim():
+        noise = as_tensor(noise, logits)  # a key counts its rows over several axes, of which a block has but one
+    blocks = []
+    # split, not slices: the gradient of each slice would be as large as the whole.
+    parts = (_parts(x, step, rows) for x in (logits, values, log_prior, noise))
+    for index, (part, v, r, drawn) in enumerate(zip(*parts, strict=True)):
+        blocks.append(_whole(part, v, r, temperature, as_tensor(drawn, part, index * step)))
+    z, kl = zip(*blocks, strict=True)
+    return torch.cat(z, -2), torch.cat(kl, -2)
+
+
+def _parts(x: AnyInput, step: int, rows: int) -> Sequence[AnyInput]:
+    """The rows of x (..., N, C, K) in blocks of ``step``; what has one row for all, or is a key, is in every block."""
+    if isinstance(x, Tensor) and x.dim() > 2 and x.shape[-3] > 1:
+        blocks: Sequence[AnyInput] = torch.split(x, step, -3)
+        return blocks
+    return [x] * -(-rows // step)
+
+
+def _whole(
+    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
+) -> tuple[Tensor, Tensor]:
+    z, kl, *_ = _SampleWithKL.apply(logits, values, log_prior, temperature, noise)  # type: ignore[no-untyped-call]
     return z, kl
 
 
@@ -44,23 +79,24 @@ class _SampleWithKL(Function):
         p = p.div_(total)
         ratio = shifted.sub_(total.log_()).sub_(categorical.floored(log_prior))
         kl = (p * ratio).sum(-2)
+        slope = ratio.sub_(kl.unsqueeze(-2)).mul_(p)
         y = (logits + noise).div_(temperature).softmax(-2)
         z = (y * values).sum(-2)
-        return z, categorical.nonnegative(kl), y, p, ratio
+        return z, categorical.nonnegative(kl), y, slope
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         _, values, _, temperature, _ = inputs
-        z, kl, y, p, ratio = output
-        ctx.mark_non_differentiable(y, p, ratio)
+        z, _, y, slope = output
+        ctx.mark_non_differentiable(y, slope)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(values, z, kl, y, p, ratio)
+        ctx.save_for_backward(values, z, y, slope)
         ctx.temperature = temperature
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        values, z, kl, y, p, ratio = ctx.saved_tensors
+        values, z, y, slope = ctx.saved_tensors
         grad_logits: Tensor | None = None
         grad_values: Tensor | None = None
         if grad_z is not None:
@@ -70,6 +106,6 @@ class _SampleWithKL(Function):
             if ctx.needs_input_grad[1]:
                 grad_values = (y * grad_z).sum_to_size(values.shape)
         if grad_kl is not None and ctx.needs_input_grad[0]:
-            term = (ratio - kl.unsqueeze(-2)).mul_(p).mul_(grad_kl.unsqueeze(-2))
+            term = slope * grad_kl.unsqueeze(-2)
             grad_logits = term if grad_logits is None else grad_logits.add_(term)
         return grad_logits, grad_values, None, None, None

@@ -30,14 +30,15 @@ def sample_with_kl(
     return (y * values).sum(-2), kl
 
 
-def as_tensor(noise: Tensor | Key, logits: Tensor) -> Tensor:
+def as_tensor(noise: Tensor | Key, logits: Tensor, first_row: int = 0) -> Tensor:
     """Gumbel noise for ``logits``: the explicit one, or that of a key, in the dtype of logits.
 
-    A key of M members takes the first axis of logits for theirs; the axes between it and (C, K) are counted as rows.
+    A key of M members takes the first axis of logits for theirs; the axes between it and (C, K) are counted as rows,
+    from ``first_row`` on.
     """
     if isinstance(noise, Tensor):
         return noise.to(logits.dtype)
     *lead, bins, neurons = logits.shape
-    members = max(noise.seed.dim(), noise.step.dim())
+    members = noise.seed.dim()
     rows = torch.Size(lead[members:]).numel()
-    return gumbel(noise, rows, bins, neurons, dtype=logits.dtype).view(logits.shape)
+    return gumbel(noise, rows, bins, neurons, first_row=first_row, dtype=logits.dtype).view(logits.shape)

@@ -1,0 +1,34 @@
+"""What is particular to the eager backend: it works through large inputs block by block."""
+
+import pytest
+import torch
+
+from squad.core.noise import make_key
+from squad.ops import eager
+from tests.contracts.backends import Problem, problem
+
+
+@pytest.mark.parametrize(
+    ("lead", "members"),
+    [((23,), False), ((3, 23), True), ((3, 2, 23), True), ((4, 23), False), ((1,), False), ((), False)],
+)
+@pytest.mark.parametrize("explicit", ["key", "a table", "one a row"])
+@pytest.mark.parametrize("block", [1, 100, 500])
+def test_blocks_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, lead: tuple[int, ...], members: bool, explicit: str, block: int
+) -> None:
+    p: Problem = problem(lead, 5, 7, members=members, per_neuron=True)
+    if explicit != "key":
+        p.noise = torch.randn(*(lead if explicit == "one a row" else ()), 5, 7)
+    whole = p.run(eager.sample_with_kl, torch.float64)
+    monkeypatch.setattr(eager, "BLOCK", block)
+    for a, b in zip(whole, p.run(eager.sample_with_kl, torch.float64), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
+
+
+def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = Problem(torch.randn(20, 5, 7), torch.randn(20, 5, 7), torch.randn(20, 5, 1), 0.5, make_key(1))
+    whole = p.run(eager.sample_with_kl, torch.float64)
+    monkeypatch.setattr(eager, "BLOCK", 60)
+    for a, b in zip(whole, p.run(eager.sample_with_kl, torch.float64), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
