@@ -7,7 +7,7 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu lock clean
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu docs lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench: $(VENV)/installed-dev ## measure on the CPU, into benchmarks/results
 bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results
 	$(BIN)/python -m benchmarks.noise --device cuda
 	$(BIN)/python -m benchmarks.op_bins --device cuda
+
+docs: $(VENV)/installed-dev ## write the demo's output into README.md and draw docs/images/latent.png
+	$(BIN)/python docs/write.py
 
 lock: $(VENV)/installed-dev ## write constraints.txt from what is installed
 	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new

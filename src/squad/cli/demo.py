@@ -36,16 +36,19 @@ def demo(
     """Train a small SQUAD network on handwritten digits, and let it say which ones it is not sure of."""
     console = Console()
     digits = load(seed)
-    torch.manual_seed(seed)
-    net = nn.Sequential(squad.SquadLinear(64, 32, bins=15), squad.SquadLinear(32, 32, bins=15), nn.Linear(32, 10))
+    net = build(seed)
     console.print(f"{len(digits.x)} digits to learn from, {len(digits.x_test)} to be tested on.", highlight=False)
     console.print(
-        "64 pixels -> 32 latents of 15 bins -> 32 latents of 15 bins -> 10 classes",
-        style="dim",
-        highlight=False,
+        "64 pixels -> 32 latents of 15 bins -> 32 latents of 15 bins -> 10 classes", style="dim", highlight=False
     )
     train(net, digits, epochs, console)
     show(predict(net.eval(), digits.x_test), digits, console)
+
+
+def build(seed: int) -> nn.Sequential:
+    """Two layers of 32 latents and a linear one; torch's generator is left at a known state for training."""
+    torch.manual_seed(seed)
+    return nn.Sequential(squad.SquadLinear(64, 32, bins=15), squad.SquadLinear(32, 32, bins=15), nn.Linear(32, 10))
 
 
 def load(seed: int) -> Digits:

@@ -6,7 +6,7 @@ With p = softmax(a), y = softmax((a + g) / t), z = sum_c y v and kl = sum_c p (l
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -50,8 +50,7 @@ def sample_with_kl(
 def _parts(x: AnyInput, step: int, rows: int) -> Sequence[AnyInput]:
     """The rows of x (..., N, C, K) in blocks of ``step``; what has one row for all, or is a key, is in every block."""
     if isinstance(x, Tensor) and x.dim() > 2 and x.shape[-3] > 1:
-        blocks: Sequence[AnyInput] = torch.split(x, step, -3)
-        return blocks
+        return cast(Sequence[AnyInput], torch.split(x, step, -3))
     return [x] * -(-rows // step)
 
 
