@@ -92,6 +92,14 @@ class LayerContract(ABC):
         assert (got - want).float().abs().median() <= near * (1 + want.abs().mean())
         assert layer.train()(x.to(dtype)).dtype == dtype
 
+    def test_made_without_memory(self) -> None:
+        """On the meta device, as loaders of large models do, by the argument and by torch's context."""
+        with torch.device("meta"):
+            in_context = self.make()
+        for layer in (self.make(device="meta"), in_context):
+            assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
+            assert layer(torch.zeros(ROWS, IN, device="meta")).shape == (ROWS, self.out)
+
     def test_made_in_double(self) -> None:
         layer = self.make(dtype=torch.float64)
         assert all(p.dtype == torch.float64 for p in layer.parameters())
@@ -161,6 +169,20 @@ class LayerContract(ABC):
         leaves = [p.detach().clone().requires_grad_() for p in layer.parameters()]
         assert torch.autograd.gradcheck(function, (x, *leaves))
 
+    def test_gradients_agree_with_differences_in_eval_mode(self) -> None:
+        layer: Any = self.layer().double().eval()
+        x = self.input(None, torch.float64).requires_grad_()
+
+        def function(x: Tensor) -> tuple[Tensor, ...]:
+            with squad.collect_kl() as kls:
+                y = layer(x)
+            return y, *kls
+
+        for sampling in getattr(layer, "samplings", ("",)):
+            if sampling and sampling != "hard":  # a hard sample is a step function of x
+                layer.sampling = sampling
+            assert torch.autograd.gradcheck(function, (x,))
+
     def test_members_equal_layers_of_their_own(self) -> None:
         """Forward and backward, in double: stack, then compare with each layer alone, in training and in eval mode."""
         alone = [self.layer().double() for _ in range(MEMBERS)]
@@ -226,6 +248,13 @@ class LayerContract(ABC):
         for shape in ((ROWS, IN), (MEMBERS, IN), (MEMBERS + 1, ROWS, IN), (MEMBERS, ROWS, IN + 1)):
             with pytest.raises(SquadError, match=rf"x must be of shape \({MEMBERS}, rows, {IN}\)"):
                 many(torch.zeros(shape, device=self.device))
+
+        for wrong in (torch.zeros(ROWS, IN, dtype=torch.int64), [[0.0] * IN]):
+            with pytest.raises(SquadError, match="x must be a floating-point tensor"):
+                layer(wrong)
+        if list(layer.parameters()):
+            with pytest.raises(SquadError, match=r"x must be of the dtype .* got torch.float64. x.to\(torch.float32\)"):
+                layer(torch.zeros(ROWS, IN, dtype=torch.float64, device=self.device))
 
     @pytest.mark.parametrize("members", [0, -1, 1.5, "two"])
     def test_wrong_members_are_told(self, members: Any) -> None:

@@ -278,6 +278,13 @@ def test_wrong_outcomes_are_told() -> None:
         q.icdf(torch.tensor(1.5))
     with pytest.raises(SquadError, match="temperature must be positive"):
         q.relaxed(temperature=0.0)
+    with pytest.raises(SquadError, match=r"temperature must be one number, or .* broadcasts to the batch \(2,\)"):
+        q.relaxed(temperature=torch.tensor([0.5, 0.6, 0.7]))  # one a bin would be a silent broadcast
+    assert q.relaxed((5,), temperature=torch.tensor([0.5, 0.6])).shape == (5, 2)
+    for draw in (q.sample, q.relaxed):
+        with pytest.raises(SquadError, match=r"sample_shape must be a shape, such as \(5,\); got 5"):
+            draw(5)  # type: ignore[arg-type]
+    assert q.cdf(torch.tensor(float("nan"))).isnan().all()
     loose = Quantized(q.logits, q.values, validate_args=False)
     assert loose.log_prob(torch.tensor([0.0, 0.25]))[1] == -float("inf")
 

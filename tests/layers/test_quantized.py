@@ -98,6 +98,26 @@ def test_hard_samples_lie_on_the_values() -> None:
     assert (z.unsqueeze(-1) == values).any(-1).all()
 
 
+def test_hard_samples_have_the_posteriors_frequencies() -> None:
+    """Over the index of the sample, for each latent of one row (chi-square)."""
+    layer = squad.SquadLinear(6, 4, bins=5, sampling="hard").eval()
+    x = torch.randn(1, 6)
+    count = 2000
+    draws = []
+    for index in range(count):
+        with squad.sample_index(index):
+            draws.append(layer(x)[0].detach())
+    z = torch.stack(draws)
+    p = layer.posterior(x).probs[0].detach().double()
+    for k in range(4):
+        counts = (z[:, k, None] == layer.values).sum(0).numpy()
+        likely = p[k].numpy() * count >= 5  # the others together, for the chi-square to hold
+        observed = np.append(counts[likely], counts[~likely].sum())
+        expected = np.append(p[k].numpy()[likely], p[k].numpy()[~likely].sum()) * count
+        keep = expected > 0.5
+        assert stats.chi2.sf(((observed - expected)[keep] ** 2 / expected[keep]).sum(), keep.sum() - 1) > 1e-3
+
+
 def test_prior_is_fixed_while_values_are_learned() -> None:
     layer = squad.SquadLinear(6, 4, bins=5, prior="gaussian")
     before = layer.prior.probs.clone()
@@ -177,6 +197,8 @@ def test_wrong_temperatures_are_told(temperature: float) -> None:
     with pytest.raises(SquadError, match="temperature must be positive and finite; got"):
         layer.sample_with_kl(torch.zeros(2, 6), temperature)
     assert layer.temperature == 0.5
+    with pytest.raises(SquadError, match="temperature must be a number, or one a member; got 'warm'"):
+        squad.set_temperature(layer, "warm")  # type: ignore[arg-type]
     with pytest.raises(SquadError, match="at least one SQUAD layer"):
         squad.set_temperature(nn.Linear(2, 2), 0.5)
     with pytest.raises(SquadError, match="one for each of 2 members"):

@@ -1,5 +1,6 @@
 """Checks that several modules share: each returns what it checked, or raises an ArgumentError."""
 
+import operator
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -10,9 +11,9 @@ from squad.errors import ArgumentError
 
 __all__ = [
     "broadcasts_to",
+    "cheap_to_read",
     "check_choice",
     "check_count",
-    "check_data",
     "check_finite",
     "check_temperature",
     "common_shape",
@@ -22,10 +23,14 @@ T = TypeVar("T", bound=str)
 
 
 def check_count(name: str, value: int, minimum: int) -> int:
-    """An int of at least ``minimum``; bool is not an int here."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+    """A whole number of at least ``minimum``, of whatever integer type, as an int; a bool is not one."""
+    try:
+        count = minimum - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = minimum - 1
+    if count < minimum:
         raise ArgumentError.of(name, repr(value), f"a whole number of at least {minimum}")
-    return value
+    return count
 
 
 def check_choice(name: str, value: T, choices: Sequence[T]) -> T:
@@ -35,7 +40,7 @@ def check_choice(name: str, value: T, choices: Sequence[T]) -> T:
     return value
 
 
-def check_data(tensor: Tensor) -> bool:
+def cheap_to_read(tensor: Tensor) -> bool:
     """Whether the content of ``tensor`` can be looked at for free: on the CPU, and not while a graph is traced."""
     return not torch.compiler.is_compiling() and tensor.device.type == "cpu"
 
@@ -57,7 +62,7 @@ def check_temperature(temperature: float | Tensor) -> None:
         good = 0 < temperature < float("inf")
         worst: float = temperature
     else:
-        if not check_data(temperature) or temperature.numel() == 0:
+        if not cheap_to_read(temperature) or temperature.numel() == 0:
             return
         low, high = torch.aminmax(temperature.detach())
         good = bool(low > 0) and bool(high < float("inf"))

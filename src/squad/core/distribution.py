@@ -11,7 +11,7 @@ from torch.distributions.utils import lazy_property
 
 from squad.core import categorical, noise
 from squad.core.bins import gaussian_log_weights
-from squad.core.checks import check_finite, check_temperature, common_shape
+from squad.core.checks import broadcasts_to, check_finite, check_temperature, common_shape
 from squad.errors import ArgumentError
 
 __all__ = ["Quantized"]
@@ -162,9 +162,10 @@ class Quantized(Distribution):
         return torch.where(found, mass, 0).logsumexp(-1).masked_fill(~found.squeeze(-1), -float("inf"))
 
     def cdf(self, value: Tensor) -> Tensor:
-        """P(z <= value)."""
+        """P(z <= value); NaN where value is."""
         value = self._outcome(value)
-        return torch.where(self.values <= value.unsqueeze(-1), self.probs, 0).sum(-1).clamp(max=1)
+        below = torch.where(self.values <= value.unsqueeze(-1), self.probs, 0).sum(-1).clamp(max=1)
+        return below.masked_fill(value.isnan(), float("nan"))
 
     def icdf(self, value: Tensor) -> Tensor:
         """The smallest bin value v of positive mass with P(z <= v) >= value; value in [0, 1]."""
@@ -182,10 +183,10 @@ class Quantized(Distribution):
     @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Values drawn by torch's generator, of shape ``sample_shape + batch_shape``; no gradient."""
-        shape = self._extended_shape(Size(sample_shape))
+        shape = self._extended_shape(_shape(sample_shape))
         if shape.numel() == 0:
             return self.logits.new_empty(shape)
-        draws = Size(sample_shape).numel()
+        draws = _shape(sample_shape).numel()
         rows = self.probs.reshape(-1, self.bins)
         index = torch.multinomial(rows, draws, replacement=True).T.reshape(shape)
         return self.values.expand(*shape, self.bins).gather(-1, index.unsqueeze(-1)).squeeze(-1)
@@ -194,10 +195,16 @@ class Quantized(Distribution):
         r"""Differentiable samples :math:`v \cdot \mathrm{softmax}((\mathrm{logits} + g) / \tau)`, g being Gumbel.
 
         They lie between the values, not on them, which is why this is not called rsample; as the temperature falls
-        they converge in law to :meth:`sample`.  Gradients reach logits and values.
+        they converge in law to :meth:`sample`.  Gradients reach logits and values.  A tensor of temperatures goes with
+        the batch shape.
         """
         check_temperature(temperature)
-        shape = self._extended_shape(Size(sample_shape))
+        if isinstance(temperature, Tensor):
+            if not broadcasts_to(temperature.shape, self.batch_shape):
+                allowed = f"one number, or of a shape that broadcasts to the batch {tuple(self.batch_shape)}"
+                raise ArgumentError.of("temperature", f"shape {tuple(temperature.shape)}", allowed)
+            temperature = temperature.unsqueeze(-1)
+        shape = self._extended_shape(_shape(sample_shape))
         key = noise.make_key(noise.draw_seed(device=self.logits.device))
         drawn = noise.gumbel(key, shape.numel(), self.bins, 1, dtype=self.logits.dtype).view(*shape, self.bins)
         return (categorical.relaxed_one_hot(self.logits, drawn, temperature, -1) * self.values).sum(-1)
@@ -226,6 +233,13 @@ class Quantized(Distribution):
         fresh[..., 1:] = values.diff(dim=-1) != 0
         first = torch.where(fresh, torch.arange(self.bins, device=values.device), 0).cummax(-1).values
         return values, torch.zeros_like(probs).scatter_add(-1, first, probs)
+
+
+def _shape(sample_shape: Sequence[int]) -> Size:
+    try:
+        return Size(sample_shape)
+    except TypeError:
+        raise ArgumentError.of("sample_shape", repr(sample_shape), "a shape, such as (5,)") from None
 
 
 def _check_shapes(logits: Size, values: Size) -> None:

@@ -50,7 +50,7 @@ class Dropout(StochasticModule):
         if not bool(((rates >= 0) & (rates < 1)).all()):
             raise ArgumentError.of("rate", rate, "within [0, 1)", "0 drops nothing.")
         self.register_buffer("rate", rates)
-        self.to(device=device, dtype=dtype)
+        self.settle(device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., features) -> (..., features)."""

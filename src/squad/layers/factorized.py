@@ -64,7 +64,7 @@ class FactorizedSquadLinear(SquadLayer):
         self.bias2 = nn.Parameter(torch.zeros(*self.lead, out_features, bins))
         scaled_normal_(self.weight1, 2.0, in_features, members)
         scaled_normal_(self.weight2, init_scale, rank, members)
-        self.to(device=device, dtype=dtype)
+        self.settle(device, dtype)
 
     def logits(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., C, K)."""

@@ -52,7 +52,7 @@ class GaussianLinear(StochasticModule):
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, 2 * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, 2 * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
-        self.to(device=device, dtype=dtype)
+        self.settle(device, dtype)
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., in) -> mu and sigma, each (..., K), in float32 or better."""

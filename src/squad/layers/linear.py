@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from squad.core.checks import check_data
+from squad.core.checks import cheap_to_read
 from squad.errors import ArgumentError
 from squad.layers.members import MemberModule
 
@@ -14,7 +14,10 @@ __all__ = ["Linear", "per_member", "scaled_normal_"]
 
 def per_member(name: str, value: float | Sequence[float] | Tensor, members: int | None) -> Tensor:
     """A number, or one a member, as a tensor () or (M,)."""
-    tensor = torch.as_tensor(value, dtype=torch.get_default_dtype())
+    try:
+        tensor = torch.as_tensor(value, dtype=torch.get_default_dtype(), device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise ArgumentError.of(name, repr(value), "a number, or one a member") from None
     if members is None and tensor.dim() != 0:
         raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", "one number, as this layer has no members")
     if tensor.dim() > 1 or (tensor.dim() == 1 and tensor.shape[0] != members):
@@ -28,7 +31,7 @@ def per_member(name: str, value: float | Sequence[float] | Tensor, members: int 
 def scaled_normal_(weight: Tensor, scale: float | Sequence[float] | Tensor, fan_in: int, members: int | None) -> Tensor:
     """Fill ``weight`` with normal numbers of std sqrt(scale / fan_in); a scale of 2 is He's initializer."""
     std = (per_member("init_scale", scale, members) / fan_in).sqrt()
-    if check_data(std) and not bool((torch.isfinite(std) & (std > 0)).all()):
+    if cheap_to_read(std) and not bool((torch.isfinite(std) & (std > 0)).all()):
         raise ArgumentError.of("init_scale", scale, "positive and finite", "He's initializer is init_scale=2.")
     return weight.normal_().mul_(std.to(weight).view(-1, *(1,) * (weight.dim() - 1)) if std.dim() else std.to(weight))
 
@@ -69,7 +72,7 @@ class Linear(MemberModule):
             self.bias = nn.Parameter(torch.zeros(*self.lead, out_features))
         else:
             self.register_parameter("bias", None)
-        self.to(device=device, dtype=dtype)
+        self.settle(device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""

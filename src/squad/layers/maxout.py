@@ -46,7 +46,7 @@ class MaxoutLinear(MemberModule):
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, pieces * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, pieces * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
-        self.to(device=device, dtype=dtype)
+        self.settle(device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., K)."""

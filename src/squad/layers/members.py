@@ -40,6 +40,10 @@ class MemberModule(nn.Module):
         self.out_features = check_count("out_features", out_features, 1)
         self.members = None if members is None else check_count("members", members, 1)
 
+    def settle(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """The end of a constructor: move to where and what was asked for, or to torch's defaults."""
+        self.to(device=torch.get_default_device() if device is None else device, dtype=dtype)
+
     @property
     def lead(self) -> tuple[int, ...]:
         """The leading axes of every parameter: () or (M,)."""
@@ -68,6 +72,11 @@ class MemberModule(nn.Module):
     def check_input(self, x: Tensor) -> Tensor:
         """``x`` if its shape fits this layer, and an error that says which shape would."""
         name = type(self).__name__
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            got = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise ArgumentError.of(
+                "x", got, f"a floating-point tensor for this {name}", "Try torch.as_tensor(x).float()."
+            )
         wanted = "(..., {0})" if self.members is None else "({1}, rows, {0}), or (1, rows, {0}) shared by all members"
         wanted = wanted.format(self.in_features, self.members)
         if x.dim() == 0 or x.shape[-1] != self.in_features:
@@ -81,6 +90,9 @@ class MemberModule(nn.Module):
 
     def affine(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """X W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            hint = f"x.to({weight.dtype}), or layer.to({x.dtype})."
+            raise ArgumentError.of("x", x.dtype, f"of the dtype of this {type(self).__name__}'s weights", hint)
         if self.members is None:
             return F.linear(x, weight.mT, bias)
         flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)

@@ -62,8 +62,9 @@ class SquadLayer(StochasticModule, ABC):
         self.bins = check_count("bins", bins, 2)
         self.learn_values = check_choice("learn_values", learn_values, ("per_layer", "per_neuron", "fixed"))
         self.backend: BackendName = "auto"
-        values = _initial_values(spacing, bins, limit)
-        log_prior = _log_prior(prior, values)
+        with torch.device("cpu"):  # looked at while they are made, whatever device the layer is made for
+            values = _initial_values(spacing, bins, limit)
+            log_prior = _log_prior(prior, values)
         if learn_values == "per_neuron":
             values = values.unsqueeze(-1).expand(bins, out_features)
         values = values.expand(*self.lead, *values.shape).clone()
@@ -123,10 +124,11 @@ class SquadLayer(StochasticModule, ABC):
         Returns:
             z (..., K), and the KL in nats summed over the K latents, (...,).
         """
+        logits = self.logits(x)
         if noise is None:
             seed, step = self.row_key(x, seed, step)
         z, kl = sample_with_kl(
-            logits := self.logits(x),
+            logits,
             self._op_values(logits.dim()),
             self._op_log_prior(logits.dim()),
             self.temperature if temperature is None else temperature,
@@ -218,7 +220,7 @@ class SquadLinear(SquadLayer):
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, bins * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, bins * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
-        self.to(device=device, dtype=dtype)
+        self.settle(device, dtype)
 
     def logits(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., C, K)."""
