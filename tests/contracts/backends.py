@@ -108,7 +108,7 @@ class BackendContract:
 
     def test_gradients_agree_with_differences(self) -> None:
         if not self.double:
-            return
+            pytest.skip(f"{self.name} does not compute in float64")
         p = problem((2, 3), 5, 4, members=True, per_neuron=True, device=self.device)
         temperature = p.temperature.double() if isinstance(p.temperature, Tensor) else p.temperature
         logits, values = p.logits.double().requires_grad_(), p.values.double().requires_grad_()
@@ -117,6 +117,56 @@ class BackendContract:
             return self.backend(a, v, p.log_prior.double(), temperature, p.noise)
 
         assert torch.autograd.gradcheck(function, (logits, values))
+
+    def test_gradients_of_gradients_agree_with_differences(self) -> None:
+        if not self.double:
+            pytest.skip(f"{self.name} does not compute in float64")
+        p = problem((2, 3), 3, 2, members=True, device=self.device)
+        temperature = p.temperature.double() if isinstance(p.temperature, Tensor) else p.temperature
+        logits, values = p.logits.double().requires_grad_(), p.values.double().requires_grad_()
+
+        def function(a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+            return self.backend(a, v, p.log_prior.double(), temperature, p.noise)
+
+        assert torch.autograd.gradgradcheck(function, (logits, values))
+
+    def test_a_penalty_on_the_gradient_has_the_references_gradient(self) -> None:
+        """A gradient penalty, the plainest use of a second derivative: the incoming gradient needs none itself."""
+        p = problem((4,), 5, 3, device=self.device)
+        found = []
+        for backend in (self.backend, reference.sample_with_kl):
+            logits = p.logits.clone().requires_grad_()
+            z, kl = backend(logits, p.values, p.log_prior, p.temperature, p.noise)
+            (grad,) = torch.autograd.grad(z.sum() + kl.sum(), logits, create_graph=True)
+            found.append(torch.autograd.grad(grad.square().sum(), logits)[0])
+        torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
+
+    def test_any_memory_order(self) -> None:
+        """Logits that are a view: transposed, expanded, cut out."""
+        p = problem((6, 8), 5, 7, device=self.device)
+        want = p.run(self.backend, torch.float32)
+        views = [
+            p.logits.permute(2, 0, 3, 1).contiguous().permute(1, 3, 0, 2),
+            torch.stack([p.logits, p.logits], -1)[..., 0],
+        ]
+        for view in views:
+            assert not view.is_contiguous()
+            got = self.backend(view, p.values, p.log_prior, p.temperature, p.noise)
+            torch.testing.assert_close([x.detach() for x in got], want[:2])
+        row = p.logits[:1].expand(6, 8, 5, 7)
+        torch.testing.assert_close(
+            self.backend(row, p.values, p.log_prior, p.temperature, p.noise),
+            self.backend(row.contiguous(), p.values, p.log_prior, p.temperature, p.noise),
+        )
+
+    def test_each_member_has_its_own_temperature(self) -> None:
+        p = problem((3, 4), 5, 7, members=True, device=self.device)
+        temperatures = torch.tensor([0.3, 0.7, 1.5], device=self.device)
+        noise = gumbel(p.noise, 4, 5, 7) if isinstance(p.noise, Key) else p.noise
+        whole, _ = sample_with_kl(p.logits, p.values, p.log_prior, temperatures, noise=noise, backend=self.name)  # type: ignore[arg-type]
+        for i, t in enumerate((0.3, 0.7, 1.5)):
+            alone = ((p.logits[i] + noise[i]) / t).softmax(-2) * p.values[i]
+            torch.testing.assert_close(whole[i], alone.sum(-2), atol=1e-5, rtol=1e-5)
 
     @pytest.mark.parametrize("wanted", ["z", "kl"])
     def test_either_output_alone_has_its_gradient(self, wanted: str) -> None:
@@ -167,7 +217,7 @@ class BackendContract:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
     def test_extreme_logits(self, dtype: torch.dtype) -> None:
         if dtype == torch.float64 and not self.double:
-            return
+            pytest.skip(f"{self.name} does not compute in float64")
         size = torch.tensor([-1e4, -1.0, 0.0, 1.0, 1e4])
         logits = torch.cartesian_prod(*[size] * 3).T.contiguous().to(self.device, dtype).requires_grad_()
         values = torch.tensor([[-3.5], [0.0], [3.5]], device=self.device, dtype=dtype).requires_grad_()
@@ -233,7 +283,7 @@ class BackendContract:
 
     def test_several_threads_give_the_same(self) -> None:
         if self.device != "cpu":
-            return
+            pytest.skip("threads are the CPU's")
         p = problem((300,), 15, 32)
         results = []
         for threads in (1, 2):

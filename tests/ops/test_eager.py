@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from squad.core.noise import make_key
-from squad.ops import eager
+from squad.ops import eager, sample_with_kl
 from tests.contracts.backends import Problem, problem
 
 
@@ -24,6 +24,16 @@ def test_blocks_change_nothing(
     monkeypatch.setattr(eager, "BLOCK", block)
     for a, b in zip(whole, p.run(eager.sample_with_kl, torch.float64), strict=True):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
+
+
+def test_members_without_rows_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The axis that is cut is then that of the members, and their temperatures are cut with it."""
+    seeds, logits = torch.arange(40), torch.randn(40, 5, 7)
+    values, prior = torch.linspace(-1, 1, 5).unsqueeze(-1), torch.zeros(5, 1).log_softmax(0)
+    temperature = torch.linspace(0.3, 2, 40)
+    whole = sample_with_kl(logits, values, prior, temperature, seed=seeds)
+    monkeypatch.setattr(eager, "BLOCK", 100)
+    torch.testing.assert_close(sample_with_kl(logits, values, prior, temperature, seed=seeds), whole)
 
 
 def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,15 +37,21 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
         ({"temperature": -1}, "got -1"),
         ({"temperature": torch.tensor([0.5, -0.5])}, "got -0.5"),
         ({"temperature": torch.tensor([0.5, float("nan")])}, "got nan"),
-        ({"temperature": torch.ones(3)}, "temperature must be of shape () or (2,)"),
+        ({"temperature": torch.ones(3)}, "temperature must be one number, or of shape (2,)"),
+        ({"temperature": 1e-40}, "1e-06 is the least"),
+        ({"temperature": torch.tensor(0.5, requires_grad=True)}, "temperature must be fixed"),
+        ({"log_prior": PRIOR.clone().requires_grad_()}, "log_prior must be fixed"),
+        ({"values": [0.0]}, "values must be a tensor; got list"),
+        ({"seed": None, "noise": 0.0}, "noise must be a tensor; got float"),
+        ({"step": 2**32}, "step must be between 0 and 4294967295"),
         ({"temperature": "warm"}, "got 'warm'"),
         ({"seed": None}, "got neither"),
         ({"noise": torch.zeros(C, K)}, "got both"),
-        ({"seed": None, "noise": torch.zeros(3, C, K)}, "noise must be broadcastable to (2, 5, 3)"),
+        ({"seed": None, "noise": torch.zeros(3, C, K)}, "noise must be broadcastable to (2, 5, 3), and of its rank"),
         ({"seed": torch.tensor([1, 2, 3])}, "seed must be one a member"),
         ({"seed": torch.tensor(1.0)}, "seed must be an integer tensor"),
         ({"seed": 1.5}, "seed must be a whole number"),
-        ({"seed": 2**63}, "within 64 bits"),
+        ({"seed": 2**63}, "seed must be between -9223372036854775808 and"),
         (
             {"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])},
             "step must be of shape () or that of seed",
@@ -58,6 +64,16 @@ def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:
         call(torch.zeros(2, C, K), **changes)
     assert words in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+def test_a_temperature_without_members_is_one_number() -> None:
+    with pytest.raises(SquadError, match="temperature must be one number; got shape"):
+        call(torch.zeros(C, K), temperature=torch.full((C,), 0.5))  # one a bin would be a silent broadcast
+
+
+def test_noise_of_members_is_not_taken_for_noise_of_rows() -> None:
+    with pytest.raises(SquadError, match="noise must be broadcastable"):
+        call(torch.zeros(4, 2, C, K), seed=None, noise=torch.zeros(2, C, K))
 
 
 @pytest.mark.parametrize("logits", [torch.zeros(C), torch.zeros(1, K), torch.zeros(2, C, K, dtype=torch.int64)])

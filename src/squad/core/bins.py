@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from squad.core.checks import check_choice, check_count, check_finite
+from squad.core.checks import check_choice, check_count, check_finite, extremes
 from squad.errors import ArgumentError
 
 __all__ = ["gaussian_bins", "gaussian_log_weights", "increasing_values", "linear_bins", "uniform_log_weights"]
@@ -19,9 +19,12 @@ def linear_bins(bins: int, limit: float = 3.5, *, dtype: torch.dtype | None = No
     tensor([-2., -1.,  0.,  1.,  2.])
     """
     check_count("bins", bins, 2)
-    if not 0 < limit < float("inf"):
-        raise ArgumentError.of("limit", limit, "positive and finite", "The paper takes 3.5.")
-    return torch.linspace(-limit, limit, bins, dtype=torch.float64).to(dtype or torch.get_default_dtype())
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < float("inf"):
+        raise ArgumentError.of("limit", repr(limit), "positive and finite", "The paper takes 3.5.")
+    values = torch.linspace(-limit, limit, bins, dtype=torch.float64).to(dtype or torch.get_default_dtype())
+    if not all(number != 0 and abs(number) < float("inf") for number in extremes(values) or ()):
+        raise ArgumentError.of("limit", limit, f"within the range of {values.dtype}", "The paper takes 3.5.")
+    return values
 
 
 def gaussian_bins(bins: int, center: Literal["mean", "median"] = "mean", *, dtype: torch.dtype | None = None) -> Tensor:
@@ -47,7 +50,10 @@ def gaussian_bins(bins: int, center: Literal["mean", "median"] = "mean", *, dtyp
 
 def increasing_values(values: Tensor | Sequence[float], *, name: str = "values") -> Tensor:
     """A user's own initial values, checked: shape (C,) or (K, C), finite, strictly increasing along the last axis."""
-    tensor = torch.as_tensor(values)
+    try:
+        tensor = torch.as_tensor(values).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise ArgumentError.of(name, repr(values), "a tensor or a sequence of numbers") from None
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.get_default_dtype())
     if tensor.dim() not in (1, 2) or tensor.shape[-1] < 2:
@@ -80,4 +86,4 @@ def gaussian_log_weights(values: Tensor | Sequence[float]) -> Tensor:
     low, high = torch.where(upper, -high, low), torch.where(upper, -low, high)
     log_low, log_high = torch.special.log_ndtr(low), torch.special.log_ndtr(high)
     log_mass: Tensor = log_high + torch.log1p(-torch.exp(log_low - log_high))
-    return log_mass.log_softmax(-1).to(v.dtype)
+    return check_finite("the normal's mass around values", log_mass).log_softmax(-1).to(v.dtype)

@@ -56,8 +56,11 @@ def kl_divergence(log_p: Tensor, log_r: Tensor, dim: int) -> Tensor:
 
 
 def nonnegative(x: Tensor) -> Tensor:
-    """``x`` without the rounding errors below zero, and with its gradient unchanged."""
-    return x - x.detach().clamp_max(0)
+    """``x`` without the rounding errors below zero, and with its gradient unchanged.
+
+    What is further below is no rounding error (a prior that does not add up to 1, say), and stays to be seen.
+    """
+    return x - x.detach().clamp(-1e-3, 0)
 
 
 def relaxed_one_hot(logits: Tensor, noise: Tensor, temperature: float | Tensor, dim: int) -> Tensor:

@@ -11,25 +11,29 @@ from squad.errors import ArgumentError
 
 __all__ = [
     "broadcasts_to",
-    "cheap_to_read",
     "check_choice",
     "check_count",
     "check_finite",
     "check_temperature",
     "common_shape",
+    "extremes",
 ]
 
 T = TypeVar("T", bound=str)
 
+#: The lowest temperature: far below, logits divided by it are infinite.
+COLDEST = 1e-6
 
-def check_count(name: str, value: int, minimum: int) -> int:
-    """A whole number of at least ``minimum``, of whatever integer type, as an int; a bool is not one."""
+
+def check_count(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
+    """A whole number within bounds, of whatever integer type, as an int; a bool is not one."""
     try:
-        count = minimum - 1 if isinstance(value, bool) else operator.index(value)
+        count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        count = minimum - 1
-    if count < minimum:
-        raise ArgumentError.of(name, repr(value), f"a whole number of at least {minimum}")
+        count = None
+    if count is None or count < minimum or (maximum is not None and count > maximum):
+        allowed = f"a whole number of at least {minimum}" + (f" and at most {maximum}" if maximum is not None else "")
+        raise ArgumentError.of(name, repr(value), allowed)
     return count
 
 
@@ -40,9 +44,18 @@ def check_choice(name: str, value: T, choices: Sequence[T]) -> T:
     return value
 
 
-def cheap_to_read(tensor: Tensor) -> bool:
-    """Whether the content of ``tensor`` can be looked at for free: on the CPU, and not while a graph is traced."""
-    return not torch.compiler.is_compiling() and tensor.device.type == "cpu"
+def extremes(tensor: Tensor) -> tuple[float, float] | None:
+    """The smallest and the largest element (NaN if there is one), or None where a look would cost or is impossible.
+
+    That is on another device, while torch.compile traces a graph, inside torch.func's transformations, and of nothing.
+    """
+    if torch.compiler.is_compiling() or tensor.device.type != "cpu" or tensor.numel() == 0:
+        return None
+    try:
+        low, high = torch.aminmax(tensor.detach())
+        return low.item(), high.item()
+    except RuntimeError:  # torch.func.vmap: no single number is behind it
+        return None
 
 
 def check_finite(name: str, tensor: Tensor) -> Tensor:
@@ -55,20 +68,17 @@ def check_finite(name: str, tensor: Tensor) -> Tensor:
 
 
 def check_temperature(temperature: float | Tensor) -> None:
-    """A positive, finite number, or a tensor of such."""
-    if not isinstance(temperature, Tensor):
-        if isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
-            raise ArgumentError.of("temperature", repr(temperature), "a number or a tensor")
-        good = 0 < temperature < float("inf")
-        worst: float = temperature
+    """A number, or a tensor of numbers, that can be divided by."""
+    if isinstance(temperature, Tensor):
+        found = extremes(temperature)
+    elif isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
+        raise ArgumentError.of("temperature", repr(temperature), "a number or a tensor")
     else:
-        if not cheap_to_read(temperature) or temperature.numel() == 0:
-            return
-        low, high = torch.aminmax(temperature.detach())
-        good = bool(low > 0) and bool(high < float("inf"))
-        worst = low.item() if not bool(low > 0) else high.item()
-    if not good:
-        raise ArgumentError.of("temperature", worst, "positive and finite", "The paper anneals it from 1.0 to 0.5.")
+        found = temperature, temperature
+    for number in found or ():
+        if not COLDEST <= number < float("inf"):
+            hint = f"{COLDEST} is the least; the paper anneals from 1.0 to 0.5."
+            raise ArgumentError.of("temperature", number, "positive and finite", hint)
 
 
 def common_shape(one: Sequence[int], other: Sequence[int]) -> torch.Size | None:

@@ -61,10 +61,8 @@ class Quantized(Distribution):
     values: Tensor
 
     def __init__(self, logits: Tensor, values: Tensor, validate_args: bool | None = None) -> None:
-        for name, tensor in (("logits", logits), ("values", values)):
-            if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-                got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-                raise ArgumentError.of(name, got, "a floating-point tensor")
+        _floating("logits", logits)
+        _floating("values", values)
         _check_shapes(logits.shape, values.shape)
         dtype = categorical.working_dtype(logits, values)
         self.logits = logits.to(dtype)
@@ -77,20 +75,23 @@ class Quantized(Distribution):
 
     def _check_content(self) -> None:
         check_finite("values", self.values)
-        if bool((self.logits.isnan() | (self.logits == float("inf"))).any()):
-            raise ArgumentError.of("logits", "NaN or +inf among them", "finite, or -inf for a bin without mass")
+        bad = self.logits.isnan() | (self.logits == float("inf"))
+        if bool(bad.any()):
+            got = self.logits.detach()[bad].flatten()[0].item()
+            raise ArgumentError.of("logits", got, "finite, or -inf for a bin without mass")
         if bool((self.logits == -float("inf")).all(-1).any()):
             raise ArgumentError.of("logits", "a row with every bin at -inf", "finite for at least one bin of each row")
 
     @classmethod
     def uniform(cls, values: Tensor) -> Self:
         """The same mass on every bin: a prior for latents on ``values``, (C,) or (K, C)."""
+        values = _floating("values", values)
         return cls(torch.zeros_like(values), values)
 
     @classmethod
     def gaussian(cls, values: Tensor) -> Self:
         """The standard normal's mass in the cell of each value; ``values`` (C,) or (K, C), increasing."""
-        return cls(gaussian_log_weights(values), values)
+        return cls(gaussian_log_weights(_floating("values", values)), values)
 
     @property
     def bins(self) -> int:
@@ -105,12 +106,11 @@ class Quantized(Distribution):
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "Quantized":
         """The same distribution with a larger batch shape; nothing is copied."""
         new: Quantized = self._get_checked_instance(Quantized, _instance)  # type: ignore[no-untyped-call]
-        shape = Size(batch_shape)
-        new.logits = self.logits.expand(*shape, self.bins)
+        new.logits = self.logits.expand(*batch_shape, self.bins)
         # A (K, C) that was aligned with the last batch axis stays so: it becomes of the rank of logits.
         lead = new.logits.dim() - self.values.dim()
         new.values = self.values if self.values.dim() == 1 else self.values[(None,) * lead]
-        Distribution.__init__(new, shape, Size(), validate_args=False)
+        Distribution.__init__(new, new.logits.shape[:-1], Size(), validate_args=False)
         new._validate_args = self._validate_args
         return new
 
@@ -156,10 +156,10 @@ class Quantized(Distribution):
                 "one of the bin values",
                 "Relaxed samples are not: use cdf, or validate_args=False.",
             )
-        found = here.any(-1, keepdim=True)
         mass = torch.where(here, self.log_probs, -float("inf"))
+        some = (mass > -float("inf")).any(-1, keepdim=True)
         # logsumexp of nothing but -inf has a NaN gradient: it is given zeros there and overruled below.
-        return torch.where(found, mass, 0).logsumexp(-1).masked_fill(~found.squeeze(-1), -float("inf"))
+        return torch.where(some, mass, 0).logsumexp(-1).masked_fill(~some.squeeze(-1), -float("inf"))
 
     def cdf(self, value: Tensor) -> Tensor:
         """P(z <= value); NaN where value is."""
@@ -170,8 +170,9 @@ class Quantized(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         """The smallest bin value v of positive mass with P(z <= v) >= value; value in [0, 1]."""
         value = self._outcome(value)
-        if self._validate_args and not bool(((value >= 0) & (value <= 1)).all()):
-            raise ArgumentError.of("value", "a number outside", "probabilities within [0, 1]")
+        within = (value >= 0) & (value <= 1)
+        if self._validate_args and not bool(within.all()):
+            raise ArgumentError.of("value", value[~within].flatten()[0].item(), "probabilities within [0, 1]")
         values, probs = self._sorted()
         cumulative = probs.cumsum(-1)
         cumulative = cumulative / cumulative[..., -1:]
@@ -233,6 +234,13 @@ class Quantized(Distribution):
         fresh[..., 1:] = values.diff(dim=-1) != 0
         first = torch.where(fresh, torch.arange(self.bins, device=values.device), 0).cummax(-1).values
         return values, torch.zeros_like(probs).scatter_add(-1, first, probs)
+
+
+def _floating(name: str, tensor: Tensor) -> Tensor:
+    if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+        raise ArgumentError.of(name, got, "a floating-point tensor")
+    return tensor
 
 
 def _shape(sample_shape: Sequence[int]) -> Size:

@@ -46,15 +46,17 @@ def mutual_information(q: Quantized, dim: int | None = None) -> Tensor:
     Returns:
         The batch shape without that axis; between 0 and log C.
     """
+    if not isinstance(q, Quantized):
+        raise ArgumentError.of("q", type(q).__name__, "a squad.Quantized")
     rank = len(q.batch_shape)
     if dim is None:
         dim = -min(rank, 2)
     if rank == 0 or not -rank <= dim < rank:
         raise ArgumentError.of("dim", dim, f"an axis of the batch shape {tuple(q.batch_shape)}", "x runs along it.")
     axis = dim % rank
-    # Values of the rank of logits have that axis too: z must live on the same bins for every x.
-    own_axis = q.values.dim() == rank + 1 and q.values.shape[axis] > 1
-    if own_axis and not bool((q.values == q.values.narrow(axis, 0, 1)).all()):
+    # z must live on the same bins for every x: where the values have that axis, they must not change along it.
+    values = q.values[(None,) * (rank + 1 - q.values.dim())]
+    if values.shape[axis] > 1 and not _equal(values, values.narrow(axis, 0, 1)):
         raise ArgumentError.of("q.values", "values that differ along it", f"the same for all inputs along dim {dim}")
     if q.batch_shape[axis] == 0:
         raise ArgumentError.of(
@@ -66,10 +68,21 @@ def mutual_information(q: Quantized, dim: int | None = None) -> Tensor:
 
 def _check_same_values(p: Quantized, q: Quantized) -> None:
     """A divergence compares masses bin by bin, which means nothing unless the bins are the same."""
+    for name, side in (("p", p), ("q", q)):
+        if not isinstance(side, Quantized):
+            raise ArgumentError.of(name, type(side).__name__, "a squad.Quantized")
     if p.bins != q.bins:
         raise ArgumentError.of("values", f"{p.bins} and {q.bins} bins", "the same in both distributions")
     if common_shape(p.batch_shape, q.batch_shape) is None:
         got = f"{tuple(p.batch_shape)} and {tuple(q.batch_shape)}"
         raise ArgumentError.of("batch shapes", got, "such that one broadcasts to the other")
-    if not bool((p.values == q.values).all()):
-        raise ArgumentError.of("values", "two sets that differ", "the same in both distributions")
+    if not _equal(p.values, q.values):
+        gap = (p.values - q.values).abs().max().item()
+        hint = "Values of one layer are compared exactly: mind their dtype." if gap < 1e-5 else ""
+        got = f"two sets that are up to {gap:.3g} apart"
+        raise ArgumentError.of("values", got, "the same in both distributions", hint)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of values are the same; taken for granted while a graph is traced."""
+    return torch.compiler.is_compiling() or bool((one == other).all())

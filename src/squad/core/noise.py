@@ -1,7 +1,7 @@
 """One random number generator, defined to the bit.
 
-Every random number of a layer is a function of (seed, step, row, neuron, bin) and of nothing else: not of the
-device, the number of threads, the batch size, the number of bins, the number of members or a member's slot.
+Every random number of a layer is a function of (seed, step, row, neuron, bin) and of the number of neurons, and of
+nothing else: not of the device, the number of threads, rows, bins or members, or a member's slot.
 So a model certified on one machine is the same function on another, and a kernel may draw its numbers again in
 the backward pass instead of keeping them.
 
@@ -44,7 +44,7 @@ class Key(NamedTuple):
 
 
 def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | str | None = None) -> Key:
-    """A Key from whole numbers or integer tensors, () or one a member.
+    """A Key from whole numbers or integer tensors, () or one a member; 64 bits of seed and 32 of step count.
 
     >>> make_key(7).seed.shape
     torch.Size([])
@@ -54,8 +54,9 @@ def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | 
         if not isinstance(value, Tensor):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ArgumentError.of(name, repr(value), "a whole number or an integer tensor")
-            if not -(2**63) <= value < 2**63:
-                raise ArgumentError.of(name, value, "within 64 bits, -2**63 to 2**63 - 1")
+            low, high = (-(2**63), 2**63 - 1) if name == "seed" else (0, 2**32 - 1)
+            if not low <= value <= high:
+                raise ArgumentError.of(name, value, f"between {low} and {high}")
             value = torch.tensor(value, dtype=torch.int64, device=device)
         elif value.is_floating_point() or value.is_complex() or value.dtype == torch.bool or value.dim() > 1:
             raise ArgumentError.of(
@@ -114,15 +115,19 @@ def _keys(key: Key) -> Tensor:
 
 
 @torch.no_grad()
-def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0) -> Tensor:
+def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0) -> Tensor:
     """The raw 32 bits of each number.
+
+    ``first_row`` as a tensor () keeps a compiled graph from being made anew for each of its values.
 
     Returns:
         int32 of shape (rows, bins, neurons), or (M, rows, bins, neurons) for a key of M members.
     """
     first, second = _keys(key).split(1, -1)
     counter = torch.arange(rows * neurons, dtype=torch.int32, device=first.device)
-    if first_row:
+    if isinstance(first_row, Tensor):
+        counter = counter + (first_row * neurons).to(torch.int32)
+    elif first_row:
         counter = counter + _signed(first_row * neurons & 0xFFFFFFFF)
     index = torch.arange(bins, dtype=torch.int32, device=first.device)
     # Both are mixed in one go: for a small layer the number of operations is what costs.
@@ -133,7 +138,7 @@ def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0) ->
 
 @torch.no_grad()
 def uniform(
-    key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32
+    key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Uniform numbers on (0, 1), multiples of 2^-24; shape as in :func:`bits`, float32 or float64."""
     x = bits(key, rows, bins, neurons, first_row=first_row)
@@ -143,7 +148,7 @@ def uniform(
 
 @torch.no_grad()
 def gumbel(
-    key: Key, rows: int, bins: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32
+    key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Standard Gumbel numbers, -log(-log u), between -2.82 and 16.64; shape as in :func:`bits`.
 
@@ -154,7 +159,9 @@ def gumbel(
 
 
 @torch.no_grad()
-def normal(key: Key, rows: int, neurons: int, *, first_row: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+def normal(
+    key: Key, rows: int, neurons: int, *, first_row: int | Tensor = 0, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """Standard normal numbers, by the inverse distribution function, within +-5.3.
 
     Returns:

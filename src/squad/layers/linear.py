@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from squad.core.checks import cheap_to_read
+from squad.core.checks import extremes
 from squad.errors import ArgumentError
 from squad.layers.members import MemberModule
 
@@ -31,7 +31,7 @@ def per_member(name: str, value: float | Sequence[float] | Tensor, members: int 
 def scaled_normal_(weight: Tensor, scale: float | Sequence[float] | Tensor, fan_in: int, members: int | None) -> Tensor:
     """Fill ``weight`` with normal numbers of std sqrt(scale / fan_in); a scale of 2 is He's initializer."""
     std = (per_member("init_scale", scale, members) / fan_in).sqrt()
-    if cheap_to_read(std) and not bool((torch.isfinite(std) & (std > 0)).all()):
+    if not all(0 < number < float("inf") for number in extremes(std) or ()):
         raise ArgumentError.of("init_scale", scale, "positive and finite", "He's initializer is init_scale=2.")
     return weight.normal_().mul_(std.to(weight).view(-1, *(1,) * (weight.dim() - 1)) if std.dim() else std.to(weight))
 

@@ -59,19 +59,23 @@ def sample_with_kl(
             first axis of logits is that of the members, and each draws by its own seed.  Rows are counted over the
             axes in between.
         step: names it further, so that one seed serves a whole training run; shaped as seed.
-        noise: Gumbel noise instead of a seed, of a shape that broadcasts to that of logits.
+        noise: Gumbel noise instead of a seed: (C, K) for all rows, or of the rank of logits, axes of 1 being shared.
         backend: "auto", "eager", or "reference".
 
     Returns:
         z of shape (..., K) in the dtype of logits, and kl of the same shape in float32 or better.  Gradients reach
         logits and values.
     """
+    for name, tensor in (("logits", logits), ("values", values), ("log_prior", log_prior), ("noise", noise)):
+        if not isinstance(tensor, Tensor) and not (name == "noise" and tensor is None):
+            raise ArgumentError.of(name, type(tensor).__name__, "a tensor")
     if logits.dim() < 2 or not logits.is_floating_point() or logits.shape[-2] < 2:
-        raise ArgumentError.of(
-            "logits",
-            f"{logits.dtype} of shape {tuple(logits.shape)}",
-            "floating, of shape (..., C, K) with C >= 2",
-        )
+        got = f"{logits.dtype} of shape {tuple(logits.shape)}"
+        raise ArgumentError.of("logits", got, "floating, of shape (..., C, K) with C >= 2")
+    for name, fixed in (("log_prior", log_prior), ("temperature", temperature), ("noise", noise)):
+        if isinstance(fixed, Tensor) and fixed.requires_grad and torch.is_grad_enabled():
+            hint = "Gradients reach logits and values alone; detach it."
+            raise ArgumentError.of(name, "one that requires a gradient", "fixed", hint)
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
     z, kl = choose_backend(backend)(
@@ -102,12 +106,9 @@ def _temperature(temperature: float | Tensor, logits: Tensor, dtype: torch.dtype
     """A number, a tensor (), or one a member in the rank of logits."""
     if not isinstance(temperature, Tensor):
         return float(temperature)
-    if temperature.dim() > 1 or (temperature.dim() == 1 and temperature.shape[0] != logits.shape[0]):
-        raise ArgumentError.of(
-            "temperature",
-            f"shape {tuple(temperature.shape)}",
-            f"of shape () or ({logits.shape[0]},), one a member",
-        )
+    if temperature.dim() and (logits.dim() < 3 or temperature.shape != logits.shape[:1]):
+        allowed = "one number" + (f", or of shape ({logits.shape[0]},), one a member" if logits.dim() > 2 else "")
+        raise ArgumentError.of("temperature", f"shape {tuple(temperature.shape)}", allowed)
     temperature = temperature.to(device=logits.device, dtype=dtype)
     return temperature.view(-1, *(1,) * (logits.dim() - 1)) if temperature.dim() else temperature
 
@@ -119,8 +120,9 @@ def _noise(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, 
             "noise", "both" if noise is not None else "neither", "given, or else seed: one of the two"
         )
     if noise is not None:
-        if not broadcasts_to(noise.shape, logits.shape):
-            raise ArgumentError.of("noise", f"shape {tuple(noise.shape)}", f"broadcastable to {tuple(logits.shape)}")
+        if noise.dim() not in (0, 1, 2, logits.dim()) or not broadcasts_to(noise.shape, logits.shape):
+            allowed = f"broadcastable to {tuple(logits.shape)}, and of its rank or of 2 at most"
+            raise ArgumentError.of("noise", f"shape {tuple(noise.shape)}", allowed)
         return noise
     assert seed is not None
     key = make_key(seed, step, logits.device)

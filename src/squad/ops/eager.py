@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from squad.core import categorical
 from squad.core.noise import Key
@@ -20,7 +19,7 @@ from squad.ops.reference import as_tensor
 __all__ = ["sample_with_kl"]
 
 
-AnyInput = TypeVar("AnyInput", bound=Tensor | Key)
+AnyInput = TypeVar("AnyInput", bound=Tensor | Key | float)
 
 # Numbers of logits in a block on the CPU.  The allocator gives memory above a few MiB back at once, and taking it anew
 # page by page costs as much as the arithmetic: in blocks a large call takes half the time (benchmarks/op_bins.py).
@@ -37,12 +36,12 @@ def sample_with_kl(
     rows = logits.shape[-3]
     step = max(1, rows * BLOCK // size)
     if isinstance(noise, Key) and logits.dim() != 3 + noise.seed.dim():
-        noise = as_tensor(noise, logits)  # a key counts its rows over several axes, of which a block has but one
+        noise = as_tensor(noise, logits)  # what a key counts as rows is not the axis that is cut
     blocks = []
     # split, not slices: the gradient of each slice would be as large as the whole.
-    parts = (_parts(x, step, rows) for x in (logits, values, log_prior, noise))
-    for index, (part, v, r, drawn) in enumerate(zip(*parts, strict=True)):
-        blocks.append(_whole(part, v, r, temperature, as_tensor(drawn, part, index * step)))
+    parts = (_parts(x, step, rows) for x in (logits, values, log_prior, temperature, noise))
+    for index, (part, v, r, t, drawn) in enumerate(zip(*parts, strict=True)):
+        blocks.append(_whole(part, v, r, t, as_tensor(drawn, part, index * step)))
     z, kl = zip(*blocks, strict=True)
     return torch.cat(z, -2), torch.cat(kl, -2)
 
@@ -85,26 +84,43 @@ class _SampleWithKL(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        _, values, _, temperature, _ = inputs
+        logits, values, log_prior, temperature, _ = inputs
         z, _, y, slope = output
         ctx.mark_non_differentiable(y, slope)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(values, z, y, slope)
+        # logits and log_prior are kept for second derivatives only; they are alive anyway.
+        ctx.save_for_backward(logits, values, log_prior, z, y, slope)
         ctx.temperature = temperature
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        values, z, y, slope = ctx.saved_tensors
+        logits, values, log_prior, z, y, slope = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            z, y, slope = _differentiable(logits, values, log_prior, ctx.temperature, y)
         grad_logits: Tensor | None = None
         grad_values: Tensor | None = None
         if grad_z is not None:
             grad_z = grad_z.unsqueeze(-2)
             if ctx.needs_input_grad[0]:
-                grad_logits = (values - z.unsqueeze(-2)).mul_(y).mul_(grad_z / ctx.temperature)
+                grad_logits = (values - z.unsqueeze(-2)) * y * (grad_z / ctx.temperature)
             if ctx.needs_input_grad[1]:
                 grad_values = (y * grad_z).sum_to_size(values.shape)
         if grad_kl is not None and ctx.needs_input_grad[0]:
             term = slope * grad_kl.unsqueeze(-2)
-            grad_logits = term if grad_logits is None else grad_logits.add_(term)
+            grad_logits = term if grad_logits is None else grad_logits + term
         return grad_logits, grad_values, None, None, None
+
+
+def _differentiable(
+    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, y: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """z, y and the slope of the KL once more, as functions of logits and values, for gradients of gradients.
+
+    y is known; that it is a softmax of logits / temperature and something fixed is enough to differentiate it.
+    """
+    y = (categorical.floored(y.log()) + (logits - logits.detach()).nan_to_num() / temperature).softmax(-2)
+    log_p = categorical.log_softmax(logits, -2)
+    p = log_p.exp()
+    ratio = (log_p - log_prior).masked_fill(p == 0, 0)
+    kl = (p * ratio).sum(-2, keepdim=True)
+    return (y * values).sum(-2), y, p * (ratio - kl)
