@@ -99,15 +99,15 @@ class _SampleWithKL(Function):
             z, y, slope = _differentiable(logits, values, log_prior, ctx.temperature, y)
         grad_logits: Tensor | None = None
         grad_values: Tensor | None = None
+        if grad_kl is not None and ctx.needs_input_grad[0]:
+            grad_logits = slope * grad_kl.unsqueeze(-2)
         if grad_z is not None:
             grad_z = grad_z.unsqueeze(-2)
             if ctx.needs_input_grad[0]:
-                grad_logits = (values - z.unsqueeze(-2)) * y * (grad_z / ctx.temperature)
+                slope_z, scale = (values - z.unsqueeze(-2)) * y, grad_z / ctx.temperature
+                grad_logits = slope_z * scale if grad_logits is None else torch.addcmul(grad_logits, slope_z, scale)
             if ctx.needs_input_grad[1]:
                 grad_values = (y * grad_z).sum_to_size(values.shape)
-        if grad_kl is not None and ctx.needs_input_grad[0]:
-            term = slope * grad_kl.unsqueeze(-2)
-            grad_logits = term if grad_logits is None else grad_logits + term
         return grad_logits, grad_values, None, None, None
 
 
