@@ -24,6 +24,8 @@ def seeded() -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
+    # torch.compile turns the validation of distributions off for good.
+    torch.distributions.Distribution.set_default_validate_args(__debug__)
     if "torch._dynamo" in sys.modules:
         with warnings.catch_warnings():  # of torch about itself, on loading its compiler
             warnings.simplefilter("ignore")

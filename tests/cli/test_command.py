@@ -39,6 +39,13 @@ def test_demo_learns_and_knows_what_it_does_not_know() -> None:
     assert result.stderr == ""
 
 
+def test_demo_refuses_what_it_cannot_do() -> None:
+    for wrong in (["--epochs", "0"], ["--seed", "-1"], ["--seed", "5000000000"]):
+        result = CliRunner().invoke(cli.app, ["demo", *wrong])
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+
+
 def test_our_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     broken = typer.Typer()
 

@@ -135,6 +135,28 @@ class LayerContract(ABC):
             results.append(function(x).detach())
         torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
+    def test_ensembles_by_vmap(self) -> None:
+        """torch.func's own way to an ensemble: stacked parameters and buffers, seeds and temperatures among them."""
+        alone = [self.layer().eval() for _ in range(MEMBERS)]
+        parameters, buffers = torch.func.stack_module_state(alone)
+        x = self.input()
+        template = copy.deepcopy(alone[0]).to("meta")
+
+        def one(p: dict[str, Tensor], b: dict[str, Tensor]) -> Tensor:
+            y: Tensor = torch.func.functional_call(template, (p, b), (x,))
+            return y
+
+        together = torch.func.vmap(one)(parameters, buffers)
+        for i, layer in enumerate(alone):
+            torch.testing.assert_close(together[i], layer(x), atol=1e-5, rtol=1e-5)
+
+    def test_jacobians(self) -> None:
+        layer = self.layer().eval()
+        row = self.input()[:1]
+        reverse = torch.func.jacrev(layer)(row)
+        want = torch.autograd.functional.jacobian(layer, row)
+        torch.testing.assert_close(reverse, want, atol=1e-5, rtol=1e-4)
+
     def test_per_example_gradients(self) -> None:
         """torch.func sees through the layer: the sum of gradients row by row is the gradient of the sum."""
         layer = self.layer().eval()
@@ -264,7 +286,7 @@ class LayerContract(ABC):
     def test_members_are_asked_of_a_layer_that_has_them(self) -> None:
         with pytest.raises(SquadError, match="with members"):
             self.layer().member(0)
-        with pytest.raises(SquadError, match="index must be between -3 and 2; got 3"):
+        with pytest.raises(SquadError, match="index must be a whole number between -3 and 2; got 3"):
             self.layer(MEMBERS).member(3)
 
     def test_repr_tells_what_it_is(self) -> None:
@@ -351,6 +373,35 @@ class StochasticContract(LayerContract):
         with pytest.raises(SquadError, match="sampling must be one of"):
             self.make(sampling="often")
 
+    def test_seed_and_step_name_the_noise(self) -> None:
+        layer, x = self.layer(), torch.ones(20, IN, device=self.device)
+
+        def draw(**key: int) -> Tensor:
+            if isinstance(layer, squad.Dropout):
+                return layer.drop(x, **key)
+            z: Tensor = layer.sample_with_kl(x, **key)[0]  # type: ignore[operator]
+            return z
+
+        assert torch.equal(draw(seed=1, step=2), draw(seed=1, step=2))
+        assert not torch.equal(draw(seed=1, step=2), draw(seed=1, step=3))
+        assert not torch.equal(draw(seed=1, step=2), draw(seed=2, step=2))
+
+    def test_copies_can_be_given_noise_of_their_own(self) -> None:
+        layer = self.stochastic()
+        net = nn.Sequential(layer, copy.deepcopy(layer))
+        seeds = [copied.seed.clone() for copied in net if isinstance(copied, StochasticModule)]
+        assert torch.equal(*seeds)
+        squad.reseed(net)
+        found = [copied.seed.clone() for copied in net if isinstance(copied, StochasticModule)]
+        assert not torch.equal(*found)
+        many = nn.Sequential(self.stochastic(MEMBERS), self.stochastic(MEMBERS))
+        squad.reseed(many, torch.tensor([5, 6, 7]))
+        squad.reseed(net, 6)
+        for single, member in zip(net, many, strict=True):
+            assert isinstance(single, StochasticModule)
+            assert isinstance(member, StochasticModule)
+            assert single.seed == member.seed[1]  # by its own seed and its place, whoever is beside it
+
     def test_wrong_seeds_are_told(self) -> None:
         with pytest.raises(SquadError, match="seed must be one number"):
             self.run(self.layer(MEMBERS), self.input(MEMBERS), torch.tensor([1, 2], device=self.device))
@@ -385,7 +436,7 @@ class LatentContract(StochasticContract):
                 layer(x)
             layer.eval()(x)
         layer(x)
-        assert len(outer) == 3
+        assert len(outer) == 3  # in their order, and none after the block
         assert len(inner) == 1
         assert outer[1] is inner[0]
         for kl in outer:
@@ -421,11 +472,21 @@ class LatentContract(StochasticContract):
         layer.sampling = "mean"
         x = self.input()
         torch.testing.assert_close(layer(x), layer.posterior(x).mean)
+        got, want = (torch.autograd.grad(y.square().sum(), list(layer.parameters()))
+                     for y in (layer(x), layer.posterior(x).mean))  # fmt: skip
+        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
 
     def test_explicit_noise(self) -> None:
         layer: Any = self.layer()
         x = self.input()
         with pytest.raises(SquadError, match="noise must be broadcastable"):
             layer.sample_with_kl(x, noise=torch.zeros(ROWS + 1, 1, 1, 1, device=self.device))
-        still = layer.sample_with_kl(x, noise=torch.zeros((), device=self.device))
-        torch.testing.assert_close(still, layer.sample_with_kl(x, noise=torch.zeros(1, device=self.device)))
+        still, _ = layer.sample_with_kl(x, noise=torch.zeros(1, device=self.device))
+        torch.testing.assert_close(layer.sample_with_kl(x, noise=torch.zeros((), device=self.device))[0], still)
+        shape = (getattr(layer, "bins", ROWS), self.out)
+        moved, _ = layer.sample_with_kl(x, noise=torch.randn(shape, device=self.device))
+        assert not torch.allclose(moved, still)
+        with pytest.raises(SquadError, match="noise must be given, or else seed: one of the two; got both"):
+            layer.sample_with_kl(x, seed=1, noise=torch.zeros((), device=self.device))
+        with pytest.raises(SquadError, match="temperature must be positive and finite; got -1"):
+            layer.sample_with_kl(x, -1.0)

@@ -72,8 +72,15 @@ def test_wrong_bin_counts_are_told(bins: Any) -> None:
             make(bins)
 
 
-@pytest.mark.parametrize("limit", [0.0, -1.0, float("inf"), float("nan")])
-def test_wrong_limits_are_told(limit: float) -> None:
+@pytest.mark.parametrize("limit", [1e39, 1e-46])
+def test_limits_beyond_the_dtype_are_told(limit: float) -> None:
+    with pytest.raises(SquadError, match=r"limit must be within the range of torch\.float32"):
+        linear_bins(5, limit)
+    linear_bins(5, limit, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("inf"), float("nan"), "wide", None])
+def test_wrong_limits_are_told(limit: Any) -> None:
     with pytest.raises(SquadError, match="limit must be positive and finite"):
         linear_bins(5, limit)
 

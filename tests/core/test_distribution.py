@@ -109,6 +109,10 @@ def test_expand_of_a_single_neuron() -> None:
     assert q.sample((4,)).shape == (4, 5)
 
 
+def test_expand_by_minus_one() -> None:
+    assert Quantized(torch.zeros(3, 4), torch.arange(4.0)).expand((2, -1)).batch_shape == (2, 3)
+
+
 def test_expand_to_less_is_refused_by_torch() -> None:
     with pytest.raises(RuntimeError):
         Quantized(torch.zeros(3, 4), torch.arange(4.0)).expand((2,))
@@ -187,11 +191,25 @@ def test_gradients_agree_with_differences(name: str) -> None:
     assert torch.autograd.gradcheck(function, (logits,))
 
 
+@pytest.mark.parametrize("name", ["mean", "variance"])
+def test_moments_have_a_gradient_for_values(name: str) -> None:
+    logits = torch.randn(2, 3, 4, dtype=torch.float64)
+    values = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+
+    def moment(v: Tensor) -> Tensor:
+        result: Tensor = getattr(Quantized(logits, v), name)
+        return result
+
+    assert torch.autograd.gradcheck(moment, (values,))
+
+
 def test_masked_bins_and_strays_have_no_nan_gradient() -> None:
     logits = torch.tensor([0.0, -float("inf"), 1.0], requires_grad=True)
     q = Quantized(logits, torch.tensor([0.0, 1.0, 2.0]), validate_args=False)
     total = q.entropy() + q.mean + q.variance + q.log_prob(torch.tensor(2.0)) + q.relaxed()
-    total = total + torch.where(torch.tensor(False), q.log_prob(torch.tensor(0.5)), 0)
+    for nowhere in (0.5, 1.0):  # between the bins, and at one without mass
+        assert q.log_prob(torch.tensor(nowhere)) == -float("inf")
+        total = total + torch.where(torch.tensor(False), q.log_prob(torch.tensor(nowhere)), 0)
     total.backward()
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
@@ -251,7 +269,7 @@ def test_shapes_that_do_not_fit_are_told(logits: tuple[int, ...], values: tuple[
 @pytest.mark.parametrize(
     ("logits", "values", "words"),
     [
-        ([0.0, float("nan")], [0.0, 1.0], "logits must be finite, or -inf"),
+        ([0.0, float("nan")], [0.0, 1.0], "logits must be finite, or -inf for a bin without mass; got nan"),
         ([0.0, float("inf")], [0.0, 1.0], "logits must be finite, or -inf"),
         ([-float("inf")] * 2, [0.0, 1.0], "at least one bin"),
         ([0.0, 0.0], [0.0, float("nan")], "values must be finite; got nan"),
@@ -274,7 +292,7 @@ def test_wrong_outcomes_are_told() -> None:
         q.log_prob(torch.tensor([0.0, 0.25]))
     with pytest.raises(SquadError, match=r"value must be of a shape that goes with the batch \(2,\)"):
         q.log_prob(torch.zeros(3))
-    with pytest.raises(SquadError, match=r"probabilities within \[0, 1\]"):
+    with pytest.raises(SquadError, match=r"probabilities within \[0, 1\]; got 1.5"):
         q.icdf(torch.tensor(1.5))
     with pytest.raises(SquadError, match="temperature must be positive"):
         q.relaxed(temperature=0.0)
@@ -296,6 +314,10 @@ def test_priors() -> None:
     np.testing.assert_allclose(Quantized.gaussian(values).probs[1], [edge, 1 - 2 * edge, edge], rtol=1e-5)
     with pytest.raises(SquadError, match="strictly increasing"):
         Quantized.gaussian(values.flip(-1))
+    for make in (Quantized.uniform, Quantized.gaussian):
+        for wrong in ([0.0, 1.0], torch.arange(3)):
+            with pytest.raises(SquadError, match="values must be a floating-point tensor"):
+                make(wrong)  # type: ignore[arg-type]
 
 
 def test_it_is_a_torch_distribution() -> None:

@@ -11,6 +11,7 @@ from scipy import special
 from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
+import squad
 from squad import Quantized, js_divergence, mutual_information
 from squad.errors import SquadError
 
@@ -93,6 +94,12 @@ def test_mutual_information_needs_a_batch_on_the_same_values() -> None:
         mutual_information(Quantized(torch.zeros(2, 3), torch.arange(3.0)), dim=1)
     with pytest.raises(SquadError, match="the same for all inputs"):
         mutual_information(Quantized(torch.zeros(2, 3), torch.randn(2, 3)))
+    per_neuron = Quantized(torch.zeros(4, 3, 5), torch.randn(3, 5))
+    mutual_information(per_neuron)
+    with pytest.raises(SquadError, match="the same for all inputs along dim 1"):
+        mutual_information(per_neuron, dim=1)
+    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized; got Tensor"):
+        mutual_information(torch.zeros(3, 4))  # type: ignore[arg-type]
     with pytest.raises(SquadError, match="at least one input"):
         mutual_information(Quantized(torch.zeros(0, 4, 3), torch.arange(3.0)))
     same = torch.arange(3.0).expand(2, 3).clone()
@@ -106,6 +113,20 @@ def test_different_values_are_refused() -> None:
         for divergence in (kl_divergence, js_divergence):
             with pytest.raises(SquadError, match="values must be the same in both distributions"):
                 divergence(p, q)
+
+
+def test_other_things_are_refused() -> None:
+    q = Quantized(torch.zeros(3), torch.arange(3.0))
+    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized; got Categorical"):
+        js_divergence(q, Categorical(logits=torch.zeros(3)))  # type: ignore[arg-type]
+
+
+def test_values_of_another_dtype_are_named_as_such() -> None:
+    narrow, wide = (
+        squad.Quantized.uniform(squad.linear_bins(15, 3.3, dtype=d)) for d in (torch.float32, torch.float64)
+    )
+    with pytest.raises(SquadError, match=r"apart\. .*mind their dtype"):
+        kl_divergence(narrow, wide)
 
 
 def test_batches_that_do_not_go_together_are_told() -> None:

@@ -31,6 +31,19 @@ def test_gaussian_survives_extreme_inputs() -> None:
         assert tensor.isfinite().all()
 
 
+def test_gaussian_noise_and_spread() -> None:
+    layer = squad.GaussianLinear(6, 4)
+    x = torch.randn(5, 6)
+    q = layer.posterior(x)
+    for noise in (torch.tensor(2.0), torch.randn(4), torch.randn(5, 4)):
+        torch.testing.assert_close(layer.sample_with_kl(x, noise=noise)[0], q.mean + noise * q.stddev)
+    with torch.no_grad():
+        layer.bias[4:] = -10.0
+        layer.weight.zero_()
+    # softplus(-10): small, and not cut off.
+    torch.testing.assert_close(layer.posterior(x).stddev, torch.full((5, 4), 4.5398e-5), rtol=1e-3, atol=0)
+
+
 def test_maxout_is_the_largest_piece() -> None:
     layer = squad.MaxoutLinear(6, 4, pieces=3)
     x = torch.randn(5, 6)
@@ -59,6 +72,12 @@ def test_dropout_has_its_rate_and_keeps_the_mean() -> None:
         assert (y[i] == 0).float().mean().item() == pytest.approx(rate, abs=0.005)
         assert y[i].mean().item() == pytest.approx(1, abs=0.03)
     assert torch.equal(y[0], torch.ones(4000, 50))
+
+
+def test_dropout_keeps_the_dtype_and_an_exact_rate() -> None:
+    layer = squad.Dropout(50, [0.1, 0.3], members=2).bfloat16()
+    assert layer.rate.dtype == torch.float32
+    assert layer(torch.ones(1, 3, 50, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 def test_dropout_is_off_in_eval_unless_asked_for() -> None:

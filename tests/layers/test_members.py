@@ -59,6 +59,15 @@ def test_a_layer_used_twice_stays_one_layer() -> None:
     assert len(list(stacked.parameters())) == 2
 
 
+def test_a_layer_used_twice_in_one_of_them_only() -> None:
+    layer = squad.Linear(3, 3)
+    nets = [nn.Sequential(layer, layer), nn.Sequential(squad.Linear(3, 3), squad.Linear(3, 3))]
+    x = torch.randn(5, 3)
+    y = squad.stack(nets)(x.unsqueeze(0))
+    for i, net in enumerate(nets):
+        torch.testing.assert_close(y[i], net(x))
+
+
 def test_members_may_differ_in_their_data() -> None:
     """Values, prior, temperature and dropout rate belong to a member."""
     layers = [squad.SquadLinear(6, 4, bins=5, spacing=s) for s in ("linear", "gaussian")]
@@ -69,8 +78,19 @@ def test_members_may_differ_in_their_data() -> None:
 
 
 def test_what_cannot_be_stacked_is_told() -> None:
-    with pytest.raises(SquadError, match="at least one module"):
-        squad.stack([])
+    for nothing in ([], squad.Linear(3, 2), [1, 2]):
+        with pytest.raises(SquadError, match="modules must be a sequence of at least one module"):
+            squad.stack(nothing)  # type: ignore[arg-type,type-var]
+    with_bias, without = squad.Linear(3, 2), squad.Linear(3, 2, bias=False)
+    for pair in ([without, with_bias], [with_bias, without]):
+        with pytest.raises(SquadError, match=r"bias of module must be the same .* none"):
+            squad.stack(pair)
+    with pytest.raises(SquadError, match=r"weight of module must be the same .* torch.float32 and torch.float64"):
+        squad.stack([squad.Linear(3, 2), squad.Linear(3, 2, dtype=torch.float64)])
+    with pytest.raises(SquadError, match=r"module\.0 must be built alike .*p=0\.1.*p=0\.9"):
+        squad.stack([nn.Sequential(nn.Dropout(0.1)), nn.Sequential(nn.Dropout(0.9))])
+    with pytest.raises(SquadError, match="index must be a whole number"):
+        squad.Linear(3, 2, members=2).member(1.0)  # type: ignore[arg-type]
     with pytest.raises(SquadError, match=r"in_features of module must be the same .* got 3 and 4"):
         squad.stack([squad.Linear(3, 2), squad.Linear(4, 2)])
     other = network()

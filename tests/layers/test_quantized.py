@@ -1,5 +1,6 @@
 """What is particular to layers of quantized latents: their numbers, their options, their temperature."""
 
+import copy
 import threading
 from typing import Any
 
@@ -149,6 +150,11 @@ def test_options_of_spacing_and_prior() -> None:
         ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing must be strictly increasing"),
         ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing must be finite; got inf"),
         ({"limit": -1.0}, "limit must be positive and finite; got -1.0"),
+        ({"limit": 1e39}, "limit must be within the range of torch.float32"),
+        ({"limit": 1e30, "prior": "gaussian"}, "near enough to 0 for a normal to have mass there"),
+        ({"spacing": None}, "spacing must be a tensor or a sequence of numbers; got None"),
+        ({"prior": None}, "prior must be a word, or 5 positive weights"),
+        ({"prior": ["a"] * 5}, "prior must be a word, or 5 positive weights"),
         ({"prior": "cauchy"}, "prior must be one of"),
         ({"prior": [0.5, 0.5]}, "prior must be a word, or 5 positive weights"),
         ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "positive weights"),
@@ -178,6 +184,49 @@ def test_wrong_sizes_are_told(kind: int, name: str) -> None:
         squad.FactorizedSquadLinear(3, 3, rank=0)
 
 
+def test_prior_weights_of_any_size_are_normalized() -> None:
+    for weight in (1e308, 1e-308):
+        layer = squad.SquadLinear(3, 2, bins=4, prior=[weight] * 4)
+        torch.testing.assert_close(layer.prior.probs, torch.full((4,), 0.25))
+
+
+def test_constants_are_as_exact_as_the_layer() -> None:
+    layer = squad.SquadLinear(3, 2, bins=15, dtype=torch.float64, prior="gaussian")
+    np.testing.assert_allclose(layer.values.detach(), np.linspace(-3.5, 3.5, 15), rtol=1e-15, atol=1e-15)
+    assert layer.log_prior.exp().sum().item() == pytest.approx(1, abs=1e-14)
+    assert layer.weight.dtype == torch.float64
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_prior_and_temperature_stay_exact_in_half_precision(dtype: torch.dtype) -> None:
+    layers = [
+        squad.SquadLinear(6, 32, bins=12, prior="gaussian").to(dtype),
+        squad.SquadLinear(6, 32, bins=12, dtype=dtype),
+    ]
+    for layer in layers:
+        assert layer.weight.dtype == layer.values.dtype == dtype
+        assert layer.log_prior.dtype == layer.temperature.dtype == torch.float32
+        assert layer.log_prior.exp().sum().item() == pytest.approx(1, abs=1e-6)
+        x = torch.randn(5, 6).to(dtype)
+        want = torch.distributions.kl_divergence(layer.posterior(x), layer.prior).sum(-1)
+        torch.testing.assert_close(layer.sample_with_kl(x)[1], want, atol=1e-4, rtol=1e-4)
+    assert layers[0].double().log_prior.dtype == torch.float64
+
+
+def test_spacing_of_a_users_graph_is_cut_off() -> None:
+    spacing = torch.linspace(-1, 1, 5, requires_grad=True) * 2
+    layer = squad.SquadLinear(3, 2, bins=5, spacing=spacing, learn_values="fixed")
+    assert not layer.values.requires_grad
+    copy.deepcopy(layer)
+
+
+def test_factorized_logits_have_the_neurons_innermost() -> None:
+    for shared in (False, True):
+        for members in (None, 2):
+            layer = squad.FactorizedSquadLinear(6, 4, bins=5, shared=shared, members=members)
+            assert layer.logits(torch.randn(2, 7, 6)).is_contiguous()
+
+
 def test_temperature_is_one_for_the_network_and_is_saved() -> None:
     net = nn.Sequential(squad.SquadLinear(6, 4), nn.Sequential(squad.FactorizedSquadLinear(4, 3)))
     squad.set_temperature(net, 0.8)
@@ -201,6 +250,9 @@ def test_wrong_temperatures_are_told(temperature: float) -> None:
         squad.set_temperature(layer, "warm")  # type: ignore[arg-type]
     with pytest.raises(SquadError, match="at least one SQUAD layer"):
         squad.set_temperature(nn.Linear(2, 2), 0.5)
+    for count in (2, 5):  # as many as rows or bins: not one of them
+        with pytest.raises(SquadError, match="temperature must be one number; got shape"):
+            layer.sample_with_kl(torch.zeros(2, 6), torch.full((count,), 0.5))
     with pytest.raises(SquadError, match="one for each of 2 members"):
         squad.set_temperature(squad.SquadLinear(6, 4, members=2), [0.5, 0.6, 0.7])
 
@@ -247,11 +299,9 @@ def test_threads_do_not_see_each_others_samples_or_kls() -> None:
 
 
 def test_wrong_sample_indices_are_told() -> None:
-    with (
-        pytest.raises(SquadError, match="index must be a whole number of at least 0; got -1"),
-        squad.sample_index(-1),
-    ):
-        pass
+    for wrong in (-1, 2**32, 1.5):
+        with pytest.raises(SquadError, match="index must be a whole number between 0 and 999999; got"):
+            squad.sample_index(wrong).__enter__()  # type: ignore[arg-type]
 
 
 def test_surroundings_are_restored_after_an_error() -> None:

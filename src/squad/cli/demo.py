@@ -31,7 +31,7 @@ class Digits(NamedTuple):
 
 def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 60,
-    seed: Annotated[int, typer.Option(help="Of the split, the weights and the noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the split, the weights and the noise.")] = 0,
 ) -> None:
     """Train a small SQUAD network on handwritten digits, and let it say which ones it is not sure of."""
     console = Console()

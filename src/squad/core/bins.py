@@ -86,4 +86,7 @@ def gaussian_log_weights(values: Tensor | Sequence[float]) -> Tensor:
     low, high = torch.where(upper, -high, low), torch.where(upper, -low, high)
     log_low, log_high = torch.special.log_ndtr(low), torch.special.log_ndtr(high)
     log_mass: Tensor = log_high + torch.log1p(-torch.exp(log_low - log_high))
-    return check_finite("the normal's mass around values", log_mass).log_softmax(-1).to(v.dtype)
+    result = log_mass.log_softmax(-1).to(v.dtype)
+    if not bool(result.isfinite().all()):
+        raise ArgumentError.of("values", v.tolist(), "near enough to 0 for a normal to have mass there")
+    return result

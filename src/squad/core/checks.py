@@ -32,8 +32,8 @@ def check_count(name: str, value: int, minimum: int, maximum: int | None = None)
     except TypeError:
         count = None
     if count is None or count < minimum or (maximum is not None and count > maximum):
-        allowed = f"a whole number of at least {minimum}" + (f" and at most {maximum}" if maximum is not None else "")
-        raise ArgumentError.of(name, repr(value), allowed)
+        allowed = f"of at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
+        raise ArgumentError.of(name, repr(value), f"a whole number {allowed}")
     return count
 
 

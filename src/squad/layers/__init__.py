@@ -7,7 +7,7 @@ from squad.layers.linear import Linear
 from squad.layers.maxout import MaxoutLinear
 from squad.layers.members import stack, unstack
 from squad.layers.quantized import SquadLinear, set_temperature
-from squad.layers.stochastic import collect_kl, sample_index
+from squad.layers.stochastic import collect_kl, reseed, sample_index
 
 __all__ = [
     "Dropout",
@@ -17,6 +17,7 @@ __all__ = [
     "MaxoutLinear",
     "SquadLinear",
     "collect_kl",
+    "reseed",
     "sample_index",
     "set_temperature",
     "stack",

@@ -31,6 +31,7 @@ class Dropout(StochasticModule):
 
     samplings = ("mean", "sample")
     structure = ("in_features", "sampling")
+    exact = ("rate",)
 
     rate: Tensor
 
@@ -75,4 +76,4 @@ class Dropout(StochasticModule):
 
     def _masked(self, x: Tensor, uniform: Tensor) -> Tensor:
         rate = self.spread(self.rate, x.dim())
-        return torch.where(uniform >= rate, x / (1 - rate), 0)
+        return torch.where(uniform >= rate, x * (1 / (1 - rate)).to(x.dtype), 0)

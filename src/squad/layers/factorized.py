@@ -54,7 +54,7 @@ class FactorizedSquadLinear(SquadLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling)
+        super().__init__(in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling, dtype)
         self.rank = check_count("rank", rank, 1)
         self.shared = bool(shared)
         groups = 1 if shared else out_features
@@ -77,4 +77,5 @@ class FactorizedSquadLinear(SquadLayer):
             out = self.affine(inner.squeeze(-2), memory, self.bias2.mT.flatten(-2))
             return out.view(*out.shape[:-1], self.bins, self.out_features)
         out = torch.einsum("...kb,...kbc->...ck", inner, self.spread(self.weight2, rank + 1))
-        return out + self.spread(self.bias2.mT, rank)
+        # contiguous: einsum leaves the bins innermost, and the operation wants the neurons there.
+        return (out + self.spread(self.bias2.mT, rank)).contiguous()

@@ -10,7 +10,7 @@ from torch.distributions import Normal
 
 from squad.core import categorical
 from squad.core import noise as generator
-from squad.core.checks import broadcasts_to
+from squad.core.checks import broadcasts_to, check_temperature
 from squad.errors import ArgumentError
 from squad.layers.linear import scaled_normal_
 from squad.layers.stochastic import StochasticModule, report_kl
@@ -108,6 +108,10 @@ class GaussianLinear(StochasticModule):
             z (..., K), and the KL in nats summed over the K latents, (...,).
         """
         mu, sigma = self.moments(x)
+        if temperature is not None:
+            check_temperature(temperature)
+        if noise is not None and seed is not None:
+            raise ArgumentError.of("noise", "both", "given, or else seed: one of the two")
         if noise is None:
             key = self.row_key(x, seed, step)
             rows = torch.Size(mu.shape[key.seed.dim() : -1]).numel()

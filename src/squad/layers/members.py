@@ -30,6 +30,8 @@ class MemberModule(nn.Module):
 
     #: Attributes that must be equal for layers to be stacked.
     structure: ClassVar[tuple[str, ...]] = ("in_features", "out_features")
+    #: Buffers that stay in float32 at least when the layer is moved to half precision: arithmetic with them is.
+    exact: ClassVar[tuple[str, ...]] = ()
 
     in_features: int
     out_features: int
@@ -42,7 +44,20 @@ class MemberModule(nn.Module):
 
     def settle(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """The end of a constructor: move to where and what was asked for, or to torch's defaults."""
-        self.to(device=torch.get_default_device() if device is None else device, dtype=dtype)
+        self.to(
+            device=torch.get_default_device() if device is None else device,
+            dtype=torch.get_default_dtype() if dtype is None else dtype,
+        )
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What .to(), .half() and .cuda() come down to."""
+        before = {name: self._buffers[name] for name in self.exact}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, old in before.items():
+            new = self._buffers[name]
+            if old is not None and new is not None and new.dtype.itemsize < 4:
+                self._buffers[name] = old.to(new.device)
+        return self
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -55,8 +70,7 @@ class MemberModule(nn.Module):
             raise ArgumentError.of(
                 "member", f"a {type(self).__name__} without members", "asked of a layer with members"
             )
-        if not -self.members <= index < self.members:
-            raise ArgumentError.of("index", index, f"between {-self.members} and {self.members - 1}")
+        index = check_count("index", index, -self.members, self.members - 1)
         return _rebuilt(self, None, lambda name: self.get_tensor(name)[index].clone())
 
     def get_tensor(self, name: str) -> Tensor:
@@ -115,9 +129,9 @@ def stack(modules: Sequence[AnyModule]) -> AnyModule:
     >>> squad.stack([squad.Linear(3, 2), squad.Linear(3, 2)])
     Linear(in_features=3, out_features=2, members=2)
     """
-    modules = list(modules)
-    if not modules:
-        raise ArgumentError.of("modules", "none", "at least one module")
+    modules = [] if isinstance(modules, nn.Module) else list(modules)
+    if not modules or not all(isinstance(module, nn.Module) for module in modules):
+        raise ArgumentError.of("modules", "something else", "a sequence of at least one module")
     return cast(AnyModule, _converted(modules, "module", _stacked, {}))
 
 
@@ -143,15 +157,16 @@ def _converted(
     modules: Sequence[nn.Module],
     path: str,
     convert: Callable[[list[MemberModule], str], MemberModule],
-    done: dict[int, nn.Module],
+    done: dict[tuple[int, ...], nn.Module],
 ) -> nn.Module:
     """One module out of several alike: our layers by ``convert``, containers by their children.
 
-    ``done`` keeps a layer that is used twice the same layer afterwards.
+    ``done`` keeps a layer that is used twice, in all of them, the same layer afterwards.
     """
     first = modules[0]
-    if id(first) in done:
-        return done[id(first)]
+    identity = tuple(map(id, modules))
+    if identity in done:
+        return done[identity]
     if any(type(module) is not type(first) for module in modules):
         kinds = ", ".join(sorted({type(module).__name__ for module in modules}))
         raise ArgumentError.of(path, kinds, "of one class in all modules to be stacked")
@@ -163,14 +178,16 @@ def _converted(
             kind = f"{type(first).__name__} with {', '.join(own)}"
             hint = "squad.Linear takes members where nn.Linear does not."
             raise ArgumentError.of(path, kind, "a layer of squad, or a module without parameters of its own", hint)
-        if any(module._modules.keys() != first._modules.keys() for module in modules):
-            raise ArgumentError.of(path, "other submodules", "built alike in all modules to be stacked")
+        for module in modules:
+            if module._modules.keys() != first._modules.keys() or module.extra_repr() != first.extra_repr():
+                got = f"{type(first).__name__}({first.extra_repr()}) and ({module.extra_repr()}) with other submodules"
+                raise ArgumentError.of(path, got.replace("()", ""), "built alike in all modules to be stacked")
         new = copy.deepcopy(first)
         for name in first._modules:
             children = [child for module in modules if (child := module._modules[name]) is not None]
             if children:
                 new._modules[name] = _converted(children, f"{path}.{name}", convert, done)
-    done[id(first)] = new
+    done[identity] = new
     return new
 
 
@@ -182,6 +199,12 @@ def _stacked(layers: list[MemberModule], path: str) -> MemberModule:
         for name in first.structure:
             if getattr(layer, name) != getattr(first, name):
                 got = f"{getattr(first, name)} and {getattr(layer, name)}"
+                raise ArgumentError.of(f"{name} of {path}", got, "the same in all modules to be stacked")
+        tensors = (*first._parameters, *first._buffers)
+        for name in tensors:
+            one, other = (getattr(each, name) for each in (first, layer))
+            if (one is None) != (other is None) or (one is not None and one.dtype != other.dtype):
+                got = " and ".join("none" if each is None else str(each.dtype) for each in (one, other))
                 raise ArgumentError.of(f"{name} of {path}", got, "the same in all modules to be stacked")
     return _rebuilt(first, len(layers), lambda name: torch.stack([layer.get_tensor(name) for layer in layers]))
 

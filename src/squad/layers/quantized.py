@@ -41,6 +41,7 @@ class SquadLayer(StochasticModule, ABC):
 
     samplings = ("relaxed", "hard", "mean")
     structure = (*StochasticModule.structure, "bins", "learn_values")
+    exact = ("log_prior", "temperature")
 
     values: Tensor
     log_prior: Tensor
@@ -57,13 +58,15 @@ class SquadLayer(StochasticModule, ABC):
         learn_values: LearnValues,
         members: int | None,
         sampling: str | None,
+        dtype: torch.dtype | None,
     ) -> None:
         super().__init__(in_features, out_features, members, sampling)
         self.bins = check_count("bins", bins, 2)
         self.learn_values = check_choice("learn_values", learn_values, ("per_layer", "per_neuron", "fixed"))
         self.backend: BackendName = "auto"
+        wide = torch.promote_types(dtype or torch.get_default_dtype(), torch.float32)
         with torch.device("cpu"):  # looked at while they are made, whatever device the layer is made for
-            values = _initial_values(spacing, bins, limit)
+            values = _initial_values(spacing, bins, limit, wide)
             log_prior = _log_prior(prior, values)
         if learn_values == "per_neuron":
             values = values.unsqueeze(-1).expand(bins, out_features)
@@ -125,6 +128,9 @@ class SquadLayer(StochasticModule, ABC):
             z (..., K), and the KL in nats summed over the K latents, (...,).
         """
         logits = self.logits(x)
+        if isinstance(temperature, Tensor) and temperature.dim() and temperature.shape != self.lead:
+            allowed = "one number" + (f", or one for each of {self.members} members" if self.members else "")
+            raise ArgumentError.of("temperature", f"shape {tuple(temperature.shape)}", allowed)
         if noise is None:
             seed, step = self.row_key(x, seed, step)
         z, kl = sample_with_kl(
@@ -216,7 +222,7 @@ class SquadLinear(SquadLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling)
+        super().__init__(in_features, out_features, bins, spacing, limit, prior, learn_values, members, sampling, dtype)
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, bins * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, bins * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
@@ -249,12 +255,12 @@ def set_temperature(module: nn.Module, temperature: float | Sequence[float] | Te
         layer.temperature.copy_(checked)
 
 
-def _initial_values(spacing: Spacing, bins: int, limit: float) -> Tensor:
-    """(C,) in the default dtype."""
+def _initial_values(spacing: Spacing, bins: int, limit: float, dtype: torch.dtype) -> Tensor:
+    """(C,)."""
     if isinstance(spacing, str):
         check_choice("spacing", spacing, ("linear", "gaussian"))
-        return linear_bins(bins, limit) if spacing == "linear" else gaussian_bins(bins)
-    values = increasing_values(spacing, name="spacing").to(torch.get_default_dtype())
+        return linear_bins(bins, limit, dtype=dtype) if spacing == "linear" else gaussian_bins(bins, dtype=dtype)
+    values = increasing_values(spacing, name="spacing").to("cpu", dtype)
     if values.shape != (bins,):
         raise ArgumentError.of("spacing", f"shape {tuple(values.shape)}", f"a word, or {bins} values, one a bin")
     return values
@@ -265,8 +271,12 @@ def _log_prior(prior: Prior, values: Tensor) -> Tensor:
     bins = values.shape[0]
     if isinstance(prior, str):
         check_choice("prior", prior, ("uniform", "gaussian"))
-        return uniform_log_weights(bins) if prior == "uniform" else gaussian_log_weights(values)
-    weights = check_finite("prior", torch.as_tensor(prior, dtype=torch.float64))
+        return uniform_log_weights(bins, dtype=values.dtype) if prior == "uniform" else gaussian_log_weights(values)
+    try:
+        weights = torch.as_tensor(prior, dtype=torch.float64, device="cpu").detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise ArgumentError.of("prior", repr(prior), f"a word, or {bins} positive weights, one a bin") from None
+    check_finite("prior", weights)
     if weights.shape != (bins,) or not bool((weights > 0).all()):
         raise ArgumentError.of("prior", weights.tolist(), f"a word, or {bins} positive weights, one a bin")
-    return (weights / weights.sum()).log().to(values.dtype)
+    return weights.log().log_softmax(-1).to(values.dtype)

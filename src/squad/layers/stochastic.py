@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from squad.core.checks import check_choice, check_count
-from squad.core.noise import Key, draw_seed, make_key
+from squad.core.noise import Key, bits, draw_seed, make_key
 from squad.errors import ArgumentError
 from squad.layers.members import MemberModule
 
-__all__ = ["StochasticModule", "collect_kl", "report_kl", "sample_index"]
+__all__ = ["StochasticModule", "collect_kl", "report_kl", "reseed", "sample_index"]
 
 
 class _Surroundings(threading.local):
@@ -22,8 +22,11 @@ class _Surroundings(threading.local):
     (A ContextVar would be the usual thing; torch.compile cannot trace one.)
     """
 
-    collectors: tuple[list[Tensor], ...] = ()
-    sample_index: int = 0
+    def __init__(self) -> None:
+        # Set on the instance: torch.compile does not notice a change of what it first found on the class.
+        self.collectors: tuple[list[Tensor], ...] = ()
+        # A tensor, so that a compiled network is not compiled anew for every sample.
+        self.sample_index = torch.zeros((), dtype=torch.int64, device="cpu")
 
 
 _around = _Surroundings()
@@ -34,8 +37,9 @@ def collect_kl() -> Iterator[list[Tensor]]:
     """Collect the KL of every latent layer that is called inside, in the order of the calls.
 
     Each entry is the KL to the layer's prior in nats, summed over its latents, one number a row: the input's shape
-    without its last axis, members first.  The bound of the paper is then
-    ``cross_entropy(net(x), y) + beta * sum(kl.mean() for kl in kls)``.
+    without its last axis, members first.  The paper's loss is then
+    ``cross_entropy(net(x), y) + beta * sum(kl.mean() for kl in kls)``.  With members it is the sum of their losses, so
+    that none is scaled by their number: ``(cross_entropy_of_each + beta * sum(kl.mean(-1) for kl in kls)).sum()``.
 
     >>> import squad
     >>> net = torch.nn.Sequential(squad.SquadLinear(4, 8), squad.SquadLinear(8, 2))
@@ -74,11 +78,41 @@ def sample_index(index: int) -> Iterator[None]:
     (True, False)
     """
     outer = _around.sample_index
-    _around.sample_index = check_count("index", index, 0)
+    checked = check_count("index", index, 0, 999_999)
+    _around.sample_index = torch.tensor(checked, dtype=torch.int64, device="cpu")
     try:
         yield
     finally:
         _around.sample_index = outer
+
+
+@torch.no_grad()
+def reseed(module: nn.Module, seed: int | Tensor | None = None) -> None:
+    """Give every random layer of ``module`` a noise of its own for eval mode.
+
+    A copy of a layer draws what its original draws; put into one network, the two would not be independent.  So does
+    a layer that is called twice.
+
+    Args:
+        module: a layer or a network.
+        seed: makes the new seeds reproducible: they are hashes of it and of the layer's place in the network.  A whole
+            number, or an integer tensor with one a member.  Without it they come from torch's generator.
+
+    >>> import squad
+    >>> net = torch.nn.Sequential(squad.SquadLinear(4, 4), squad.SquadLinear(4, 4))
+    >>> reseed(net, seed=1)
+    >>> bool(net[0].seed == net[1].seed)
+    False
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, StochasticModule)]
+    if not layers:
+        raise ArgumentError.of("module", type(module).__name__, "a network with at least one random layer")
+    for place, layer in enumerate(layers):
+        if seed is None:
+            layer.seed.copy_(draw_seed(layer.lead))
+        else:
+            low, high = bits(layer.row_key(layer.seed, seed, place), 1, 2, 1).long()[..., 0, :, 0].unbind(-1)
+            layer.seed.copy_((high & 0x3FFFFFFF) << 32 | low & 0xFFFFFFFF)
 
 
 class StochasticModule(MemberModule):
@@ -121,6 +155,6 @@ class StochasticModule(MemberModule):
             raise ArgumentError.of("seed", f"shape {tuple(key.seed.shape)}", allowed)
         return Key(*(part.expand(self.lead) for part in key))
 
-    def fixed_key(self) -> tuple[Key, int]:
+    def fixed_key(self) -> tuple[Key, Tensor]:
         """The layer's own seed and the index of the sample asked for, for noise that all rows share."""
         return Key(self.seed, torch.zeros_like(self.seed)), _around.sample_index
