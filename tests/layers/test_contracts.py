@@ -7,7 +7,8 @@ from torch import Tensor
 
 import squad
 from squad.layers.members import MemberModule
-from tests.contracts.layers import IN, LatentContract, LayerContract, StochasticContract
+from tests.contracts.layers import IN, LayerContract
+from tests.contracts.stochastic import LatentContract, StochasticContract
 
 
 class TestLinear(LayerContract):

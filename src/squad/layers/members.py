@@ -83,6 +83,12 @@ class MemberModule(nn.Module):
             return tensor
         return tensor.view(self.members, *(1,) * (rank - tensor.dim()), *tensor.shape[1:])
 
+    def check_one_a_member(self, name: str, tensor: Tensor) -> None:
+        """A tensor that must be one number, or one a member."""
+        if tensor.dim() and tensor.shape != self.lead:
+            allowed = "one number" + (f", or one for each of {self.members} members" if self.members else "")
+            raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", allowed)
+
     def check_input(self, x: Tensor) -> Tensor:
         """``x`` if its shape fits this layer, and an error that says which shape would."""
         name = type(self).__name__

@@ -128,9 +128,8 @@ class SquadLayer(StochasticModule, ABC):
             z (..., K), and the KL in nats summed over the K latents, (...,).
         """
         logits = self.logits(x)
-        if isinstance(temperature, Tensor) and temperature.dim() and temperature.shape != self.lead:
-            allowed = "one number" + (f", or one for each of {self.members} members" if self.members else "")
-            raise ArgumentError.of("temperature", f"shape {tuple(temperature.shape)}", allowed)
+        if isinstance(temperature, Tensor):
+            self.check_one_a_member("temperature", temperature)
         if noise is None:
             seed, step = self.row_key(x, seed, step)
         z, kl = sample_with_kl(
@@ -146,14 +145,12 @@ class SquadLayer(StochasticModule, ABC):
         return z, kl.sum(-1)
 
     def _predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Z and KL in eval mode, with noise that all rows share."""
+        """z and its KL in eval mode."""
         rank = logits.dim()
         values, log_prior = self._op_values(rank), self._op_log_prior(rank)
         wide = logits.to(categorical.working_dtype(logits))
-        key, index = self.fixed_key()
-        table = noise.gumbel(key, 1, self.bins, self.out_features, first_row=index, dtype=wide.dtype).squeeze(-3)
-        table = self.spread(table, rank)
         if self.sampling == "relaxed":
+            table = self._table(rank, wide.dtype)
             z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=table, backend=self.backend)
             return z, kl.sum(-1)
         log_p = categorical.log_softmax(wide, -2)
@@ -161,9 +158,15 @@ class SquadLayer(StochasticModule, ABC):
         if self.sampling == "mean":
             z = (log_p.exp() * values).sum(-2)
         else:
-            best = (wide + table).argmax(-2, keepdim=True)
+            best = (wide + self._table(rank, wide.dtype)).argmax(-2, keepdim=True)
             z = values.expand_as(wide).gather(-2, best).squeeze(-2)
         return z.to(logits.dtype), kl.sum(-1)
+
+    def _table(self, rank: int, dtype: torch.dtype) -> Tensor:
+        """The Gumbel numbers that all rows share in eval mode: (C, K), with members in the rank of the logits."""
+        key, index = self.fixed_key()
+        table = noise.gumbel(key, 1, self.bins, self.out_features, first_row=index, dtype=dtype)
+        return self.spread(table.squeeze(-3), rank)
 
     def _op_values(self, rank: int) -> Tensor:
         """The values as the operation takes them: (C, 1 or K), with members in the rank of the logits."""

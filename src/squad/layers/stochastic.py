@@ -150,9 +150,7 @@ class StochasticModule(MemberModule):
         the same noise.
         """
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
-        if key.seed.dim() and key.seed.shape != self.lead:
-            allowed = "one number" + (f", or one for each of {self.members} members" if self.members else "")
-            raise ArgumentError.of("seed", f"shape {tuple(key.seed.shape)}", allowed)
+        self.check_one_a_member("seed", key.seed)
         return Key(*(part.expand(self.lead) for part in key))
 
     def fixed_key(self) -> tuple[Key, Tensor]:
