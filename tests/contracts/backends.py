@@ -130,15 +130,19 @@ class BackendContract:
 
         assert torch.autograd.gradgradcheck(function, (logits, values))
 
-    def test_a_penalty_on_the_gradient_has_the_references_gradient(self) -> None:
+    @pytest.mark.parametrize("padded", [False, True])
+    def test_a_penalty_on_the_gradient_has_the_references_gradient(self, padded: bool) -> None:
         """A gradient penalty, the plainest use of a second derivative: the incoming gradient needs none itself."""
-        p = problem((4,), 5, 3, device=self.device)
+        p = problem((3, 4), 5, 3, members=True, device=self.device)
+        if padded:  # bins without mass, in one member
+            p.logits[1, :, 3:] = p.log_prior[1, :, 3:] = -float("inf")
         found = []
         for backend in (self.backend, reference.sample_with_kl):
             logits = p.logits.clone().requires_grad_()
             z, kl = backend(logits, p.values, p.log_prior, p.temperature, p.noise)
             (grad,) = torch.autograd.grad(z.sum() + kl.sum(), logits, create_graph=True)
             found.append(torch.autograd.grad(grad.square().sum(), logits)[0])
+        assert found[0].isfinite().all()
         torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
 
     def test_any_memory_order(self) -> None:
@@ -263,8 +267,26 @@ class BackendContract:
 
     @pytest.mark.parametrize("lead", [(0,), (2, 0)])
     def test_no_rows(self, lead: tuple[int, ...]) -> None:
-        for result in problem(lead, 5, 3, device=self.device).run(self.backend, torch.float32)[:3]:
-            assert result.numel() == 0
+        z, kl, _, grad_values = problem(lead, 5, 3, device=self.device).run(self.backend, torch.float32)
+        assert z.shape == kl.shape == (*lead, 3)
+        assert not grad_values.any()
+
+    def test_a_temperature_changed_before_the_backward_pass_is_noticed(self) -> None:
+        """As torch notices for its own operations: the gradient would be that of another function."""
+        p = problem((4,), 5, 3, device=self.device)
+        temperature = torch.tensor(0.5, device=self.device)
+        z, _ = self.backend(p.logits.requires_grad_(), p.values, p.log_prior, temperature, p.noise)
+        temperature.fill_(5.0)
+        with pytest.raises(RuntimeError, match="inplace"):
+            z.sum().backward()
+
+    def test_a_sweep_over_temperatures_by_vmap(self) -> None:
+        p = problem((4,), 5, 3, device=self.device)
+        noise = gumbel(p.noise, 4, 5, 3) if isinstance(p.noise, Key) else p.noise
+        temperatures = torch.tensor([0.5, 0.9], device=self.device)
+        sweep = torch.func.vmap(lambda t: self.backend(p.logits, p.values, p.log_prior, t, noise)[0])(temperatures)
+        for i, t in enumerate((0.5, 0.9)):
+            torch.testing.assert_close(sweep[i], self.backend(p.logits, p.values, p.log_prior, t, noise)[0])
 
     def test_cooled_samples_follow_the_softmax(self) -> None:
         """At a low temperature a relaxed sample is a bin value, each as often as its probability says (chi-square)."""

@@ -91,6 +91,26 @@ class LayerContract(ABC):
         assert (got - want).float().abs().median() <= near * (1 + want.abs().mean())
         assert layer.train()(x.to(dtype)).dtype == dtype
 
+    def test_autocast(self) -> None:
+        """A layer's output is of autocast's dtype, as that of a linear layer is."""
+        if self.device != "cpu":
+            pytest.skip("on the CPU only: GPUs have their own list of operations")
+        layer = self.layer()
+        if not list(layer.parameters()):
+            return
+        for training in (True, False):
+            with torch.autocast("cpu", torch.bfloat16), squad.collect_kl() as kls:
+                y = layer.train(training)(self.input())
+            assert y.dtype == torch.bfloat16
+            assert all(kl.dtype == torch.float32 for kl in kls)
+
+    def test_moved_and_narrowed_at_once(self) -> None:
+        layer = self.layer().to("meta", torch.bfloat16)
+        assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
+        whole = {name for name, t in layer.named_buffers() if not t.is_floating_point()}
+        layer.type(torch.float64)
+        assert whole == {name for name, t in layer.named_buffers() if not t.is_floating_point()}
+
     def test_made_without_memory(self) -> None:
         """On the meta device, as loaders of large models do, by the argument and by torch's context."""
         with torch.device("meta"):
@@ -200,7 +220,9 @@ class LayerContract(ABC):
             return y, *kls
 
         for sampling in getattr(layer, "samplings", ("",)):
-            if sampling and sampling != "hard":  # a hard sample is a step function of x
+            if sampling == "hard":  # a step function of x
+                continue
+            if sampling:
                 layer.sampling = sampling
             assert torch.autograd.gradcheck(function, (x,))
 

@@ -120,6 +120,11 @@ class StochasticContract(LayerContract):
             assert isinstance(single, StochasticModule)
             assert isinstance(member, StochasticModule)
             assert single.seed == member.seed[1]  # by its own seed and its place, whoever is beside it
+            assert single.seed > 2**33  # both words of it
+        squad.reseed(many, 6)
+        assert all(layer.seed.unique().numel() == MEMBERS for layer in many if isinstance(layer, StochasticModule))
+        with pytest.raises(SquadError, match="at least one random layer"):
+            squad.reseed(nn.ReLU())
 
     def test_wrong_seeds_are_told(self) -> None:
         with pytest.raises(SquadError, match="seed must be one number"):
@@ -207,5 +212,9 @@ class LatentContract(StochasticContract):
         assert not torch.allclose(moved, still)
         with pytest.raises(SquadError, match="noise must be given, or else seed: one of the two; got both"):
             layer.sample_with_kl(x, seed=1, noise=torch.zeros((), device=self.device))
+        with pytest.raises(SquadError, match="noise must be a tensor; got float"):
+            layer.sample_with_kl(x, noise=0.0)
+        with pytest.raises(SquadError, match="temperature must be one number; got shape"):
+            layer.sample_with_kl(x, torch.ones(7, device=self.device))
         with pytest.raises(SquadError, match="temperature must be positive and finite; got -1"):
             layer.sample_with_kl(x, -1.0)

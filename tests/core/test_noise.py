@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from squad.core import noise
 from squad.core.noise import Key, bits, draw_seed, gumbel, make_key, normal, uniform
 from squad.errors import SquadError
 
@@ -106,15 +107,15 @@ def test_uniform_is_exact_and_open(dtype: torch.dtype) -> None:
     assert torch.equal(u.double(), exact)
 
 
-def test_the_ends_of_the_range_are_finite() -> None:
-    ends = torch.tensor([2.0**-24, 1 - 2.0**-24])
-    low, high = (-(-ends.log()).log()).tolist()
-    assert low == pytest.approx(-math.log(24 * math.log(2)))
-    assert high == pytest.approx(24 * math.log(2), rel=1e-6)
-    g = gumbel(make_key(0), 4000, 15, 32)
-    assert g.isfinite().all()
-    assert g.min() >= low
-    assert g.max() <= high
+def test_the_ends_of_the_range_are_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest and the largest word that there is, which no sample comes near."""
+    ends = torch.tensor([-(2**31), 2**31 - 1], dtype=torch.int32).view(1, 2, 1)
+    monkeypatch.setattr(noise, "bits", lambda *_, **__: ends)
+    for dtype in (torch.float32, torch.float64):
+        assert uniform(make_key(0), 1, 2, 1, dtype=dtype).flatten().tolist() == [2.0**-24, 1 - 2.0**-24]
+        low, high = gumbel(make_key(0), 1, 2, 1, dtype=dtype).flatten().tolist()
+        assert low == pytest.approx(-math.log(24 * math.log(2)), rel=1e-6)
+        assert high == pytest.approx(24 * math.log(2), rel=1e-6)
 
 
 def test_gumbel_and_normal_have_their_moments() -> None:

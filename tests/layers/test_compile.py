@@ -31,6 +31,17 @@ for index in range(20):
         assert (index == 0) == torch.equal(compiled(x), first), index
 torch.testing.assert_close(compiled(x), first)
 """,
+    "many layers and many calls in one block": """
+layers = [squad.SquadLinear(6, 6) for _ in range(12)]
+for layer in layers:
+    layer.compile(fullgraph=True, backend="aot_eager")
+with squad.collect_kl() as kls:
+    nn.Sequential(*layers)(x)
+    for _ in range(12):
+        compiled(x)
+assert len(kls) == 12 + 2 * 12, len(kls)
+assert all(kl.shape == (5,) for kl in kls)
+""",
     "another thread": """
 compiled(x)
 found = []

@@ -68,6 +68,43 @@ def test_a_layer_used_twice_in_one_of_them_only() -> None:
         torch.testing.assert_close(y[i], net(x))
 
 
+def test_shared_parameters_stay_shared() -> None:
+    def tied() -> nn.Sequential:
+        net = nn.Sequential(squad.Linear(3, 3), squad.Linear(3, 3))
+        net[1].weight = net[0].weight
+        return net
+
+    stacked = squad.stack([tied(), tied()])
+    assert stacked[0].weight is stacked[1].weight
+    part = squad.unstack(stacked)[0]
+    assert part[0].weight is part[1].weight
+
+
+class Listed(nn.Module):
+    """A network that goes through its layers by a list of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a: squad.Linear | None = squad.Linear(3, 3)
+        self.path = [self.a]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.path:
+            assert layer is not None
+            x = layer(x)
+        return x
+
+
+def test_other_references_lead_to_the_new_layers() -> None:
+    nets = [Listed(), Listed()]
+    stacked = squad.stack(nets)
+    assert stacked.path[0] is stacked.a
+    x = torch.randn(4, 3)
+    y = stacked(x.unsqueeze(0))
+    for i, net in enumerate(nets):
+        torch.testing.assert_close(y[i], net(x))
+
+
 def test_members_may_differ_in_their_data() -> None:
     """Values, prior, temperature and dropout rate belong to a member."""
     layers = [squad.SquadLinear(6, 4, bins=5, spacing=s) for s in ("linear", "gaussian")]
@@ -85,10 +122,21 @@ def test_what_cannot_be_stacked_is_told() -> None:
     for pair in ([without, with_bias], [with_bias, without]):
         with pytest.raises(SquadError, match=r"bias of module must be the same .* none"):
             squad.stack(pair)
-    with pytest.raises(SquadError, match=r"weight of module must be the same .* torch.float32 and torch.float64"):
+    with pytest.raises(
+        SquadError, match=r"weight of module must be the same .* torch.float32 on cpu and torch.float64 on cpu"
+    ):
         squad.stack([squad.Linear(3, 2), squad.Linear(3, 2, dtype=torch.float64)])
     with pytest.raises(SquadError, match=r"module\.0 must be built alike .*p=0\.1.*p=0\.9"):
         squad.stack([nn.Sequential(nn.Dropout(0.1)), nn.Sequential(nn.Dropout(0.9))])
+    for order in (slice(None), slice(None, None, -1)):
+        nets = [Listed(), Listed()]
+        nets[1].a = None
+        with pytest.raises(SquadError, match=r"module must be built alike .*Listed\(\) and Listed\(\) with a"):
+            squad.stack(nets[order])
+    with pytest.raises(SquadError, match=r"training of module must be the same .* got True and False"):
+        squad.stack([squad.Linear(3, 2), squad.Linear(3, 2).eval()])
+    with pytest.raises(SquadError, match=r"weight of module must be the same .* frozen"):
+        squad.stack([squad.Linear(3, 2), squad.Linear(3, 2).requires_grad_(False)])
     with pytest.raises(SquadError, match="index must be a whole number"):
         squad.Linear(3, 2, members=2).member(1.0)  # type: ignore[arg-type]
     with pytest.raises(SquadError, match=r"in_features of module must be the same .* got 3 and 4"):

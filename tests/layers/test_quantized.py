@@ -270,12 +270,38 @@ def test_temperature_matters_in_training_and_in_eval() -> None:
         assert not torch.allclose(*results)
 
 
-def test_autocast() -> None:
-    layer = squad.SquadLinear(6, 4)
-    with torch.autocast("cpu", torch.bfloat16):
-        z, kl = layer.sample_with_kl(torch.randn(5, 6))
-    assert z.dtype == torch.bfloat16
-    assert kl.dtype == torch.float32
+def test_constants_are_exact_whatever_the_default_dtype() -> None:
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        layer, dropout = squad.SquadLinear(3, 2, bins=12), squad.Dropout(3, 0.1)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert layer.weight.dtype == torch.bfloat16
+    assert layer.temperature.dtype == layer.log_prior.dtype == torch.float32
+    assert dropout.rate.item() == pytest.approx(0.1, abs=1e-8)
+    wide = squad.SquadLinear(3, 2, dtype=torch.float64)
+    squad.set_temperature(wide, 0.7)
+    assert wide.temperature.item() == 0.7
+
+
+def test_kl_has_one_dtype_whatever_is_sampled() -> None:
+    layer = squad.SquadLinear(6, 4).double().half().eval()
+    for sampling in layer.samplings:
+        layer.sampling = sampling
+        with squad.collect_kl() as kls:
+            layer(torch.randn(5, 6).half())
+        assert kls[0].dtype == torch.float32, sampling
+
+
+def test_the_prior_of_members_is_not_misaligned() -> None:
+    """With T samples between members and rows, and T = M, a broadcast would take the samples for the members."""
+    layers = [squad.SquadLinear(4, 3, bins=5), squad.SquadLinear(4, 3, bins=5, prior="gaussian")]
+    many = squad.stack(layers)
+    x = torch.randn(2, 2, 6, 4)
+    with pytest.raises(SquadError, match=r"batch shapes must be of one rank .* flatten x to \(members, rows, in\)"):
+        torch.distributions.kl_divergence(many.posterior(x), many.prior)
+    flat = torch.distributions.kl_divergence(many.posterior(x.flatten(1, 2)), many.prior).sum(-1)
+    torch.testing.assert_close(flat.view(2, 2, 6), many.sample_with_kl(x)[1])
 
 
 def test_threads_do_not_see_each_others_samples_or_kls() -> None:
@@ -295,7 +321,7 @@ def test_threads_do_not_see_each_others_samples_or_kls() -> None:
         thread.start()
         thread.join()
     assert found == [False, True]
-    assert kls == []
+    assert len(kls) == 0
 
 
 def test_wrong_sample_indices_are_told() -> None:
@@ -310,4 +336,4 @@ def test_surroundings_are_restored_after_an_error() -> None:
     with pytest.raises(RuntimeError, match="inside"), squad.collect_kl() as kls, squad.sample_index(3):
         raise RuntimeError("inside")
     assert torch.equal(layer(x), want)
-    assert kls == []
+    assert len(kls) == 0

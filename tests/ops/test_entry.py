@@ -103,7 +103,7 @@ def test_rows_are_counted_over_the_axes_between() -> None:
     assert torch.equal(whole.view(2, 12, K), flat)
 
 
-def test_default_backend_follows_the_dtype_of_the_logits() -> None:
+def test_outputs_follow_the_dtype_of_the_logits() -> None:
     for dtype in (torch.bfloat16, torch.float32, torch.float64):
         z, kl = call(torch.zeros(2, C, K, dtype=dtype))
         assert z.dtype == dtype

@@ -76,6 +76,11 @@ def _check_same_values(p: Quantized, q: Quantized) -> None:
     if common_shape(p.batch_shape, q.batch_shape) is None:
         got = f"{tuple(p.batch_shape)} and {tuple(q.batch_shape)}"
         raise ArgumentError.of("batch shapes", got, "such that one broadcasts to the other")
+    if p.values.dim() != q.values.dim() and min(p.values.dim(), q.values.dim()) > 2:
+        # Values of the rank of logits are aligned with their own batch: of two ranks, they would be misaligned.
+        got = f"{tuple(p.batch_shape)} and {tuple(q.batch_shape)}"
+        hint = "For the prior of a layer with members, flatten x to (members, rows, in)."
+        raise ArgumentError.of("batch shapes", got, "of one rank where values differ along them", hint)
     if not _equal(p.values, q.values):
         gap = (p.values - q.values).abs().max().item()
         hint = "Values of one layer are compared exactly: mind their dtype." if gap < 1e-5 else ""

@@ -78,4 +78,4 @@ class FactorizedSquadLinear(SquadLayer):
             return out.view(*out.shape[:-1], self.bins, self.out_features)
         out = torch.einsum("...kb,...kbc->...ck", inner, self.spread(self.weight2, rank + 1))
         # contiguous: einsum leaves the bins innermost, and the operation wants the neurons there.
-        return (out + self.spread(self.bias2.mT, rank)).contiguous()
+        return (out + self.spread(self.bias2.mT, rank).to(out.dtype)).contiguous()

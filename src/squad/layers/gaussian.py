@@ -56,7 +56,10 @@ class GaussianLinear(StochasticModule):
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., in) -> mu and sigma, each (..., K), in float32 or better."""
-        out = self.affine(self.check_input(x), self.weight, self.bias)
+        return self._moments(self.affine(self.check_input(x), self.weight, self.bias))
+
+    @staticmethod
+    def _moments(out: Tensor) -> tuple[Tensor, Tensor]:
         mu, raw = out.to(categorical.working_dtype(out)).chunk(2, -1)
         # softplus underflows far below zero, where a log would follow: sigma has a floor.
         return mu, F.softplus(raw).clamp_min(1e-6)
@@ -107,9 +110,13 @@ class GaussianLinear(StochasticModule):
         Returns:
             z (..., K), and the KL in nats summed over the K latents, (...,).
         """
-        mu, sigma = self.moments(x)
+        out = self.affine(self.check_input(x), self.weight, self.bias)
+        mu, sigma = self._moments(out)
         if temperature is not None:
             check_temperature(temperature)
+            self.check_one_a_member("temperature", torch.as_tensor(temperature))
+        if noise is not None and not isinstance(noise, Tensor):
+            raise ArgumentError.of("noise", type(noise).__name__, "a tensor")
         if noise is not None and seed is not None:
             raise ArgumentError.of("noise", "both", "given, or else seed: one of the two")
         if noise is None:
@@ -118,7 +125,7 @@ class GaussianLinear(StochasticModule):
             noise = generator.normal(key, rows, self.out_features, dtype=mu.dtype).view(mu.shape)
         elif not broadcasts_to(noise.shape, mu.shape):
             raise ArgumentError.of("noise", f"shape {tuple(noise.shape)}", f"broadcastable to {tuple(mu.shape)}")
-        return (mu + sigma * noise).to(self.weight.dtype), _kl(mu, sigma)
+        return (mu + sigma * noise).to(out.dtype), _kl(mu, sigma)
 
 
 def _kl(mu: Tensor, sigma: Tensor) -> Tensor:

@@ -13,9 +13,9 @@ __all__ = ["Linear", "per_member", "scaled_normal_"]
 
 
 def per_member(name: str, value: float | Sequence[float] | Tensor, members: int | None) -> Tensor:
-    """A number, or one a member, as a tensor () or (M,)."""
+    """A number, or one a member, as a float64 tensor () or (M,)."""
     try:
-        tensor = torch.as_tensor(value, dtype=torch.get_default_dtype(), device="cpu")
+        tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
         raise ArgumentError.of(name, repr(value), "a number, or one a member") from None
     if members is None and tensor.dim() != 0:

@@ -18,7 +18,6 @@ from squad.errors import ArgumentError
 __all__ = ["MemberModule", "stack", "unstack"]
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
-AnyMember = TypeVar("AnyMember", bound="MemberModule")
 
 
 class MemberModule(nn.Module):
@@ -50,13 +49,18 @@ class MemberModule(nn.Module):
         )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """What .to(), .half() and .cuda() come down to."""
-        before = {name: self._buffers[name] for name in self.exact}
+        """What .to(), .half() and .cuda() come down to; whole numbers stay so, exact buffers in float32 at least."""
+        before = dict(self._buffers)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, old in before.items():
             new = self._buffers[name]
-            if old is not None and new is not None and new.dtype.itemsize < 4:
-                self._buffers[name] = old.to(new.device)
+            if old is None or new is None:
+                continue
+            if not old.is_floating_point():
+                self._buffers[name] = new if new.dtype == old.dtype else old.to(new.device)
+            elif name in self.exact:
+                wide = torch.promote_types(new.dtype, torch.float32)
+                self._buffers[name] = new if new.dtype == wide else old.to(new.device, wide)
         return self
 
     @property
@@ -71,11 +75,7 @@ class MemberModule(nn.Module):
                 "member", f"a {type(self).__name__} without members", "asked of a layer with members"
             )
         index = check_count("index", index, -self.members, self.members - 1)
-        return _rebuilt(self, None, lambda name: self.get_tensor(name)[index].clone())
-
-    def get_tensor(self, name: str) -> Tensor:
-        """A parameter or buffer by name, detached."""
-        return cast(Tensor, getattr(self, name)).detach()
+        return cast(Self, _one_of(index).layer([self], "layer"))
 
     def spread(self, tensor: Tensor, rank: int) -> Tensor:
         """A parameter (M, *tail), seen as (M, 1, ..., 1, *tail) of the given rank; unchanged without members."""
@@ -109,7 +109,7 @@ class MemberModule(nn.Module):
         return x
 
     def affine(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """X W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
+        """x W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
             hint = f"x.to({weight.dtype}), or layer.to({x.dtype})."
             raise ArgumentError.of("x", x.dtype, f"of the dtype of this {type(self).__name__}'s weights", hint)
@@ -128,8 +128,9 @@ class MemberModule(nn.Module):
 def stack(modules: Sequence[AnyModule]) -> AnyModule:
     """One module with members out of M alike: layers of this library, or containers of them.
 
-    Parameters and buffers are copied.  Modules between the layers (activations, containers) are taken from the first;
-    one with parameters of its own that is not of this library has no members, and is refused.
+    Parameters and buffers are copied; what is shared between layers in all of them stays shared.  Modules between the
+    layers (activations, containers) are taken from the first; one with parameters of its own that is not of this
+    library has no members, and is refused.
 
     >>> import squad
     >>> squad.stack([squad.Linear(3, 2), squad.Linear(3, 2)])
@@ -138,7 +139,7 @@ def stack(modules: Sequence[AnyModule]) -> AnyModule:
     modules = [] if isinstance(modules, nn.Module) else list(modules)
     if not modules or not all(isinstance(module, nn.Module) for module in modules):
         raise ArgumentError.of("modules", "something else", "a sequence of at least one module")
-    return cast(AnyModule, _converted(modules, "module", _stacked, {}))
+    return cast(AnyModule, _Conversion(len(modules), torch.stack).module(modules, "module"))
 
 
 def unstack(module: AnyModule) -> list[AnyModule]:
@@ -152,76 +153,98 @@ def unstack(module: AnyModule) -> list[AnyModule]:
     if len(counts) != 1 or None in counts:
         found = ", ".join(sorted(map(str, counts))) or "no layer of this library"
         raise ArgumentError.of("module", f"members: {found}", "made of layers with one number of members")
-
-    def only(index: int) -> AnyModule:
-        return cast(AnyModule, _converted([module], "module", lambda layers, _: layers[0].member(index), {}))
-
-    return [only(index) for index in range(cast(int, counts.pop()))]
+    return [cast(AnyModule, _one_of(index).module([module], "module")) for index in range(cast(int, counts.pop()))]
 
 
-def _converted(
-    modules: Sequence[nn.Module],
-    path: str,
-    convert: Callable[[list[MemberModule], str], MemberModule],
-    done: dict[tuple[int, ...], nn.Module],
-) -> nn.Module:
-    """One module out of several alike: our layers by ``convert``, containers by their children.
+class _Conversion:
+    """One module out of several alike: parameter by parameter and buffer by buffer, whatever holds them."""
 
-    ``done`` keeps a layer that is used twice, in all of them, the same layer afterwards.
-    """
-    first = modules[0]
-    identity = tuple(map(id, modules))
-    if identity in done:
-        return done[identity]
-    if any(type(module) is not type(first) for module in modules):
-        kinds = ", ".join(sorted({type(module).__name__ for module in modules}))
-        raise ArgumentError.of(path, kinds, "of one class in all modules to be stacked")
-    if isinstance(first, MemberModule):
-        new: nn.Module = convert(cast(list[MemberModule], list(modules)), path)
-    else:
+    def __init__(self, members: int | None, combine: Callable[[list[Tensor]], Tensor]) -> None:
+        self.members = members
+        self.combine = combine
+        # What was converted already: a layer or parameter that is used twice in all of them is so afterwards.
+        self.modules: dict[tuple[int, ...], nn.Module] = {}
+        self.parameters: dict[tuple[int, ...], nn.Parameter] = {}
+
+    def module(self, modules: Sequence[nn.Module], path: str) -> nn.Module:
+        identity = tuple(map(id, modules))
+        if identity not in self.modules:
+            if len({type(module) for module in modules}) > 1:
+                kinds = ", ".join(sorted({type(module).__name__ for module in modules}))
+                raise ArgumentError.of(path, kinds, "of one class in all modules to be stacked")
+            if isinstance(modules[0], MemberModule):
+                self.modules[identity] = self.layer(cast(list[MemberModule], list(modules)), path)
+            else:
+                self.modules[identity] = self.container(modules, path)
+        return self.modules[identity]
+
+    def layer(self, layers: Sequence[MemberModule], path: str) -> MemberModule:
+        if self.members is not None:
+            _check_stackable(layers, path)
+        new = copy.deepcopy(layers[0])
+        new.members = self.members
+        for name, old in layers[0]._parameters.items():
+            if old is not None:
+                new._parameters[name] = self.parameter([cast(Tensor, layer._parameters[name]) for layer in layers])
+        for name in layers[0]._buffers:
+            new._buffers[name] = self.combine([cast(Tensor, layer._buffers[name]) for layer in layers])
+        return new
+
+    def parameter(self, parameters: list[Tensor]) -> nn.Parameter:
+        identity = tuple(map(id, parameters))
+        if identity not in self.parameters:
+            tensor = self.combine([parameter.detach() for parameter in parameters])
+            self.parameters[identity] = nn.Parameter(tensor, parameters[0].requires_grad)
+        return self.parameters[identity]
+
+    def container(self, modules: Sequence[nn.Module], path: str) -> nn.Module:
+        first = modules[0]
         own = [name for name, tensor in (*first._parameters.items(), *first._buffers.items()) if tensor is not None]
         if own:
             kind = f"{type(first).__name__} with {', '.join(own)}"
             hint = "squad.Linear takes members where nn.Linear does not."
             raise ArgumentError.of(path, kind, "a layer of squad, or a module without parameters of its own", hint)
-        for module in modules:
-            if module._modules.keys() != first._modules.keys() or module.extra_repr() != first.extra_repr():
-                got = f"{type(first).__name__}({first.extra_repr()}) and ({module.extra_repr()}) with other submodules"
-                raise ArgumentError.of(path, got.replace("()", ""), "built alike in all modules to be stacked")
-        new = copy.deepcopy(first)
-        for name in first._modules:
-            children = [child for module in modules if (child := module._modules[name]) is not None]
-            if children:
-                new._modules[name] = _converted(children, f"{path}.{name}", convert, done)
-    done[identity] = new
-    return new
+        shapes = {_outline(module) for module in modules}
+        if len(shapes) > 1:
+            raise ArgumentError.of(path, " and ".join(sorted(shapes)), "built alike in all modules to be stacked")
+        children = {
+            name: self.module([cast(nn.Module, module._modules[name]) for module in modules], f"{path}.{name}")
+            for name, child in first._modules.items()
+            if child is not None
+        }
+        # With the children as memo, other references to them (a list of layers, say) lead to the new ones too.
+        memo = {id(first._modules[name]): child for name, child in children.items()}
+        new = copy.deepcopy(first, memo)
+        new._modules.update(children)
+        return new
 
 
-def _stacked(layers: list[MemberModule], path: str) -> MemberModule:
+def _one_of(index: int) -> _Conversion:
+    """The conversion to a single member."""
+    return _Conversion(None, lambda tensors: tensors[0][index].clone())
+
+
+def _outline(module: nn.Module) -> str:
+    """What must agree of modules that are not ours: their settings, and which submodules they have."""
+    has = ", ".join(name for name, child in module._modules.items() if child is not None)
+    return f"{type(module).__name__}({module.extra_repr()})" + (f" with {has}" if has else "")
+
+
+def _check_stackable(layers: Sequence[MemberModule], path: str) -> None:
     first = layers[0]
     for layer in layers:
         if layer.members is not None:
             raise ArgumentError.of(path, f"members={layer.members}", "without members", "Use unstack first.")
-        for name in first.structure:
-            if getattr(layer, name) != getattr(first, name):
-                got = f"{getattr(first, name)} and {getattr(layer, name)}"
-                raise ArgumentError.of(f"{name} of {path}", got, "the same in all modules to be stacked")
-        tensors = (*first._parameters, *first._buffers)
-        for name in tensors:
-            one, other = (getattr(each, name) for each in (first, layer))
-            if (one is None) != (other is None) or (one is not None and one.dtype != other.dtype):
-                got = " and ".join("none" if each is None else str(each.dtype) for each in (one, other))
-                raise ArgumentError.of(f"{name} of {path}", got, "the same in all modules to be stacked")
-    return _rebuilt(first, len(layers), lambda name: torch.stack([layer.get_tensor(name) for layer in layers]))
+        traits = {name: (getattr(first, name), getattr(layer, name)) for name in (*first.structure, "training")}
+        for name in (*first._parameters, *first._buffers):
+            traits[name] = _trait(getattr(first, name)), _trait(getattr(layer, name))
+        for name, (one, other) in traits.items():
+            if one != other:
+                allowed = "the same in all modules to be stacked"
+                raise ArgumentError.of(f"{name} of {path}", f"{one} and {other}", allowed)
 
 
-def _rebuilt(layer: AnyMember, members: int | None, tensor_of: Callable[[str], Tensor]) -> AnyMember:
-    """A copy of ``layer`` with other members; ``tensor_of`` gives its parameters and buffers by name."""
-    new = copy.deepcopy(layer)
-    new.members = members
-    for name, parameter in layer._parameters.items():
-        if parameter is not None:
-            new._parameters[name] = nn.Parameter(tensor_of(name), parameter.requires_grad)
-    for name in layer._buffers:
-        new._buffers[name] = tensor_of(name)
-    return new
+def _trait(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "none"
+    return f"{tensor.dtype} on {tensor.device}" + (", frozen" if not tensor.requires_grad else "")

@@ -154,7 +154,7 @@ class SquadLayer(StochasticModule, ABC):
             z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=table, backend=self.backend)
             return z, kl.sum(-1)
         log_p = categorical.log_softmax(wide, -2)
-        kl = categorical.kl_divergence(log_p, log_prior, -2)
+        kl = categorical.kl_divergence(log_p, log_prior.to(wide.dtype), -2)
         if self.sampling == "mean":
             z = (log_p.exp() * values).sum(-2)
         else:
@@ -252,10 +252,10 @@ def set_temperature(module: nn.Module, temperature: float | Sequence[float] | Te
     layers = [layer for layer in module.modules() if isinstance(layer, SquadLayer)]
     if not layers:
         raise ArgumentError.of("module", type(module).__name__, "a network with at least one SQUAD layer")
-    for layer in layers:
-        checked = per_member("temperature", temperature, layer.members)
-        check_temperature(checked)
-        layer.temperature.copy_(checked)
+    checked = [per_member("temperature", temperature, layer.members) for layer in layers]
+    for layer, new in zip(layers, checked, strict=True):
+        check_temperature(new)
+        layer.temperature.copy_(new)
 
 
 def _initial_values(spacing: Spacing, bins: int, limit: float, dtype: torch.dtype) -> Tensor:

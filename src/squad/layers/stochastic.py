@@ -1,9 +1,9 @@
 """What random layers share: where their noise comes from, and where their KL goes."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,49 @@ from squad.layers.members import MemberModule
 __all__ = ["StochasticModule", "collect_kl", "report_kl", "reseed", "sample_index"]
 
 
+class CollectedKL(Sequence[Tensor]):
+    """The KLs that :func:`collect_kl` found so far, in the order of the calls; read as a list.
+
+    Kept as a chain, not as a list: torch.compile would compile anew for every length of a list.
+    """
+
+    def __init__(self) -> None:
+        self._last: _Link | None = None
+
+    def add(self, kl: Tensor) -> None:
+        """Take one more."""
+        self._last = _Link(kl, self._last)
+
+    def _all(self) -> list[Tensor]:
+        found, link = [], self._last
+        while link is not None:
+            found.append(link.kl)
+            link = link.before
+        return found[::-1]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tensor]: ...
+    def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._all())
+
+    def __repr__(self) -> str:
+        return f"CollectedKL({self._all()})"
+
+
+class _Link:
+    def __init__(self, kl: Tensor, before: "_Link | None") -> None:
+        self.kl = kl
+        self.before = before
+
+
 class _Surroundings(threading.local):
     """What the ``with`` blocks around a call say, one a thread: threads that serve one network stay apart.
 
@@ -24,7 +67,7 @@ class _Surroundings(threading.local):
 
     def __init__(self) -> None:
         # Set on the instance: torch.compile does not notice a change of what it first found on the class.
-        self.collectors: tuple[list[Tensor], ...] = ()
+        self.collectors: tuple[CollectedKL, ...] = ()
         # A tensor, so that a compiled network is not compiled anew for every sample.
         self.sample_index = torch.zeros((), dtype=torch.int64, device="cpu")
 
@@ -33,7 +76,7 @@ _around = _Surroundings()
 
 
 @contextmanager
-def collect_kl() -> Iterator[list[Tensor]]:
+def collect_kl() -> Iterator[CollectedKL]:
     """Collect the KL of every latent layer that is called inside, in the order of the calls.
 
     Each entry is the KL to the layer's prior in nats, summed over its latents, one number a row: the input's shape
@@ -48,7 +91,7 @@ def collect_kl() -> Iterator[list[Tensor]]:
     >>> [tuple(kl.shape) for kl in kls]
     [(5,), (5,)]
     """
-    found: list[Tensor] = []
+    found = CollectedKL()
     outer = _around.collectors
     _around.collectors = (*outer, found)
     try:
@@ -60,7 +103,7 @@ def collect_kl() -> Iterator[list[Tensor]]:
 def report_kl(kl: Tensor) -> None:
     """Hand a layer's KL, one number a row, to whoever collects."""
     for found in _around.collectors:
-        found.append(kl)
+        found.add(kl)
 
 
 @contextmanager
@@ -68,7 +111,8 @@ def sample_index(index: int) -> Iterator[None]:
     """Inside, layers in eval mode take their ``index``-th sample instead of the first (0).
 
     In eval mode a layer's noise depends on its seed and on this index, never on the row: an answer is a function of
-    its input.  The mean of T such answers is the paper's prediction.
+    its input.  The mean of T such answers is the paper's prediction.  An exported program and a captured CUDA graph
+    keep the index they were made with.
 
     >>> import squad
     >>> layer, x = squad.SquadLinear(4, 8).eval(), torch.zeros(5, 4)
@@ -95,8 +139,9 @@ def reseed(module: nn.Module, seed: int | Tensor | None = None) -> None:
 
     Args:
         module: a layer or a network.
-        seed: makes the new seeds reproducible: they are hashes of it and of the layer's place in the network.  A whole
-            number, or an integer tensor with one a member.  Without it they come from torch's generator.
+        seed: makes the new seeds reproducible: they are hashes of it, of the layer's place in the network and of the
+            member.  An integer tensor with one a member instead gives each what it would get alone.  Without a seed
+            they come from torch's generator.
 
     >>> import squad
     >>> net = torch.nn.Sequential(squad.SquadLinear(4, 4), squad.SquadLinear(4, 4))
@@ -107,12 +152,11 @@ def reseed(module: nn.Module, seed: int | Tensor | None = None) -> None:
     layers = [layer for layer in module.modules() if isinstance(layer, StochasticModule)]
     if not layers:
         raise ArgumentError.of("module", type(module).__name__, "a network with at least one random layer")
-    for place, layer in enumerate(layers):
-        if seed is None:
-            layer.seed.copy_(draw_seed(layer.lead))
-        else:
-            low, high = bits(layer.row_key(layer.seed, seed, place), 1, 2, 1).long()[..., 0, :, 0].unbind(-1)
-            layer.seed.copy_((high & 0x3FFFFFFF) << 32 | low & 0xFFFFFFFF)
+    seeds = [
+        draw_seed(layer.lead) if seed is None else layer.hashed_seed(seed, place) for place, layer in enumerate(layers)
+    ]
+    for layer, new in zip(layers, seeds, strict=True):
+        layer.seed.copy_(new)
 
 
 class StochasticModule(MemberModule):
@@ -152,6 +196,14 @@ class StochasticModule(MemberModule):
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
         self.check_one_a_member("seed", key.seed)
         return Key(*(part.expand(self.lead) for part in key))
+
+    def hashed_seed(self, seed: int | Tensor, place: int) -> Tensor:
+        """62 bits for each member, from a seed and a place; shaped as ``self.seed``."""
+        key = make_key(seed, place, self.seed.device)
+        self.check_one_a_member("seed", key.seed)
+        rows = 1 if key.seed.dim() else self.members or 1
+        low, high = bits(key, rows, 2, 1).long().flatten(-2).unbind(-1)
+        return ((high & 0x3FFFFFFF) << 32 | low & 0xFFFFFFFF).view(self.lead)
 
     def fixed_key(self) -> tuple[Key, Tensor]:
         """The layer's own seed and the index of the sample asked for, for noise that all rows share."""

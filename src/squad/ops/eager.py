@@ -75,10 +75,10 @@ class _SampleWithKL(Function):
         p = shifted.exp()
         total = p.sum(-2, keepdim=True)
         p = p.div_(total)
-        ratio = shifted.sub_(total.log_()).sub_(categorical.floored(log_prior))
+        ratio = shifted.sub_(total.log_()) - categorical.floored(log_prior)
         kl = (p * ratio).sum(-2)
         slope = ratio.sub_(kl.unsqueeze(-2)).mul_(p)
-        y = (logits + noise).div_(temperature).softmax(-2)
+        y = categorical.relaxed_one_hot(logits, noise, temperature, -2)
         z = (y * values).sum(-2)
         return z, categorical.nonnegative(kl), y, slope
 
@@ -89,14 +89,17 @@ class _SampleWithKL(Function):
         ctx.mark_non_differentiable(y, slope)
         ctx.set_materialize_grads(False)
         # logits and log_prior are kept for second derivatives only; they are alive anyway.
-        ctx.save_for_backward(logits, values, log_prior, z, y, slope)
-        ctx.temperature = temperature
+        kept = [logits, values, log_prior, z, y, slope]
+        # A tensor is saved as one, so that torch notices if it is changed before the backward pass.
+        ctx.temperature = None if isinstance(temperature, Tensor) else temperature
+        ctx.save_for_backward(*kept, *([temperature] if isinstance(temperature, Tensor) else []))
 
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        logits, values, log_prior, z, y, slope = ctx.saved_tensors
+        logits, values, log_prior, z, y, slope, *rest = ctx.saved_tensors
+        temperature = rest[0] if rest else ctx.temperature
         if torch.is_grad_enabled():
-            z, y, slope = _differentiable(logits, values, log_prior, ctx.temperature, y)
+            z, y, slope = _differentiable(logits, values, log_prior, temperature, y)
         grad_logits: Tensor | None = None
         grad_values: Tensor | None = None
         if grad_kl is not None and ctx.needs_input_grad[0]:
@@ -104,7 +107,7 @@ class _SampleWithKL(Function):
         if grad_z is not None:
             grad_z = grad_z.unsqueeze(-2)
             if ctx.needs_input_grad[0]:
-                slope_z, scale = (values - z.unsqueeze(-2)) * y, grad_z / ctx.temperature
+                slope_z, scale = (values - z.unsqueeze(-2)) * y, grad_z / temperature
                 grad_logits = slope_z * scale if grad_logits is None else torch.addcmul(grad_logits, slope_z, scale)
             if ctx.needs_input_grad[1]:
                 grad_values = (y * grad_z).sum_to_size(values.shape)
