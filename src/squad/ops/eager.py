@@ -22,7 +22,7 @@ __all__ = ["sample_with_kl"]
 AnyInput = TypeVar("AnyInput", bound=Tensor | Key | float)
 
 # Numbers of logits in a block on the CPU.  The allocator gives memory above a few MiB back at once, and taking it anew
-# page by page costs as much as the arithmetic: in blocks a large call takes half the time (benchmarks/op_bins.py).
+# page by page costs much of a large call; in blocks time is linear in C (benchmarks/op_bins.py measures both).
 BLOCK = 1 << 19
 
 
