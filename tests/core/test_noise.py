@@ -84,7 +84,8 @@ def test_members_draw_as_alone() -> None:
 def test_more_rows_or_bins_change_nothing_before() -> None:
     small, large = bits(make_key(3), 5, 7, 9), bits(make_key(3), 11, 13, 9)
     assert torch.equal(large[:5, :7], small)
-    assert torch.equal(large[4:], bits(make_key(3), 7, 13, 9, first_row=4))
+    for first in (4, torch.tensor(4)):
+        assert torch.equal(large[4:], bits(make_key(3), 7, 13, 9, first_row=first))
 
 
 def test_threads_do_not_matter() -> None:

@@ -91,6 +91,5 @@ def common_shape(one: Sequence[int], other: Sequence[int]) -> torch.Size | None:
 
 def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
     """Whether ``shape`` can be expanded to ``target``, axis by axis from the right."""
-    return len(shape) <= len(target) and all(
-        a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False)
-    )
+    lead = len(target) - len(shape)
+    return lead >= 0 and all(a in (1, b) for a, b in zip(shape, target[lead:], strict=True))

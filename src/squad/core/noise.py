@@ -83,7 +83,8 @@ def _signed(word: int) -> int:
 def _times(x: Tensor, factor: int) -> Tensor:
     """``x * factor`` modulo 2^32, in place where that can be."""
     if torch.compiler.is_compiling() and x.device.type == "cpu":
-        # torch.compile writes C++, where a product that overflows may be "optimized" into anything, and has been.
+        # torch.compile writes C++, where a signed product that overflows is undefined: the compiler may make anything
+        # of it.  (A 64-bit product of an earlier version came out as 0; these 32-bit ones have not been seen to.)
         wide = x.to(torch.int64) & 0xFFFFFFFF
         return (wide * (factor & 0xFFFF) + ((wide * (factor >> 16) & 0xFFFF) << 16)).to(torch.int32)
     return x.mul_(_signed(factor))

@@ -44,7 +44,8 @@ class MemberModule(nn.Module):
     def settle(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """The end of a constructor: move to where and what was asked for, or to torch's defaults."""
         self.to(
-            device=torch.get_default_device() if device is None else device,
+            # Not get_default_device(): before torch 2.7 that does not know of a `with torch.device(...)` around.
+            device=torch.empty(0).device if device is None else device,
             dtype=torch.get_default_dtype() if dtype is None else dtype,
         )
 

@@ -154,7 +154,7 @@ class SquadLayer(StochasticModule, ABC):
             z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=table, backend=self.backend)
             return z, kl.sum(-1)
         log_p = categorical.log_softmax(wide, -2)
-        kl = categorical.kl_divergence(log_p, log_prior.to(wide.dtype), -2)
+        kl = categorical.kl_divergence(log_p, log_prior, -2)
         if self.sampling == "mean":
             z = (log_p.exp() * values).sum(-2)
         else:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import ClassVar, overload
 
 import torch
@@ -75,8 +75,31 @@ class _Surroundings(threading.local):
 _around = _Surroundings()
 
 
-@contextmanager
-def collect_kl() -> Iterator[CollectedKL]:
+# Classes, not generators with contextlib: torch.compile before 2.7 cannot trace those.
+class _Collecting(AbstractContextManager[CollectedKL]):
+    def __enter__(self) -> CollectedKL:
+        found = CollectedKL()
+        self.outer = _around.collectors
+        _around.collectors = (*self.outer, found)
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        _around.collectors = self.outer
+
+
+class _Sampling(AbstractContextManager[None]):
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __enter__(self) -> None:
+        self.outer = _around.sample_index
+        _around.sample_index = torch.tensor(self.index, dtype=torch.int64, device="cpu")
+
+    def __exit__(self, *_: object) -> None:
+        _around.sample_index = self.outer
+
+
+def collect_kl() -> AbstractContextManager[CollectedKL]:
     """Collect the KL of every latent layer that is called inside, in the order of the calls.
 
     Each entry is the KL to the layer's prior in nats, summed over its latents, one number a row: the input's shape
@@ -91,13 +114,7 @@ def collect_kl() -> Iterator[CollectedKL]:
     >>> [tuple(kl.shape) for kl in kls]
     [(5,), (5,)]
     """
-    found = CollectedKL()
-    outer = _around.collectors
-    _around.collectors = (*outer, found)
-    try:
-        yield found
-    finally:
-        _around.collectors = outer
+    return _Collecting()
 
 
 def report_kl(kl: Tensor) -> None:
@@ -106,8 +123,7 @@ def report_kl(kl: Tensor) -> None:
         found.add(kl)
 
 
-@contextmanager
-def sample_index(index: int) -> Iterator[None]:
+def sample_index(index: int) -> AbstractContextManager[None]:
     """Inside, layers in eval mode take their ``index``-th sample instead of the first (0).
 
     In eval mode a layer's noise depends on its seed and on this index, never on the row: an answer is a function of
@@ -121,13 +137,7 @@ def sample_index(index: int) -> Iterator[None]:
     >>> torch.equal(layer(x), layer(x)), torch.equal(layer(x), second)
     (True, False)
     """
-    outer = _around.sample_index
-    checked = check_count("index", index, 0, 999_999)
-    _around.sample_index = torch.tensor(checked, dtype=torch.int64, device="cpu")
-    try:
-        yield
-    finally:
-        _around.sample_index = outer
+    return _Sampling(check_count("index", index, 0, 999_999))
 
 
 @torch.no_grad()
