@@ -46,7 +46,9 @@ def op_bins(record: Record) -> None:
     axes[0].set_ylabel("milliseconds, median and quartiles")
     axes[1].set_ylabel("MiB of tensors alive at the most")
     for axis in axes:
-        axis.set(xlabel="C, the number of bins", xlim=(0, None), ylim=(0, None))
+        axis.set(
+            xlabel="C, the number of bins", xlim=(0, None), ylim=(0, 1.25 * axis.get_ylim()[1])
+        )  # room for the legend
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
     figure.suptitle(
