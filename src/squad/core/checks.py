@@ -1,7 +1,9 @@
 """Checks that several modules share: each returns what it checked, or raises an ArgumentError."""
 
+import difflib
+import numbers
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import torch
@@ -14,6 +16,8 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_finite",
+    "check_keys",
+    "check_number",
     "check_temperature",
     "common_shape",
     "extremes",
@@ -35,6 +39,33 @@ def check_count(name: str, value: int, minimum: int, maximum: int | None = None)
         allowed = f"of at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
         raise ArgumentError.of(name, repr(value), f"a whole number {allowed}")
     return count
+
+
+def check_number(
+    name: str,
+    value: float,
+    minimum: float = float("-inf"),
+    maximum: float = float("inf"),
+    *,
+    exclude: float | None = None,
+) -> float:
+    """A finite number within bounds, of whatever real type, as a float; ``exclude`` is a bound that is left out."""
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = float(value) if good else float("nan")
+    if not minimum <= number <= maximum or number == exclude or number in (float("inf"), float("-inf")):
+        low = "" if minimum == float("-inf") else f"above {minimum:g}" if exclude == minimum else f"at least {minimum:g}"
+        high = "" if maximum == float("inf") else f"below {maximum:g}" if exclude == maximum else f"at most {maximum:g}"
+        raise ArgumentError.of(name, repr(value), f"a number{' ' if low or high else ''}{' and '.join(filter(None, (low, high)))}")
+    return number
+
+
+def check_keys(what: str, keys: Iterable[str], known: Sequence[str]) -> None:
+    """That all keys of a mapping are known; the error says which one was probably meant."""
+    for key in keys:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+            raise ArgumentError(f"{key} is not a setting of {what}. {hint}")
 
 
 def check_choice(name: str, value: T, choices: Sequence[T]) -> T:

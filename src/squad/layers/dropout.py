@@ -60,9 +60,14 @@ class Dropout(StochasticModule):
         x = self._for_all(self.check_input(x))
         if self.sampling == "mean":
             return x
-        key, index = self.fixed_key()
-        table = generator.uniform(key, 1, 1, self.in_features, first_row=index).squeeze(-2).squeeze(-2)
-        return self._masked(x, self.spread(table, x.dim()))
+        _, index = self.fixed_key()
+        return x * self.spread(self.masks(1, index).squeeze(-2), x.dim()).to(x.dtype)
+
+    def masks(self, samples: int, first: int | Tensor = 0) -> Tensor:
+        """The factors of samples ``first``, ... in eval mode, 0 or 1 / (1 - rate): (samples, features); members first."""
+        key, _ = self.fixed_key()
+        table = generator.uniform(key, samples, 1, self.in_features, first_row=first).squeeze(-2)
+        return self._masked(torch.ones_like(table), table)
 
     def drop(self, x: Tensor, *, seed: int | Tensor | None = None, step: int | Tensor = 0) -> Tensor:
         """Drop independently for every row; ``seed`` and ``step`` as in ``SquadLinear.sample_with_kl``."""

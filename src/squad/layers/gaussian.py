@@ -69,19 +69,22 @@ class GaussianLinear(StochasticModule):
         if self.training:
             z, kl = self.sample_with_kl(x)
         else:
-            z, kl = self.sample_with_kl(x, noise=self._table(x))
+            z, kl = self.predict_with_kl(x)
         report_kl(kl)
         return z
 
-    def _table(self, x: Tensor) -> Tensor:
-        """The noise that all rows share in eval mode: none for the mean."""
+    def predict_with_kl(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What ``layer(x)`` is in eval mode, with its KL: z (..., K) and one number a row, (...,)."""
         if self.sampling == "mean":
-            return x.new_zeros(())
-        key, index = self.fixed_key()
-        dtype = categorical.working_dtype(self.weight)
-        return self.spread(
-            generator.normal(key, 1, self.out_features, first_row=index, dtype=dtype).squeeze(-2), x.dim()
-        )
+            return self.sample_with_kl(x, noise=x.new_zeros(()))
+        _, index = self.fixed_key()
+        table = self.normals(1, index, categorical.working_dtype(self.weight)).squeeze(-2)
+        return self.sample_with_kl(x, noise=self.spread(table, x.dim()))
+
+    def normals(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The normal numbers of samples ``first``, ... in eval mode, shared by all rows: (samples, K); members first."""
+        key, _ = self.fixed_key()
+        return generator.normal(key, samples, self.out_features, first_row=first, dtype=dtype)
 
     def posterior(self, x: Tensor) -> Normal:
         """p(z | x), of batch shape (..., K); members first."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from squad.core.checks import check_count
 from squad.errors import ArgumentError
 
-__all__ = ["MemberModule", "stack", "unstack"]
+__all__ = ["MemberModule", "stack", "take", "unstack"]
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -157,11 +157,21 @@ def unstack(module: AnyModule) -> list[AnyModule]:
     return [cast(AnyModule, _one_of(index).module([module], "module")) for index in range(cast(int, counts.pop()))]
 
 
+def take(module: AnyModule, indices: Sequence[int]) -> AnyModule:
+    """The members with these indices of a module with members, as a module with members of its own; copies."""
+    index = torch.tensor(list(indices))
+    conversion = _Conversion(len(index), lambda tensors: tensors[0][index.to(tensors[0].device)], stacking=False)
+    return cast(AnyModule, conversion.module([module], "module"))
+
+
 class _Conversion:
     """One module out of several alike: parameter by parameter and buffer by buffer, whatever holds them."""
 
-    def __init__(self, members: int | None, combine: Callable[[list[Tensor]], Tensor]) -> None:
+    def __init__(
+        self, members: int | None, combine: Callable[[list[Tensor]], Tensor], *, stacking: bool = True
+    ) -> None:
         self.members = members
+        self.stacking = stacking
         self.combine = combine
         # What was converted already: a layer or parameter that is used twice in all of them is so afterwards.
         self.modules: dict[tuple[int, ...], nn.Module] = {}
@@ -180,7 +190,7 @@ class _Conversion:
         return self.modules[identity]
 
     def layer(self, layers: Sequence[MemberModule], path: str) -> MemberModule:
-        if self.members is not None:
+        if self.stacking:
             _check_stackable(layers, path)
         new = copy.deepcopy(layers[0])
         new.members = self.members
@@ -222,7 +232,7 @@ class _Conversion:
 
 def _one_of(index: int) -> _Conversion:
     """The conversion to a single member."""
-    return _Conversion(None, lambda tensors: tensors[0][index].clone())
+    return _Conversion(None, lambda tensors: tensors[0][index].clone(), stacking=False)
 
 
 def _outline(module: nn.Module) -> str:

@@ -18,6 +18,7 @@ from squad.core.bins import (
 from squad.core.checks import check_choice, check_count, check_finite, check_temperature
 from squad.core.distribution import Quantized
 from squad.errors import ArgumentError
+from squad.layers import draws
 from squad.layers.linear import per_member, scaled_normal_
 from squad.layers.stochastic import StochasticModule, report_kl
 from squad.ops import BackendName, sample_with_kl
@@ -87,7 +88,7 @@ class SquadLayer(StochasticModule, ABC):
         if self.training:
             z, kl = self.sample_with_kl(x)
         else:
-            z, kl = self._predict(self.logits(x))
+            z, kl = self.predict_with_kl(x)
         report_kl(kl)
         return z
 
@@ -134,8 +135,8 @@ class SquadLayer(StochasticModule, ABC):
             seed, step = self.row_key(x, seed, step)
         z, kl = sample_with_kl(
             logits,
-            self._op_values(logits.dim()),
-            self._op_log_prior(logits.dim()),
+            self.op_values(logits.dim()),
+            self.op_log_prior(logits.dim()),
             self.temperature if temperature is None else temperature,
             seed=seed,
             step=step,
@@ -144,35 +145,42 @@ class SquadLayer(StochasticModule, ABC):
         )
         return z, kl.sum(-1)
 
-    def _predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """z and its KL in eval mode."""
+    def predict_with_kl(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What ``layer(x)`` is in eval mode, with its KL: z (..., K) and one number a row, (...,)."""
+        logits = self.logits(x)
         rank = logits.dim()
-        values, log_prior = self._op_values(rank), self._op_log_prior(rank)
+        values, log_prior = self.op_values(rank), self.op_log_prior(rank)
         wide = logits.to(categorical.working_dtype(logits))
+        _, index = self.fixed_key()
         if self.sampling == "relaxed":
-            table = self._table(rank, wide.dtype)
+            table = self.spread(self.gumbels(1, index, wide.dtype).squeeze(-3), rank)
             z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=table, backend=self.backend)
             return z, kl.sum(-1)
-        log_p = categorical.log_softmax(wide, -2)
-        kl = categorical.kl_divergence(log_p, log_prior, -2)
+        kl = categorical.kl_divergence(categorical.log_softmax(wide, -2), log_prior, -2)
         if self.sampling == "mean":
-            z = (log_p.exp() * values).sum(-2)
+            z = draws.mean(wide, values)
         else:
-            best = (wide + self._table(rank, wide.dtype)).argmax(-2, keepdim=True)
-            z = values.expand_as(wide).gather(-2, best).squeeze(-2)
+            z = draws.hard(wide, values, self.spread(self.gumbels(1, index, wide.dtype).squeeze(-3), rank))
         return z.to(logits.dtype), kl.sum(-1)
 
-    def _table(self, rank: int, dtype: torch.dtype) -> Tensor:
-        """The Gumbel numbers that all rows share in eval mode: (C, K), with members in the rank of the logits."""
-        key, index = self.fixed_key()
-        table = noise.gumbel(key, 1, self.bins, self.out_features, first_row=index, dtype=dtype)
-        return self.spread(table.squeeze(-3), rank)
+    def gumbels(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The Gumbel numbers of samples ``first``, ``first + 1``, ... in eval mode, shared by all rows.
 
-    def _op_values(self, rank: int) -> Tensor:
+        (samples, C, K); members first.
+        """
+        key, _ = self.fixed_key()
+        return noise.gumbel(key, samples, self.bins, self.out_features, first_row=first, dtype=dtype)
+
+    def strata(self, samples: int, dtype: torch.dtype = torch.float32) -> draws.Strata:
+        """The numbers of :func:`squad.layers.draws.stratified` for this layer's seed, shared by all rows."""
+        key, _ = self.fixed_key()
+        return draws.strata(key, samples, self.bins, self.out_features, dtype)
+
+    def op_values(self, rank: int) -> Tensor:
         """The values as the operation takes them: (C, 1 or K), with members in the rank of the logits."""
         return self.spread(self.values if self.learn_values == "per_neuron" else self.values.unsqueeze(-1), rank)
 
-    def _op_log_prior(self, rank: int) -> Tensor:
+    def op_log_prior(self, rank: int) -> Tensor:
         """The prior as the operation takes it: (C, 1), with members in the rank of the logits."""
         return self.spread(self.log_prior.unsqueeze(-1), rank)
 

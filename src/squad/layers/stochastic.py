@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from squad.core.checks import check_choice, check_count
-from squad.core.noise import Key, bits, draw_seed, make_key
+from squad.core.noise import Key, draw_seed, hashed_seeds, make_key
 from squad.errors import ArgumentError
 from squad.layers.members import MemberModule
 
@@ -212,8 +212,7 @@ class StochasticModule(MemberModule):
         key = make_key(seed, place, self.seed.device)
         self.check_one_a_member("seed", key.seed)
         rows = 1 if key.seed.dim() else self.members or 1
-        low, high = bits(key, rows, 2, 1).long().flatten(-2).unbind(-1)
-        return ((high & 0x3FFFFFFF) << 32 | low & 0xFFFFFFFF).view(self.lead)
+        return hashed_seeds(key, rows).view(self.lead)
 
     def fixed_key(self) -> tuple[Key, Tensor]:
         """The layer's own seed and the index of the sample asked for, for noise that all rows share."""

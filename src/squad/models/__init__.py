@@ -1,0 +1,32 @@
+"""Networks by name, and prediction with T samples of them."""
+
+from squad.models.config import (
+    CONFIGS,
+    DLGMConfig,
+    FactorizedSquadConfig,
+    MaxoutDropoutConfig,
+    MLPConfig,
+    NetworkConfig,
+    ReluDropoutConfig,
+    SquadConfig,
+    network_config,
+)
+from squad.models.networks import Network, Output, build
+from squad.models.sampling import Draws, Sampler
+
+__all__ = [
+    "CONFIGS",
+    "DLGMConfig",
+    "Draws",
+    "FactorizedSquadConfig",
+    "MLPConfig",
+    "MaxoutDropoutConfig",
+    "Network",
+    "NetworkConfig",
+    "Output",
+    "ReluDropoutConfig",
+    "Sampler",
+    "SquadConfig",
+    "build",
+    "network_config",
+]

@@ -1,0 +1,201 @@
+"""The paper's networks: hidden layers of one kind, an output layer, and dropout before each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from squad.core.checks import check_count
+from squad.layers import (
+    Dropout,
+    FactorizedSquadLinear,
+    GaussianLinear,
+    Linear,
+    MaxoutLinear,
+    SquadLinear,
+    reseed,
+    stack,
+)
+from squad.layers.members import MemberModule
+from squad.layers.quantized import SquadLayer
+from squad.models.config import (
+    DLGMConfig,
+    FactorizedSquadConfig,
+    MaxoutDropoutConfig,
+    NetworkConfig,
+    SquadConfig,
+)
+
+__all__ = ["Network", "Output", "Stage", "build"]
+
+
+class Output(NamedTuple):
+    """What a network returns.
+
+    Attributes:
+        logits: (N, classes); with members (M, N, classes).
+        kl: in nats, summed over latents and layers, one a row: (N,) or (M, N); zeros for a network without latents.
+    """
+
+    logits: Tensor
+    kl: Tensor
+
+
+class Stage(nn.Module):
+    """One layer of a network, with what comes before and after it.
+
+    Attributes:
+        dropout: before the layer, or None.
+        layer: a layer of this library.
+        relu: whether a ReLU follows.
+    """
+
+    def __init__(self, dropout: Dropout | None, layer: MemberModule, relu: bool = False) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.layer = layer
+        self.relu = relu
+
+    def extra_repr(self) -> str:
+        """What ``print(stage)`` shows, and what must agree for networks to be stacked."""
+        return "relu" if self.relu else ""
+
+    def forward(self, x: Tensor, seed: Tensor | None = None, step: int | Tensor = 0) -> tuple[Tensor, Tensor | None]:
+        """(..., in) -> (..., out) and the KL of each row, if the layer has one."""
+        if self.dropout is not None:
+            trains = self.dropout.training
+            x = self.dropout.drop(x, seed=None if seed is None else seed + 1, step=step) if trains else self.dropout(x)
+        if not isinstance(self.layer, (SquadLayer, GaussianLinear)):
+            out = self.layer(x)
+            return (out.relu() if self.relu else out), None
+        if self.layer.training:
+            return self.layer.sample_with_kl(x, seed=seed, step=step)
+        return self.layer.predict_with_kl(x)
+
+
+class Network(nn.Module):
+    """A network of the paper, made from its settings.
+
+    Args:
+        config: which network, and its settings.
+        in_features: size of a row of x.
+        classes: how many classes.
+
+    Shape:
+        x (N, in); with members also (M or 1, N, in).
+
+    >>> from squad.models import SquadConfig
+    >>> net = Network(SquadConfig(hidden=(8,)), in_features=4, classes=3)
+    >>> out = net(torch.zeros(5, 4))
+    >>> out.logits.shape, out.kl.shape
+    (torch.Size([5, 3]), torch.Size([5]))
+    """
+
+    def __init__(self, config: NetworkConfig, in_features: int, classes: int) -> None:
+        super().__init__()
+        self.in_features = check_count("in_features", in_features, 1)
+        self.classes = check_count("classes", classes, 2)
+        sizes = [in_features, *config.hidden]
+        stages = [
+            Stage(_dropout(config, fan_in), _hidden(config, fan_in, size), relu=_has_relu(config))
+            for fan_in, size in zip(sizes, sizes[1:], strict=False)
+        ]
+        self.stages = nn.ModuleList([*stages, Stage(_dropout(config, sizes[-1]), Linear(sizes[-1], classes))])
+
+    @property
+    def members(self) -> int | None:
+        """How many networks this one is."""
+        return next(layer.members for layer in self.modules() if isinstance(layer, MemberModule))
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether any layer has one."""
+        return any(isinstance(layer, SquadLayer) for layer in self.modules())
+
+    def extra_repr(self) -> str:
+        """What ``print(network)`` shows, and what must agree for networks to be stacked."""
+        return f"in_features={self.in_features}, classes={self.classes}"
+
+    def check_input(self, x: Tensor) -> Tensor:
+        """``x`` with its member axis, if this network has one."""
+        if self.members is None or x.dim() != 2:
+            return x
+        return x.unsqueeze(0)
+
+    def forward(self, x: Tensor, *, seed: Tensor | None = None, step: int | Tensor = 0) -> Output:
+        """One pass: with fresh noise in training, in eval mode by the layers' own seeds.
+
+        Args:
+            x: (N, in); with members also (M or 1, N, in).
+            seed: names the noise of a training step together with ``step``: int64 () or (M,), well mixed
+                (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.
+            step: which training step.
+        """
+        x = self.check_input(x)
+        kl: Tensor | None = None
+        for place, stage in enumerate(self.stages):
+            # Two streams a stage: its layer's and its dropout's.
+            x, own = stage(x, None if seed is None else seed + 2 * place, step)
+            if own is not None:
+                kl = own if kl is None else kl + own
+        return Output(x, x.new_zeros(x.shape[:-1]) if kl is None else kl)
+
+
+def build(config: NetworkConfig, in_features: int, classes: int, seeds: Sequence[int]) -> Network:
+    """A network with one member for each seed; a member depends on its own settings and seed alone.
+
+    Made on the CPU in torch's default dtype, with the seeds of eval mode set as well.
+    """
+    config.check_members(len(seeds))
+    dropping = any(rate > 0 for rate in config.dropout) if isinstance(config.dropout, tuple) else config.dropout > 0
+    networks = []
+    for index, seed in enumerate(seeds):
+        own = config.member(index)
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.manual_seed(seed)
+            network = Network(own, in_features, classes)
+        if dropping and own.dropout == 0:  # a member that drops nothing among others that do
+            _insert_dropout(network, own)
+        networks.append(network)
+    network = stack(networks)
+    if any(isinstance(layer, (SquadLayer, GaussianLinear, Dropout)) for layer in network.modules()):
+        reseed(network, torch.tensor(list(seeds)))
+    return network
+
+
+def _hidden(config: NetworkConfig, fan_in: int, size: int) -> MemberModule:
+    if isinstance(config, SquadConfig):
+        shared: dict[str, Any] = {
+            "spacing": config.spacing,
+            "limit": config.limit,
+            "prior": config.prior,
+            "learn_values": config.learn_values,
+            "init_scale": config.init_scale,
+        }
+        if isinstance(config, FactorizedSquadConfig):
+            return FactorizedSquadLinear(
+                fan_in, size, config.bins, rank=config.rank, shared=config.shared, **shared
+            )
+        return SquadLinear(fan_in, size, config.bins, **shared)
+    if isinstance(config, MaxoutDropoutConfig):
+        return MaxoutLinear(fan_in, size, config.pieces, init_scale=config.init_scale)
+    if isinstance(config, DLGMConfig):
+        return GaussianLinear(fan_in, size, init_scale=config.init_scale)
+    return Linear(fan_in, size, init_scale=config.init_scale)
+
+
+def _has_relu(config: NetworkConfig) -> bool:
+    return not isinstance(config, (SquadConfig, MaxoutDropoutConfig, DLGMConfig))
+
+
+def _dropout(config: NetworkConfig, features: int, always: bool = False) -> Dropout | None:
+    if config.dropout == 0 and not always:
+        return None
+    return Dropout(features, config.dropout, sampling="sample" if config.test_dropout else "mean")
+
+
+def _insert_dropout(network: Network, config: NetworkConfig) -> None:
+    for stage in network.stages:
+        assert isinstance(stage, Stage)
+        stage.dropout = _dropout(config, stage.layer.in_features, always=True)

@@ -1,0 +1,64 @@
+"""Where a run stands, in one file: written whole or not at all, read without running anything from it."""
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from squad.errors import SquadError
+
+__all__ = ["CheckpointError", "read", "write"]
+
+#: Raised with every change that makes older checkpoints unreadable.
+FORMAT = 1
+
+
+class CheckpointError(SquadError):
+    """A checkpoint that cannot be gone on from."""
+
+
+def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any], fingerprint: str) -> None:
+    """Put a checkpoint in the place of the one before."""
+    from safetensors.torch import save
+
+    header = {"format": str(FORMAT), "fingerprint": fingerprint, "state": json.dumps(state)}
+    data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut could leave the new name on old, or no, content
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def read(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """The tensors and the state of a checkpoint, or None if there is none."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        if header.get("format") != str(FORMAT):
+            raise CheckpointError(f"{path} is of format {header.get('format')}; this version reads {FORMAT}. Delete it.")
+        if header.get("fingerprint") != fingerprint:
+            raise CheckpointError(
+                f"{path} belongs to a run with other settings or other data. "
+                "Run that one again to finish it, or delete the file to start anew."
+            )
+        state = json.loads(header["state"])
+    except (SafetensorError, OSError, ValueError, KeyError) as cause:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint ({cause}). Delete it to start anew.") from cause
+    return tensors, state

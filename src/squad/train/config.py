@@ -1,0 +1,116 @@
+"""How a network is trained: the paper's settings as defaults."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from squad.core.checks import check_count, check_keys, check_number
+from squad.errors import ArgumentError
+from squad.models import NetworkConfig
+from squad.models.config import PerMember
+
+__all__ = ["TrainConfig"]
+
+#: The paper's, for its 50,000 images.
+PAPER_BATCH = 244
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Settings of a training run.  "One a member": a number for all, or a tuple with one for each.
+
+    Attributes:
+        lr: learning rate of Adam at the beginning; one a member.
+        kl_multiplier: the paper's beta, the weight of the KL in the loss; one a member.  None: the network's own,
+            .0027 for squad.
+        weight_decay: of the weight matrices, added to their gradient; one a member.
+        batch_size: rows of a step.  None: the paper's 244, and a 32nd of the training rows where there are fewer than
+            7,808, but 16 at least.
+        max_epochs: passes over the training rows, at the most.
+        anneal_epochs: epochs over which the temperature falls in a straight line; one a member.  None: the network's
+            own, 60 for squad, but two thirds of max_epochs at the most.
+        temperature_start, temperature_end: of the relaxed samples; one a member.
+        lr_patience: epochs without better validation accuracy after which the learning rate is divided by 10.
+        stop_patience: epochs without better validation accuracy after which a member stops.
+        adversarial: train on adversarial examples beside the given ones, each feature moved by this share of its
+            range (deep ensembles take .01); 0 is none.
+    """
+
+    lr: PerMember = 8e-4
+    kl_multiplier: PerMember | None = None
+    weight_decay: PerMember = 1e-5
+    batch_size: int | None = None
+    max_epochs: int = 200
+    anneal_epochs: int | tuple[int, ...] | None = None
+    temperature_start: PerMember = 1.0
+    temperature_end: PerMember = 0.5
+    lr_patience: int = 10
+    stop_patience: int = 20
+    adversarial: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, positive in _NUMBERS.items():
+            value = getattr(self, name)
+            value = tuple(value) if isinstance(value, (tuple, list)) else value
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None or name != "kl_multiplier":
+                    check_number(name, number, 0.0, exclude=0.0 if positive else None)
+            object.__setattr__(self, name, value)
+        for name in ("max_epochs", "lr_patience", "stop_patience"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name), 1))
+        if self.batch_size is not None:
+            object.__setattr__(self, "batch_size", check_count("batch_size", self.batch_size, 1))
+        if self.anneal_epochs is not None:
+            value = self.anneal_epochs
+            value = tuple(value) if isinstance(value, (tuple, list)) else value
+            for count in value if isinstance(value, tuple) else (value,):
+                if check_count("anneal_epochs", count, 0) >= self.max_epochs:
+                    hint = "The best weights are looked for once the temperature has arrived."
+                    raise ArgumentError.of("anneal_epochs", count, f"below max_epochs, {self.max_epochs}", hint)
+            object.__setattr__(self, "anneal_epochs", value)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "TrainConfig":
+        """From a mapping, such as a table of a TOML file; an unknown key is an error with a suggestion."""
+        check_keys("training", settings, [field.name for field in fields(cls)])
+        return cls(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for files."""
+        return dataclasses.asdict(self)
+
+    def resolved(self, network: NetworkConfig, rows: int) -> "TrainConfig":
+        """With a number for everything that was left to the network and the data: what is run, and saved."""
+        anneal = self.anneal_epochs
+        if network.anneal_epochs == 0:
+            anneal = 0
+        elif anneal is None:
+            anneal = min(network.anneal_epochs, 2 * self.max_epochs // 3)
+        batch = self.batch_size or min(PAPER_BATCH, max(16, rows // 32))
+        return dataclasses.replace(
+            self,
+            kl_multiplier=network.kl_multiplier if self.kl_multiplier is None else self.kl_multiplier,
+            anneal_epochs=anneal,
+            batch_size=min(batch, rows),
+        )
+
+    def for_each(self, name: str, members: int) -> list[float]:
+        """A setting that may be one a member, as a list with one for each."""
+        value = getattr(self, name)
+        if not isinstance(value, tuple):
+            return [value] * members
+        if len(value) != members:
+            raise ArgumentError.of(name, f"{len(value)} numbers", f"one number, or one for each of {members} members")
+        return list(value)
+
+
+#: Settings that are numbers, and whether they must be above zero.
+_NUMBERS = {
+    "lr": True,
+    "kl_multiplier": False,
+    "weight_decay": False,
+    "temperature_start": True,
+    "temperature_end": True,
+    "adversarial": False,
+}

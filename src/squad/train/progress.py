@@ -1,0 +1,151 @@
+"""What a person sees of a long run: a bar on a terminal, plain lines elsewhere."""
+
+import math
+import sys
+import time
+from typing import IO, Any, NamedTuple, Protocol
+
+__all__ = ["EpochReport", "Progress", "SilentProgress", "make_progress"]
+
+
+class EpochReport(NamedTuple):
+    """One epoch of a run; means over the members that are still in it.
+
+    Attributes:
+        epoch: of ``epochs`` at the most, counted from 1.
+        loss, kl, accuracy: training loss, KL in nats a row, validation accuracy.
+        temperature: of the samples, or None for a network without.
+        training, members: how many members are still in it, of how many.
+    """
+
+    epoch: int
+    epochs: int
+    loss: float
+    kl: float
+    accuracy: float
+    temperature: float | None
+    training: int
+    members: int
+
+    def text(self) -> str:
+        """What both kinds of progress say of it."""
+        parts = [f"loss {self.loss:.4f}", f"KL {self.kl:.2f}", f"validation accuracy {100 * self.accuracy:.2f} %"]
+        if self.temperature is not None:
+            parts.append(f"temperature {self.temperature:.2f}")
+        if self.members > 1:
+            parts.append(f"{self.training} of {self.members} members")
+        return ", ".join(parts)
+
+
+class Progress(Protocol):
+    """What the loop tells; any object with these three will do."""
+
+    def start(self, epoch: int, epochs: int) -> None:
+        """A run begins, or goes on, after ``epoch`` epochs."""
+
+    def epoch(self, report: EpochReport) -> None:
+        """An epoch has ended."""
+
+    def message(self, text: str) -> None:
+        """Something worth a line of its own, such as a member that diverged."""
+
+    def close(self) -> None:
+        """The run has ended, well or not."""
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def start(self, epoch: int, epochs: int) -> None:
+        """Nothing."""
+
+    def epoch(self, report: EpochReport) -> None:
+        """Nothing."""
+
+    def message(self, text: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class PlainProgress:
+    """Lines for files and pipes: the first epoch, the last, and one every few seconds."""
+
+    def __init__(self, stream: IO[str], label: str = "", every: float = 10.0) -> None:
+        self.stream, self.label, self.every = stream, f"{label}: " if label else "", every
+
+    def start(self, epoch: int, epochs: int) -> None:
+        """Look at the clock."""
+        self.first, self.begun = epoch, time.monotonic()
+        self.said, self.last = -math.inf, ""
+
+    def epoch(self, report: EpochReport) -> None:
+        """A line, if it is time for one."""
+        now = time.monotonic()
+        each = (now - self.begun) / max(1, report.epoch - self.first)
+        left = each * (report.epochs - report.epoch)
+        self.last = (
+            f"{self.label}epoch {report.epoch} of {report.epochs}: {report.text()}, at most {left:.0f} s left"
+        )
+        if now - self.said >= self.every:
+            self._say()
+            self.said = now
+
+    def message(self, text: str) -> None:
+        """A line."""
+        print(self.label + text, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """The last epoch's line, if it was not said."""
+        if getattr(self, "last", ""):
+            self._say()
+
+    def _say(self) -> None:
+        print(self.last, file=self.stream, flush=True)
+        self.last = ""
+
+
+class BarProgress:
+    """A bar that stays in its place."""
+
+    def __init__(self, console: Any, label: str = "training") -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        self.console = console
+        self.bar = Bar(
+            TextColumn(label),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+        )
+
+    def start(self, epoch: int, epochs: int) -> None:
+        """Show the bar."""
+        self.bar.start()
+        self.task = self.bar.add_task("", total=epochs, completed=epoch)
+
+    def epoch(self, report: EpochReport) -> None:
+        """Move it."""
+        self.bar.update(self.task, completed=report.epoch, description=report.text())
+
+    def message(self, text: str) -> None:
+        """A line above it."""
+        self.console.print(text, highlight=False)
+
+    def close(self) -> None:
+        """Take it away."""
+        self.bar.stop()
+
+
+def make_progress(stream: IO[str] | None = None, label: str = "training") -> Progress:
+    """A bar if ``stream`` (stderr by default) is a terminal, lines otherwise."""
+    from rich.console import Console
+
+    stream = sys.stderr if stream is None else stream
+    console = Console(file=stream)
+    return BarProgress(console, label) if console.is_terminal else PlainProgress(stream, label)
