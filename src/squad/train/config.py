@@ -13,7 +13,9 @@ from squad.models.config import PerMember
 __all__ = ["TrainConfig"]
 
 #: The paper's, for its 50,000 images.
-PAPER_BATCH = 244
+PAPER_BATCH, PAPER_LR = 244, 8e-4
+#: For data with fewer rows than 32 of the paper's batches.
+SMALL_LR = 3e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,8 @@ class TrainConfig:
     """Settings of a training run.  "One a member": a number for all, or a tuple with one for each.
 
     Attributes:
-        lr: learning rate of Adam at the beginning; one a member.
+        lr: learning rate of Adam at the beginning; one a member.  None: the paper's .0008, and .003 where there are
+            fewer than 7,808 training rows, which make few steps.
         kl_multiplier: the paper's beta, the weight of the KL in the loss; one a member.  None: the network's own,
             .0027 for squad.
         weight_decay: of the weight matrices, added to their gradient; one a member.
@@ -37,7 +40,7 @@ class TrainConfig:
             range (deep ensembles take .01); 0 is none.
     """
 
-    lr: PerMember = 8e-4
+    lr: PerMember | None = None
     kl_multiplier: PerMember | None = None
     weight_decay: PerMember = 1e-5
     batch_size: int | None = None
@@ -54,7 +57,7 @@ class TrainConfig:
             value = getattr(self, name)
             value = tuple(value) if isinstance(value, (tuple, list)) else value
             for number in value if isinstance(value, tuple) else (value,):
-                if number is not None or name != "kl_multiplier":
+                if number is not None or name not in ("lr", "kl_multiplier"):
                     check_number(name, number, 0.0, exclude=0.0 if positive else None)
             object.__setattr__(self, name, value)
         for name in ("max_epochs", "lr_patience", "stop_patience"):
@@ -87,9 +90,12 @@ class TrainConfig:
             anneal = 0
         elif anneal is None:
             anneal = min(network.anneal_epochs, 2 * self.max_epochs // 3)
-        batch = self.batch_size or min(PAPER_BATCH, max(16, rows // 32))
+        small = rows < 32 * PAPER_BATCH
+        lr = (SMALL_LR if small else PAPER_LR) if self.lr is None else self.lr
+        batch = self.batch_size or (max(16, rows // 32) if small else PAPER_BATCH)
         return dataclasses.replace(
             self,
+            lr=lr,
             kl_multiplier=network.kl_multiplier if self.kl_multiplier is None else self.kl_multiplier,
             anneal_epochs=anneal,
             batch_size=min(batch, rows),

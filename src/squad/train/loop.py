@@ -111,6 +111,7 @@ class _State:
     slots: list[int]
     lr: list[float]
     best_accuracy: list[float]
+    best_nll: list[float | None]
     best_epoch: list[int | None]
     since_best: list[int]
     ended: list[str | None]
@@ -172,6 +173,7 @@ def fit(
         slots=list(range(members)),
         lr=per_member["lr"].tolist(),
         best_accuracy=[-1.0] * members,
+        best_nll=[None] * members,
         best_epoch=[None] * members,
         since_best=[0] * members,
         ended=[None] * members,
@@ -213,12 +215,11 @@ def fit(
                 adam.step()
             network.eval()
             pick = slots if len(x_validation) > 1 else slice(None)
-            correct = _is_correct(network, sampling, num_samples, x_validation[pick], y_validation[pick])
+            accuracy, nll = _validate(Sampler(network, sampling, num_samples), x_validation[pick], y_validation[pick])
 
             loss, kl = (totals / order.shape[1]).tolist()
-            accuracy = correct.double().mean(1).tolist()
             arrived = (passed >= 1).tolist()
-            best = _update(state, adam, best, config, loss, accuracy, arrived, progress)
+            _update(state, adam, best, config, loss, accuracy, nll, arrived, progress)
             _record(state, slots.tolist(), loss, kl, accuracy, temperature.tolist(), network.has_temperature)
             progress.epoch(_report(state, config, members, network.has_temperature))
             staying = [slot for slot in state.slots if state.ended[slot] is None]
@@ -283,10 +284,12 @@ def _shuffled(rows: Tensor, seeds: Tensor, slots: Tensor, epoch: int, config: Tr
     return torch.cat([shuffled, shuffled[:, : steps * size - rows.shape[1]]], 1).view(len(slots), steps, size)
 
 
-def _is_correct(network: Network, sampling: str, num_samples: int, x: Tensor, y: Tensor) -> Tensor:
-    """(M, N), whether each member's prediction is right."""
-    drawn = Sampler(network, sampling, num_samples)(x)
-    return drawn.probabilities.argmax(-1) == y
+def _validate(sampler: Sampler, x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
+    """Accuracy and mean negative log likelihood of each member."""
+    p = sampler(x).probabilities
+    accuracy = (p.argmax(-1) == y).double().mean(1)
+    own = p.gather(-1, y.expand(p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+    return accuracy.tolist(), (-own.clamp_min(torch.finfo(p.dtype).tiny).log()).mean(1).tolist()
 
 
 def _update(
@@ -296,10 +299,15 @@ def _update(
     config: TrainConfig,
     loss: list[float],
     accuracy: list[float],
+    nll: list[float],
     arrived: list[bool],
     progress: Progress,
-) -> Tensor:
-    """Best weights, learning rates and early stops after an epoch; patience counts once the temperature has arrived."""
+) -> None:
+    """Best weights, learning rates and early stops after an epoch; patience counts once the temperature has arrived.
+
+    Of weights with the same accuracy, which a small validation set gives often, those with the better likelihood are
+    kept; patience goes by accuracy alone.
+    """
     state.epoch += 1
     better = []
     for place, slot in enumerate(state.slots):
@@ -314,21 +322,20 @@ def _update(
             continue
         if not arrived[place]:
             continue
-        if accuracy[place] > state.best_accuracy[slot]:
-            state.best_accuracy[slot], state.best_epoch[slot] = accuracy[place], state.epoch
-            state.since_best[slot] = 0
+        more = accuracy[place] - state.best_accuracy[slot]
+        if more > 0 or (more == 0 and nll[place] < (state.best_nll[slot] or 0)):
+            state.best_accuracy[slot], state.best_nll[slot] = accuracy[place], nll[place]
+            state.best_epoch[slot] = state.epoch
             better.append((place, slot))
-            continue
-        state.since_best[slot] += 1
+        state.since_best[slot] = 0 if more > 0 else state.since_best[slot] + 1
         if state.since_best[slot] >= config.stop_patience:
             state.ended[slot] = "stopped early"
-        elif state.since_best[slot] % config.lr_patience == 0:
+        elif more <= 0 and state.since_best[slot] % config.lr_patience == 0:
             state.lr[slot] /= 10
     if better:
         places, slots = zip(*better, strict=True)
         best[list(slots)] = adam.flat[list(places)]
-    adam.lr = torch.tensor([state.lr[slot] for slot in state.slots]).to(adam.flat)
-    return best
+    adam.lr = torch.tensor([state.lr[slot] for slot in state.slots], dtype=torch.float64).to(adam.flat)
 
 
 def _record(

@@ -1,0 +1,1 @@
+"""Data: images in their publishers' formats, tables, transforms and splits."""

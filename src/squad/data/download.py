@@ -1,0 +1,353 @@
+"""One file from the publisher: resumed when cut, checked by its content, and there whole or not at all.
+
+Bytes go to ``NAME.part`` beside the target, which takes its final name only after its checksum was right.  A run that
+was cut or killed leaves the part behind, and the next one goes on from there.
+
+Two runs may want the same file at once.  The second waits for the first, by a lock that the system lets go when its
+holder dies: with part names of their own they could not corrupt each other either, but would load the file twice and
+could not resume what a killed run had left.
+"""
+
+import errno
+import gzip
+import hashlib
+import http.client
+import io
+import os
+import re
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from squad.data.problems import DataError
+from squad.errors import ArgumentError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]
+
+#: What a checksum is of: the file as it is, or what is inside its gzip wrapper (wrappers differ between distributors).
+Content = Literal["raw", "gzip"]
+
+#: Called with the file's name, the bytes so far and the bytes in all (None where the server does not say).
+Progress = Callable[[str, int, int | None], None]
+
+#: Seconds of silence after which a connection counts as cut.
+TIMEOUT = 30.0
+#: How often a cut connection is taken up again, and the seconds before the first time; each pause is twice the last.
+RETRIES = 4
+PAUSE = 0.5
+#: Seconds between two looks at a file that another run is loading.
+POLL = 0.2
+CHUNK = 1 << 18
+ALGORITHMS = ("md5", "sha256")
+
+
+class DownloadError(DataError):
+    """A file that could not be had from its address.
+
+    Attributes:
+        url: the address.
+        problem: what went wrong, a predicate of the address: "cannot be reached (...)".
+    """
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url} {problem}.")
+        self.url = url
+        self.problem = problem
+
+
+class _CutError(Exception):
+    """A connection that broke off, or was never made; its text says why."""
+
+    def __init__(self, cause: BaseException | str, answered: bool = True) -> None:
+        super().__init__(cause if isinstance(cause, str) else _reason(cause))
+        self.answered = answered
+
+
+def download(
+    url: str,
+    target: Path,
+    checksum: str,
+    content: Content = "raw",
+    *,
+    size: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Load ``url`` into the file ``target``; a target that is there already is left as it is.
+
+    Args:
+        url: http or https.
+        target: the file to write; its folder is made.
+        checksum: "md5:..." or "sha256:..." of the content.
+        content: what the checksum is of.
+        size: bytes to expect where the server does not say; for the progress only.
+        progress: called as bytes come in.
+
+    Raises:
+        DownloadError: the address cannot be reached, breaks off again and again, or sends other data.
+        DataError: the target's folder or disk does not take the file.
+    """
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise ArgumentError.of("url", repr(url), "an http or https address")
+    _parse(checksum)
+    if target.is_file():
+        return target
+
+    def report(done: int, total: int | None) -> None:
+        if progress is not None:
+            progress(target.name, done, size if total is None else total)
+
+    part = target.with_name(target.name + ".part")
+    with _writing(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(target, lambda: report(_size(part), None)) as locked:
+        if target.is_file():  # the run that we waited for has loaded it
+            return target
+        if not locked:
+            part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+        try:
+            _load(url, part, lambda: fingerprint(part, checksum, content) == checksum, report)
+            _verify(url, part, checksum, content)
+            with _writing(part):
+                os.replace(part, target)
+        finally:
+            if not locked:
+                part.unlink(missing_ok=True)
+    return target
+
+
+def fingerprint(path: Path, like: str, content: Content = "raw") -> str:
+    """The checksum of a file's content, by the algorithm of ``like``; "damaged: ..." for a broken gzip wrapper."""
+    algorithm, _ = _parse(like)
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with gzip.open(path) if content == "gzip" else open(path, "rb") as file:
+        try:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as cause:
+            return f"damaged: {cause}"
+    return f"{algorithm}:{digest.hexdigest()}"
+
+
+def _parse(checksum: str) -> tuple[str, str]:
+    """Algorithm and digits of a checksum."""
+    algorithm, _, digits = checksum.partition(":")
+    if algorithm not in ALGORITHMS or len(digits) != 2 * hashlib.new(algorithm, usedforsecurity=False).digest_size:
+        raise ArgumentError.of(
+            "checksum", repr(checksum), "'md5:' or 'sha256:' and as many hexadecimal digits as it has"
+        )
+    return algorithm, digits
+
+
+def _verify(url: str, part: Path, checksum: str, content: Content) -> None:
+    """Check the content, and remove what is wrong: no later run could make it right by going on from there."""
+    with _writing(part):
+        # On the disk before it has its name: else a crash could leave a whole name with half a content.
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        found = fingerprint(part, checksum, content)
+        if found == checksum:
+            return
+        length = _size(part)
+        part.unlink()
+    of = " of the unpacked content" if content == "gzip" else ""
+    raise DownloadError(
+        url, f"sent the wrong data ({length:,} bytes, checksum{of} {found} instead of {checksum}), which was removed"
+    )
+
+
+def _load(url: str, part: Path, whole: Callable[[], bool], report: Callable[[int, int | None], None]) -> None:
+    """Fill the part to its end, over as many connections as it takes."""
+    failures = 0
+    while True:
+        try:
+            if _attempt(url, part, whole, report):
+                return
+        except _CutError as cut:
+            # Nobody there at all: being offline should be said at once, not after several pauses.
+            if failures == 0 and not cut.answered:
+                raise DownloadError(url, f"cannot be reached ({cut})") from cut
+            failures += 1
+            if failures > RETRIES:
+                kept = f"; the {_size(part):,} bytes that came are kept, run again to go on" if _size(part) else ""
+                raise DownloadError(url, f"broke off {failures} times ({cut}{kept})") from cut
+            time.sleep(PAUSE * 2 ** (failures - 1))
+
+
+def _attempt(url: str, part: Path, whole: Callable[[], bool], report: Callable[[int, int | None], None]) -> bool:
+    """One connection.  True if the part is now complete, False if it has to be begun again without what was there."""
+    have = _size(part)
+    request = urllib.request.Request(url, headers={"User-Agent": "squad-torch"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        response = _opener().open(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as answer:
+        with answer:
+            if answer.code == 416 and have:  # nothing beyond what we have: it is all, or it is of another file
+                if whole():
+                    return True
+                part.unlink()
+                return False
+            if answer.code == 429 or answer.code >= 500:
+                raise _CutError(f"HTTP {answer.code} {answer.reason}") from answer
+            raise DownloadError(url, f"cannot be had (HTTP {answer.code} {answer.reason})") from answer
+    except urllib.error.URLError as cause:
+        raise _CutError(cause, answered=False) from cause
+    except (OSError, http.client.HTTPException) as cause:
+        raise _CutError(cause) from cause
+    with response:
+        total = None if response.length is None else int(response.length)
+        if response.status == 206:
+            if _start(response.headers.get("Content-Range", "")) != have:
+                part.unlink()
+                return False
+            total = None if total is None else have + total
+        else:  # the server knows no ranges, and sends all of it
+            have = 0
+        with _opened(part, "ab" if have else "wb") as file:
+            _copy(response, file, part, have, total, report)
+    return True
+
+
+def _copy(
+    response: http.client.HTTPResponse,
+    file: io.FileIO,
+    part: Path,
+    have: int,
+    total: int | None,
+    report: Callable[[int, int | None], None],
+) -> None:
+    """Append what comes to the file, to the end."""
+    report(have, total)
+    while total is None or have < total:
+        try:
+            # read1 gives what has arrived; read would lose it if the connection broke before the chunk was full.
+            chunk = response.read1(CHUNK if total is None else min(CHUNK, total - have))
+        except (OSError, http.client.HTTPException) as cause:
+            raise _CutError(cause) from cause
+        if not chunk:
+            break
+        with _writing(part):
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[file.write(rest) :]
+        have += len(chunk)
+        report(have, total)
+    if total is not None and have < total:
+        raise _CutError(f"after {have:,} of {total:,} bytes")
+
+
+def _opened(part: Path, mode: Literal["ab", "wb"]) -> io.FileIO:
+    """The part, without a buffer: a full disk is to be noticed at the write, not on closing."""
+    with _writing(part):
+        return open(part, mode, buffering=0)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """What opens http and https, through the proxies of the environment, and nothing else even if redirected to it."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.UnknownHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _start(content_range: str) -> int | None:
+    """The first byte of an answer to a Range request."""
+    found = re.match(r"\s*bytes\s+(\d+)-", content_range)
+    return int(found[1]) if found else None
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, 0 without one."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _reason(cause: BaseException) -> str:
+    """Why a connection failed, in one line and without Python's names."""
+    if isinstance(cause, urllib.error.URLError):
+        return _reason(cause.reason) if isinstance(cause.reason, BaseException) else cause.reason
+    if isinstance(cause, TimeoutError):
+        return f"no answer for {TIMEOUT:g} s"
+    text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    return " ".join(text.split())
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say which file or folder could not be written, and what to do."""
+    try:
+        yield
+    except OSError as cause:
+        hint = "Free some space" if cause.errno in (errno.ENOSPC, errno.EDQUOT) else "Make it writable"
+        hint += ", or name another folder with --data-dir or SQUAD_DATA."
+        raise DataError(f"{path} cannot be written ({_reason(cause)}). {hint}") from cause
+
+
+@contextmanager
+def _alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+    """Hold the lock of a target; ``waiting`` is called while another run has it.  False: this disk knows no locks."""
+    path = target.with_name(f".{target.name}.lock")
+    while True:
+        with _writing(path):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            locked = _lock(handle)
+            # The last holder removed its lock file: a lock on a file that is no longer there keeps nobody out.
+            if locked is None or (locked and _is_at(handle, path)):
+                break
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+        waiting()
+        time.sleep(POLL)
+    try:
+        yield bool(locked)
+    finally:
+        with suppress(OSError):  # Windows removes no open file; the empty file then stays, and does no harm
+            os.unlink(path)
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Whether the lock was free and is now ours; None where locks are unknown, as on some network disks."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as cause:
+        return False if cause.errno in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK) else None
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether the open file is the one that the path names."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False

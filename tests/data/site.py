@@ -1,0 +1,103 @@
+"""A publisher on 127.0.0.1 that behaves as badly as it is told to."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+
+@dataclass
+class Site:
+    """What is served, and how.
+
+    Attributes:
+        files: body by path.
+        ranges: whether Range requests are honoured.
+        shift: added to the first byte of a range, as by a server that counts wrongly.
+        lengths: whether Content-Length is sent.
+        cuts: for each next connection, after how many bytes it is cut; then none are.
+        statuses: for each next connection, an HTTP status instead of an answer; then none.
+        redirect: where every request is sent on to.
+        stall: after how many bytes of a body nothing more comes until ``go``.
+        requests: the path and the Range header of each request so far.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    ranges: bool = True
+    shift: int = 0
+    lengths: bool = True
+    cuts: list[int] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    redirect: str = ""
+    stall: int | None = None
+    go: threading.Event = field(default_factory=threading.Event)
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    address: str = ""
+
+    def url(self, name: str) -> str:
+        return f"{self.address}/{name}"
+
+
+def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            wanted = self.headers["Range"]
+            path = urlsplit(self.path).path.lstrip("/")
+            site.requests.append((path, wanted))
+            self.close_connection = True
+            if site.statuses:
+                return self.send_error(site.statuses.pop(0))
+            if site.redirect:
+                self.send_response(302)
+                self.send_header("Location", site.redirect)
+                return self.end_headers()
+            if path not in site.files:
+                return self.send_error(404)
+            body, first = site.files[path], 0
+            if wanted and site.ranges:
+                first = int(wanted.removeprefix("bytes=").removesuffix("-"))
+                if first >= len(body):
+                    self.send_response(416)
+                    self.send_header("Content-Range", f"bytes */{len(body)}")
+                    return self.end_headers()
+                first += site.shift
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {first}-{len(body) - 1}/{len(body)}")
+            else:
+                self.send_response(200)
+            if site.lengths:
+                self.send_header("Content-Length", str(len(body) - first))
+            self.end_headers()
+            end = first + site.cuts.pop(0) if site.cuts else len(body)
+            if site.stall is not None:
+                self.wfile.write(body[first : site.stall])
+                first = max(first, site.stall)
+                site.go.wait(10)
+            self.wfile.write(body[first:end])
+            return None
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client went away, as some tests make it
+                super().handle()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
+
+
+@contextmanager
+def serve(site: Site) -> Iterator[Site]:
+    """Serve until the block ends."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(site)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        site.address = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield site
+        finally:
+            site.go.set()
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,185 @@
+"""Where datasets are looked for, and what happens when they are nowhere."""
+
+import gzip
+import hashlib
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from squad.data import download as module
+from squad.data import registry
+from squad.data.problems import DataError
+from squad.data.registry import DATASETS, RemoteFile, dataset, find, locate_or_fetch, places
+from squad.errors import ArgumentError
+from tests.data.site import Site, serve
+
+DEBIAN = dict(registry.SYSTEM)
+NAMES = [file.name for file in DATASETS["fashion-mnist"].files]
+
+
+@pytest.fixture(autouse=True)
+def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No dataset anywhere, whatever this machine really has; no pauses; no proxy."""
+    monkeypatch.delenv("SQUAD_DATA", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
+    monkeypatch.setattr(registry, "SYSTEM", {"fashion-mnist": tmp_path / "system"})
+    monkeypatch.setattr(module, "PAUSE", 0.001)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
+
+
+def fill(folder: Path, names: list[str] = NAMES) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+def publish(monkeypatch: pytest.MonkeyPatch, address: str) -> dict[str, bytes]:
+    """Make the address the publisher of Fashion-MNIST, of small files: their bodies by name."""
+    bodies = {name: gzip.compress(name.encode()) for name in NAMES}
+    files = tuple(
+        RemoteFile(name, f"{address}/{name}", "md5:" + hashlib.md5(name.encode()).hexdigest(), "gzip", 30)
+        for name in NAMES
+    )
+    monkeypatch.setitem(DATASETS, "fashion-mnist", replace(DATASETS["fashion-mnist"], files=files))
+    return bodies
+
+
+def test_every_entry_is_complete() -> None:
+    assert list(DATASETS) == ["digits", "fashion-mnist", "notmnist", "svhn"]
+    for name, entry in DATASETS.items():
+        assert entry.name == name
+        assert len(set(entry.classes)) == 10
+        assert all((entry.title, entry.licence, entry.homepage, entry.note))
+        for file in entry.files:
+            assert file.url.startswith("http")
+            assert file.url.endswith("/" + file.name)
+            assert file.size_bytes > 0
+            module._parse(file.checksum)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("fashionmnist", "fashion-mnist"), ("Fashion_MNIST", "fashion-mnist"), ("SVHN", "svhn"), ("digit", "digits")],
+)
+def test_an_unknown_name_is_guessed(name: str, meant: str) -> None:
+    message = f"one of 'digits', 'fashion-mnist', 'notmnist', 'svhn'; got '{name}'. Did you mean '{meant}'?"
+    for function in (dataset, places, find, locate_or_fetch):
+        with pytest.raises(ArgumentError) as error:
+            function(name)
+        assert str(error.value) == f"dataset must be {message}"
+
+
+def test_a_name_like_nothing_is_not_guessed() -> None:
+    with pytest.raises(ArgumentError, match=r"got 'iris'\.$"):
+        dataset("iris")
+
+
+def test_the_order_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named, variable = tmp_path / "named", tmp_path / "variable"
+    monkeypatch.setenv("SQUAD_DATA", str(variable))
+    expected = [
+        named / "fashion-mnist",
+        named,
+        variable / "fashion-mnist",
+        variable,
+        tmp_path / "cache" / "squad" / "fashion-mnist",
+        tmp_path / "system",
+    ]
+    assert places("fashion-mnist", str(named)) == expected
+    # Filled from the last to the first, each takes precedence over those behind it.
+    assert find("fashion-mnist", named) is None
+    for place in reversed(expected):
+        fill(place)
+        assert find("fashion-mnist", named) == place == locate_or_fetch("fashion-mnist", named)
+
+
+def test_debians_folder() -> None:
+    assert {"fashion-mnist": Path("/usr/share/datasets/fashion-mnist")} == DEBIAN
+
+
+def test_a_variable_that_is_empty_or_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQUAD_DATA", "")
+    assert len(places("svhn")) == 1
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SQUAD_DATA", "~/data")
+    assert places("svhn")[:2] == [tmp_path / "data" / "svhn", tmp_path / "data"]
+
+
+def test_a_folder_must_hold_all_files(tmp_path: Path) -> None:
+    fill(tmp_path / "a" / "fashion-mnist", NAMES[:3])
+    (tmp_path / "a" / "fashion-mnist" / NAMES[3]).mkdir()
+    assert find("fashion-mnist", tmp_path / "a") is None
+
+
+def test_a_dataset_without_files() -> None:
+    assert places("digits") == []
+    assert find("digits") is None
+    with pytest.raises(ArgumentError, match=r"'digits'\. digits comes with a package"):
+        locate_or_fetch("digits")
+
+
+def test_it_is_downloaded_into_the_cache_and_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    with serve(Site(cuts=[5])) as site:
+        site.files = publish(monkeypatch, site.address)
+        folder = locate_or_fetch("fashion-mnist", progress=lambda name, done, total: seen.append(name))
+        assert folder == tmp_path / "cache" / "squad" / "fashion-mnist"
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == site.files
+        assert list(dict.fromkeys(seen)) == NAMES
+        count = len(site.requests)
+        assert locate_or_fetch("fashion-mnist") == folder
+        assert len(site.requests) == count
+
+
+def test_where_it_is_downloaded_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(Site()) as site:
+        site.files = publish(monkeypatch, site.address)
+        monkeypatch.setenv("SQUAD_DATA", str(tmp_path / "variable"))
+        named = fill(tmp_path / "named" / "fashion-mnist", NAMES[:2])
+        assert locate_or_fetch("fashion-mnist", tmp_path / "named") == named
+        assert [name for name, _ in site.requests] == NAMES[2:]  # the others are somebody's own
+        assert locate_or_fetch("fashion-mnist") == tmp_path / "variable" / "fashion-mnist"
+
+
+def one_line(name: str, **options: bool) -> str:
+    with pytest.raises(DataError) as error:
+        locate_or_fetch(name, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_offline_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "cache" / "squad" / "fashion-mnist"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+        publish(monkeypatch, address)
+        fill(target, NAMES[:1])
+        assert one_line("fashion-mnist") == (
+            f"fashion-mnist is not on this machine and {address}/{NAMES[1]} cannot be reached (Connection refused); "
+            f"put {', '.join(NAMES[1:])} into {target}, or name their folder with --data-dir or SQUAD_DATA."
+        )
+
+
+def test_forbidden_to_download(tmp_path: Path) -> None:
+    assert one_line("svhn", download=False) == (
+        "svhn is not on this machine and may not be downloaded here from http://ufldl.stanford.edu/housenumbers/; "
+        f"put train_32x32.mat, test_32x32.mat into {tmp_path}/cache/squad/svhn, "
+        "or name their folder with --data-dir or SQUAD_DATA."
+    )
+
+
+def test_a_publisher_that_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(Site()) as site:
+        site.files = publish(monkeypatch, site.address)
+        site.files[NAMES[1]] = gzip.compress(b"something else")
+        message = one_line("fashion-mnist")
+        assert f"and {site.address}/{NAMES[1]} sent the wrong data (" in message
+        assert f"; put {', '.join(NAMES[1:])} into " in message
+        del site.files[NAMES[1]]
+        assert f"/{NAMES[1]} cannot be had (HTTP 404 Not Found); put " in one_line("fashion-mnist")

@@ -1,0 +1,60 @@
+"""Accuracy, likelihood and Brier score, by hand and by their definitions."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from squad.errors import ArgumentError
+from squad.metrics import accuracy, brier, nll
+
+
+@given(st.integers(1, 20), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_by_their_definitions(rows: int, classes: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    p = generator.dirichlet(np.ones(classes), rows)
+    y = generator.integers(0, classes, rows)
+    onehot = np.eye(classes)[y]
+    assert accuracy(p, y) == np.mean([row.argmax() == label for row, label in zip(p, y, strict=True)])
+    assert nll(p, y) == pytest.approx(-np.log((p * onehot).sum(axis=1)).mean())
+    assert brier(p, y) == pytest.approx(((p - onehot) ** 2).sum() / rows)
+    assert brier(torch.tensor(p, requires_grad=True), torch.tensor(y)) == brier(p, y)
+
+
+def test_extremes() -> None:
+    sure = np.asarray([[1.0, 0.0], [1.0, 0.0]])
+    assert nll(sure, [0, 0]) == 0.0
+    assert str(nll(sure, [0, 0])) == "0.0"
+    assert nll(sure, [1, 1]) == pytest.approx(-math.log(np.finfo(float).tiny))
+    assert brier(sure, [1, 1]) == 2.0
+    assert accuracy([[0.5, 0.5]], [0]) == 1.0  # the first of equals
+    assert (sure == [[1.0, 0.0], [1.0, 0.0]]).all()  # the caller's array is not worked in
+    assert nll(torch.tensor([[0.5, 0.5]]).half(), [0]) == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("metric", [accuracy, nll, brier])
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "message"),
+    [
+        ([[2.0, -1.0]], [0], r"not negative and add up to 1; got .* in row 0\. Take the softmax"),
+        ([[0.5, 0.5], [0.7, 0.7]], [0, 0], "in row 1"),
+        ([[float("nan"), 1.0]], [0], "add up to 1"),
+        ([0.5, 0.5], [0], r"\(rows, classes\)"),
+        ([[0.5, 0.5]], [0, 1], r"labels must be of shape \(1,\)"),
+        ([[0.5, 0.5]], [2], "between 0 and 1"),
+        ([[0.5, 0.5]], [-1], "between 0 and 1"),
+        ([[0.5, 0.5]], [0.0], "whole numbers"),
+        ([[0.5, 0.5]], [True], "whole numbers"),
+        ([[0.5, 0.5]], ["a"], "array of numbers"),
+        (np.zeros((0, 2)), [], "at least one row"),
+    ],
+)
+def test_nonsense_is_refused(
+    metric: Callable[..., float], probabilities: list[list[float]], labels: list[int], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        metric(probabilities, labels)
