@@ -1,6 +1,8 @@
 """Classifiers that know when not to answer: quantized latent variables (SQUAD) for PyTorch."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from squad.core import Quantized, gaussian_bins, js_divergence, linear_bins, mutual_information
 from squad.errors import ArgumentError, SquadError
@@ -19,6 +21,10 @@ from squad.layers import (
     unstack,
 )
 
+if TYPE_CHECKING:
+    from squad.estimator import SquadClassifier
+    from squad.predictor import Predictor, load
+
 __all__ = [
     "ArgumentError",
     "Dropout",
@@ -26,13 +32,16 @@ __all__ = [
     "GaussianLinear",
     "Linear",
     "MaxoutLinear",
+    "Predictor",
     "Quantized",
+    "SquadClassifier",
     "SquadError",
     "SquadLinear",
     "collect_kl",
     "gaussian_bins",
     "js_divergence",
     "linear_bins",
+    "load",
     "mutual_information",
     "reseed",
     "sample_index",
@@ -40,6 +49,21 @@ __all__ = [
     "stack",
     "unstack",
 ]
+
+#: Where names stand that are imported when they are first asked for: scikit-learn is not needed to use a layer.
+_LAZY = {"Predictor": "squad.predictor", "SquadClassifier": "squad.estimator", "load": "squad.predictor"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__))
+    thing = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return thing
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 try:
     __version__ = version("squad-torch")

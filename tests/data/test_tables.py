@@ -118,7 +118,7 @@ def test_what_is_no_table_is_told(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="it is a folder"):
         read(tmp_path / "folder.csv")
-    with pytest.raises(DataError, match=r"dat\.csv does not exist; did you mean one of 'data\.csv', 'folder\.csv'\?"):
+    with pytest.raises(DataError, match=r"dat\.csv does not exist\. Its folder has 'data\.csv', 'folder\.csv'\."):
         read(tmp_path / "dat.csv")
     with pytest.raises(DataError, match="no folder"):
         read(tmp_path / "nowhere" / "data.csv")

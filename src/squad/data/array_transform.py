@@ -85,12 +85,12 @@ class ArrayTransform:
             with np.errstate(over="ignore"):  # of numbers wider than float64
                 values = block.astype(np.float64)
             z = standardized(values.reshape(-1, len(self.mean)), mean, std).reshape(len(block), -1)
-            usable = np.isfinite(values).reshape(len(block), -1).all(axis=1)
-            near = (np.abs(z) <= FLOAT32_MAX).all(axis=1)
-            for row in np.flatnonzero(~(usable & near)):
-                reason = "too far from its mean in training" if usable[row] else "NaN or infinite"
-                problems[start + int(row)] = f"x has a number that is {reason}"
-            z[~(usable & near)] = 0.0
+            finite = np.isfinite(values).reshape(z.shape)
+            bad = np.flatnonzero(~(finite & (np.abs(z) <= FLOAT32_MAX)).all(axis=1))
+            for row in bad.tolist():
+                reason = "too far from its mean in training" if finite[row].all() else "NaN or infinite"
+                problems[start + row] = f"x has a number that is {reason}"
+            z[bad] = 0.0
             out[start : start + len(block)] = z
         return Encoded(out, problems)
 

@@ -36,7 +36,7 @@ def cell_text(value: object) -> str | None:
         if math.isnan(value):
             return None
         # Above 2^53 not every whole number is a float: what is written would pretend to more digits than there are.
-        whole = abs(value) < 2**53 and value == int(value)
+        whole = abs(float(value)) < 2**53 and value == int(value)
         return str(int(value)) if whole else str(value)
     text = str(value)  # pandas' NA and NaT have no class that could be asked for without importing it
     return None if value is None or text in {"<NA>", "NaT"} else text

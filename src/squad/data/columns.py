@@ -1,6 +1,7 @@
 """Columns of a table as features: numbers standardized, categories one-hot."""
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -54,19 +55,19 @@ class NumberColumn:
             cells = text_cells(column)
             parsed = parse_numbers(cells.values)
             values = _spread(cells, parsed)
-            for row in np.flatnonzero((cells.codes >= 0) & np.isnan(values)):
+            for row in np.flatnonzero((cells.codes >= 0) & np.isnan(values)).tolist():
                 report(row, f"column {self.name!r} must be a number; got {_cut(cells.values[cells.codes[row]])}")
             empty = cells.codes < 0
         else:
             empty = np.isnan(values)
-        for row in np.flatnonzero(np.isinf(values)):
+        for row in np.flatnonzero(np.isinf(values)).tolist():
             report(row, f"column {self.name!r} must be a finite number; got {values[row]}")
         if not self.missing:
-            for row in np.flatnonzero(empty):
+            for row in np.flatnonzero(empty).tolist():
                 report(row, f"column {self.name!r} is empty, and it never was in training")
         z = standardized(np.where(np.isfinite(values), values, self.mean), self.mean, self.std)
         far = np.abs(z) > FLOAT32_MAX
-        for row in np.flatnonzero(far):
+        for row in np.flatnonzero(far).tolist():
             report(row, f"column {self.name!r} is {values[row]:g}, too far from its mean in training, {self.mean:g}")
         if self.std > 0:
             out[:, 0] = np.where(far, 0.0, z)
@@ -102,7 +103,7 @@ class CategoryColumn:
         # -1: unseen.  The last entry is where missing cells look.
         known = [places.get(value, -1) for value in cells.values]
         at = np.asarray([*known, len(self.values) if self.missing else -1], dtype=np.int64)[cells.codes]
-        for row in np.flatnonzero(at < 0):
+        for row in np.flatnonzero(at < 0).tolist():
             if cells.codes[row] < 0:
                 report(row, f"column {self.name!r} is empty, and it never was in training")
             else:
@@ -136,7 +137,7 @@ def fit_column(table: Table, name: str) -> NumberColumn | CategoryColumn | None:
         raise DataError(
             f"Column {name!r} of {table.source} must be a number or one of at most {CATEGORIES} categories; it has"
             f" {len(cells.values)} different texts, such as {_cut(cells.values[0])}. Leave out names, dates and free"
-            f" text: --drop {name}"
+            f" text: --drop {shlex.quote(name)}"
         )
     found = CategoryColumn(name, tuple(sorted(cells.values)), not present.all())
     return found if found.features > 1 else None
@@ -165,10 +166,10 @@ def _check_dirt(table: Table, name: str, cells: Cells, values: NDArray[np.float6
     share = 1 - len(words) / present.sum()
     first = "; ".join(f"{_cut(cells.values[cells.codes[row]])} in {table.where(row)}" for row in words[:3])
     if share > DIRT:
-        cell = "1 cell that is" if len(words) == 1 else f"{len(words)} cells that are"
+        cell = "1 cell that is no number" if len(words) == 1 else f"{len(words)} cells that are none"
         raise DataError(
-            f"Column {name!r} of {table.source} has {present.sum() - len(words)} numbers and {cell} none: {first}."
-            f" Correct them, leave them empty, or leave the column out: --drop {name}"
+            f"Column {name!r} of {table.source} has {present.sum() - len(words)} numbers and {cell}: {first}."
+            f" Correct them, leave them empty, or leave the column out: --drop {shlex.quote(name)}"
         )
     commas = sum(1 for row in words if _COMMAS.fullmatch(cells.values[cells.codes[row]]))
     if commas > DIRT * len(words) and len(cells.values) > 2:
@@ -184,7 +185,7 @@ def _check_kind(table: Table, name: str, wanted: str) -> str:
         what = "dates or times" if kind == "dates" else "objects such as lists or bytes"
         raise DataError(
             f"Column {name!r} of {table.source} must hold {wanted}; it holds {what}. Convert it to a number or to text,"
-            f" or leave it out: --drop {name}"
+            f" or leave it out: --drop {shlex.quote(name)}"
         )
     return kind
 

@@ -5,5 +5,5 @@ from squad.errors import SquadError
 __all__ = ["DataError"]
 
 
-class DataError(SquadError):
-    """Data that cannot be used."""
+class DataError(SquadError, ValueError):
+    """Data that cannot be used.  Also a ``ValueError``, which is what callers of an estimator expect."""

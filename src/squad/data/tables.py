@@ -19,6 +19,7 @@ from squad.data.arrays import Arrays, read_npy, read_npz
 from squad.data.cells import MISSING, cell_text, text_cells
 from squad.data.names import listed, missing_name
 from squad.data.problems import DataError
+from squad.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,18 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def __getitem__(self, rows: slice) -> "Table":
+        """Some of the rows, one after the other."""
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ArgumentError.of("rows", rows, "a slice without a step")
+        return Table(
+            self.frame.iloc[start:stop].reset_index(drop=True),
+            self.source,
+            {row - start: reason for row, reason in self.unreadable.items() if start <= row < stop},
+            None if self.lines is None else self.lines[start:stop],
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -191,7 +204,7 @@ def _write_csv(frame: "pd.DataFrame", file: Any, name: str) -> None:
     # Python's writer leaves a lone carriage return bare, and a blank line would be no row: quotes around everything.
     texts = (frame[column] for column in frame.columns if frame[column].dtype.kind == "O")
     returns = any(text.astype(str).str.contains("\r", regex=False).any() for text in texts)
-    everything = returns
+    everything = returns or len(frame.columns) == 1
     frame.to_csv(
         file,
         index=False,
@@ -211,12 +224,12 @@ def _texts(column: "pd.Series[Any]") -> NDArray[np.object_]:
 
 
 def _neighbour(path: Path) -> str:
-    """A file of a similar name in the same folder, if there is one."""
+    """What could be read in the same folder."""
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.name.lower().endswith(SUFFIXES)]
     except OSError:
         return f": there is no folder {path.parent}."
-    return f"; did you mean one of {listed(sorted(names), 5)}?" if names else "."
+    return f". Its folder has {listed(sorted(names), 5)}." if names else "."
 
 
 def _read_csv(path: Path, kind: str) -> Table:

@@ -27,6 +27,9 @@ __all__ = [
 
 PerMember: TypeAlias = float | tuple[float, ...]
 
+#: Samples of MC dropout and of Gaussian latents.
+MC_SAMPLES = 32
+
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
@@ -78,6 +81,21 @@ class NetworkConfig:
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for files."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """How a network with these settings can be sampled; the first is the default."""
+        return ("sample", "mean") if self.samplings == ("mean",) and self.random_dropout else self.samplings
+
+    def check_sampling(self, sampling: str | None, num_samples: int | None) -> tuple[str, int]:
+        """How predictions are made: what was asked for, or the defaults."""
+        sampling = self.ways[0] if sampling is None else sampling
+        if sampling not in self.ways:
+            allowed = "one of " + ", ".join(map(repr, self.ways))
+            raise ArgumentError.of("sampling", repr(sampling), f"{allowed} for the network {self.name}")
+        if num_samples is None:
+            num_samples = MC_SAMPLES if self.random_dropout else self.num_samples
+        return sampling, check_count("num_samples", num_samples, 1, 999_999)
 
     @property
     def random_dropout(self) -> bool:
@@ -177,7 +195,7 @@ class ReluDropoutConfig(NetworkConfig):
 
     name = "relu-dropout"
     samplings = ("sample", "mean")
-    num_samples = 32
+    num_samples = MC_SAMPLES
 
     dropout: PerMember = 0.1
     test_dropout: bool = True
@@ -206,7 +224,7 @@ class DLGMConfig(NetworkConfig):
 
     name = "dlgm"
     samplings = ("sample", "mean")
-    num_samples = 32
+    num_samples = MC_SAMPLES
     kl_multiplier = 1e-3
 
 

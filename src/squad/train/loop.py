@@ -148,8 +148,7 @@ def fit(
     members = check_count("members", len(seeds), 1)
     data.check(members)
     config = config.resolved(network_config, data.train.shape[1])
-    sampling = sampling or network_config.samplings[0]
-    num_samples = num_samples or network_config.num_samples
+    sampling, num_samples = network_config.check_sampling(sampling, num_samples)
     begun = saved = time.monotonic()
 
     # x stays where the device is if it fits there with room to spare; rows are gathered where it is.

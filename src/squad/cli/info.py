@@ -1,0 +1,105 @@
+"""``squad info``: what is in a saved model."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squad.cli.screen import table
+
+__all__ = ["info"]
+
+
+def info(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")],
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Print its settings as TOML, for squad fit --config.")
+    ] = False,
+) -> None:
+    """Tell what a saved model is, what it was trained on and how that went.
+
+    Examples:
+
+    \b
+    squad info model
+    squad info model --settings
+    """
+    from squad.predictor import load
+
+    predictor = load(model)
+    if settings:
+        typer.echo(_toml(predictor), nl=False)
+        return
+    record = predictor.record
+    network, training = predictor.config.to_dict(), record.get("training", {})
+    rows = record.get("rows", {})
+    shown: list[tuple[str, str]] = [
+        ("network", f"{predictor.config.name}: {_settings(network)}"),
+        ("inputs", _inputs(predictor)),
+        ("classes", _listed([str(name) for name in predictor.classes])),
+        ("weights", f"{_weights(predictor):,} in {predictor.members} member{'s' if predictor.members > 1 else ''}"),
+        ("answers", f"{predictor.num_samples} {predictor.sampling} samples a member"),
+        ("certificate", "none"),
+    ]
+    if record:
+        shown += [
+            ("trained on", str(record.get("source", "unknown"))),
+            ("rows", f"{rows.get('training', 0):,} to train on, {rows.get('validation', 0):,} to validate on"),
+            ("training", _settings(training)),
+            *((f"member {place}", _member(result)) for place, result in enumerate(record.get("members", []))),
+            ("time", f"{record.get('seconds', 0):.0f} s on {record.get('device', 'cpu')}"),
+            *(("note", note) for note in record.get("notes", [])),
+        ]
+    table(str(model), ("", ""), shown)
+
+
+def _toml(predictor: Any) -> str:
+    from squad.cli.settings import to_toml
+
+    record = predictor.record
+    given = record.get("settings", {})
+    return to_toml(
+        {
+            "model": predictor.config.name,
+            "members": predictor.members,
+            "seed": record.get("seed", 0),
+            "validation": record.get("validation", 0.1),
+            "split_per_member": record.get("split_per_member", False),
+            **{name: given[name] for name in ("target", "group", "drop") if name in given},
+            "network": predictor.config.to_dict(),
+            "training": record.get("training", {}),
+            "prediction": {"sampling": predictor.sampling, "num_samples": predictor.num_samples},
+        }
+    )
+
+
+def _weights(predictor: Any) -> int:
+    return sum(parameter.numel() for parameter in predictor.network.parameters())
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_plain(value)}" for name, value in settings.items())
+
+
+def _plain(value: Any) -> str:
+    return "-".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _inputs(predictor: Any) -> str:
+    shape = getattr(predictor.transform, "shape", None)
+    if shape is not None:
+        return " x ".join(map(str, shape))
+    return _listed([column.name for column in predictor.transform.columns])
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
+
+
+def _member(result: dict[str, Any]) -> str:
+    if result["best_epoch"] is None:
+        return f"seed {result['seed']}: diverged in epoch {result['epochs']}, left out"
+    return (
+        f"seed {result['seed']}: validation accuracy {100 * result['best_accuracy']:.2f} % "
+        f"in epoch {result['best_epoch']} of {result['epochs']}, {result['ended']}"
+    )

@@ -1,0 +1,105 @@
+"""DATA on the command line: a file of the user's, or the name of a data set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from squad.cli.screen import download_bar, say
+from squad.data.problems import DataError
+from squad.data.registry import DATASETS
+from squad.data.tables import Arrays, Table, groups, labels, read
+from squad.errors import ArgumentError
+
+__all__ = ["Rows", "is_named", "read_rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a command works on.
+
+    Attributes:
+        x: a table, or an array.
+        labels: (N,), or None if they were not asked for; "" where a label is missing and that was allowed.
+        groups: (N,), or None.
+        source: what messages call it.
+        pictures: whether x are images.
+    """
+
+    x: Table | NDArray[Any]
+    labels: NDArray[Any] | None
+    groups: NDArray[Any] | None
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def is_named(data: str) -> bool:
+    """Whether DATA is the name of a data set; a file of that name comes first."""
+    return data in DATASETS and not Path(data).exists()
+
+
+def read_rows(
+    data: str,
+    part: Literal["train", "test"],
+    *,
+    target: str | None,
+    group: str | None = None,
+    data_dir: Path | None = None,
+    need_labels: bool = True,
+    strict: bool = True,
+) -> Rows:
+    """Rows and labels.
+
+    Args:
+        data: a file, or the name of a data set.
+        part: of a data set; a file is read as a whole.
+        target: the column of labels; a data set and an NPZ file need none.
+        group: the column that says which rows belong together.
+        data_dir: where data sets are looked for first.
+        need_labels: labels must be there.
+        strict: unreadable lines are an error.
+    """
+    if is_named(data):
+        return _named(data, part, target, group, data_dir)
+    if not Path(data).exists() and "." not in Path(data).name:
+        known = ", ".join(DATASETS)
+        raise ArgumentError.of("DATA", repr(data), f"a file, or the name of a data set ({known})")
+    found = read(data, target=target if need_labels else None, strict=strict)
+    if isinstance(found, Arrays):
+        if group is not None:
+            raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
+        return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
+    if need_labels and target is None:
+        raise DataError(f"Say with --target which column of {data} holds the labels: {', '.join(found.columns[:12])}.")
+    return Rows(
+        found,
+        labels(found, target) if need_labels else None,
+        None if group is None else groups(found, group),
+        found.source,
+    )
+
+
+def _named(
+    name: str, part: Literal["train", "test"], target: str | None, group: str | None, data_dir: Path | None
+) -> Rows:
+    from squad.data.images import load_images
+
+    for option, value in (("--target", target), ("--group", group)):
+        if value is not None:
+            raise ArgumentError.of(option, repr(value), f"left out for the data set {name}, which has no columns")
+    with download_bar() as progress:
+        images = load_images(name, data_dir, progress)
+    for note in images.notes:
+        say(f"{name}: {note}")
+    x, y = (images.x_train, images.y_train) if part == "train" else (images.x_test, images.y_test)
+    return Rows(x, named_labels(images.classes, y), None, f"{name} ({part} part)")
+
+
+def named_labels(classes: Sequence[str], y: NDArray[np.int64]) -> NDArray[Any]:
+    """Numbers as the names of their classes."""
+    return np.array(classes, dtype=object)[y]

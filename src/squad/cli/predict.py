@@ -1,0 +1,171 @@
+"""``squad predict`` and ``squad evaluate``: a saved model on new rows."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from squad.cli.screen import say, table
+
+__all__ = ["evaluate", "predict"]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV, Parquet, NPZ or NPY file, or a data set.")]
+Sampling = Annotated[str | None, typer.Option(help="Other than the model's: stratified, relaxed, hard, sample or mean.")]
+Samples = Annotated[int | None, typer.Option(help="Samples of an answer, other than the model's.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder in which data sets are looked for first.")]
+
+#: Error rates among answered cases that evaluate tells the coverage for.
+RISKS = (0.005, 0.01, 0.02, 0.05)
+
+
+def predict(
+    model: Model,
+    data: Data,
+    out: Annotated[Path | None, typer.Option(help="CSV or Parquet file for the answers; stdout without it.")] = None,
+    require_certificate: Annotated[
+        bool, typer.Option("--require-certificate", help="Refuse, with exit code 2, if the model has no certificate.")
+    ] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Column of DATA to copy to the answers, such as an id; several times.")
+    ] = None,
+    sampling: Sampling = None,
+    num_samples: Samples = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+) -> None:
+    """Answer every row: label, confidence, decision, entropy, mutual information.
+
+    The decision is accepted or referred; without a certificate it is uncertified. A row that cannot be read is
+    referred, and the last column says why.
+
+    Examples:
+
+    \b
+    squad predict model new.csv --out answers.csv
+    squad predict model new.csv --keep patient_id --num-samples 32 --out answers.csv
+    squad predict model new.csv
+    squad predict digits-model digits --out answers.csv
+    """
+    from squad.cli.inputs import read_rows
+    from squad.data.tables import Table, write
+
+    predictor = _loaded(model, sampling, num_samples, device)
+    if require_certificate:
+        _refuse_without_certificate(model)
+    rows = read_rows(data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir)
+    copied = {name: _column(rows.x, name, data) for name in keep or ()}
+    answer = predictor.answer(rows.x)
+    frame = answer.to_frame()
+    for place, (name, column) in enumerate(copied.items()):
+        if name in frame.columns:
+            from squad.errors import ArgumentError
+
+            raise ArgumentError.of("--keep", repr(name), "a column that is not one of the answers' own")
+        frame.insert(place, name, column)
+    if out is None:
+        sys.stdout.write(frame.to_csv(index=False, lineterminator="\n"))
+    else:
+        write(frame, out)
+    counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
+    told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    unreadable = int(np.sum(answer.reason != ""))
+    say(f"{len(answer):,} rows: {told}" + (f" ({unreadable:,} could not be read)" if unreadable else ""))
+    assert isinstance(rows.x, (Table, np.ndarray))
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    target: Annotated[str | None, typer.Option(help="Column of the labels, if not that of training.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    sampling: Sampling = None,
+    num_samples: Samples = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+) -> None:
+    """Measure a model on labelled rows: accuracy, NLL, Brier score, AURC, and coverage at several risks.
+
+    Coverage at a risk is the largest share of rows that could have been answered with that share of errors or less.
+    It is what was observed here, and no guarantee.
+
+    Examples:
+
+    \b
+    squad evaluate model test.csv
+    squad evaluate model test.csv --sampling relaxed --num-samples 32
+    squad evaluate digits-model digits --json
+    """
+    from squad.cli.inputs import is_named, read_rows
+
+    predictor = _loaded(model, sampling, num_samples, device)
+    if target is None and not is_named(data):
+        target = getattr(predictor.transform, "target", None)
+    rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir)
+    assert rows.labels is not None
+    answer = predictor.answer(rows.x)
+    usable = answer.reason == ""
+    found = measured(answer.probabilities[usable], predictor.positions(rows.labels[usable]))
+    found = {"rows": len(answer), "unreadable": int(np.sum(~usable)), **found}
+    if as_json:
+        typer.echo(json.dumps({"model": str(model), "data": rows.source, **found}, indent=2))
+        return
+    table(
+        f"{predictor!r} on {rows.source}",
+        ("", "observed"),
+        [
+            ("rows", f"{found['rows']:,}"),
+            *([("not readable, left out", f"{found['unreadable']:,}")] if found["unreadable"] else []),
+            ("accuracy", f"{100 * found['accuracy']:.2f} %"),
+            ("NLL", f"{found['nll']:.4f}"),
+            ("Brier score", f"{found['brier']:.4f}"),
+            ("AURC x 1000", f"{1000 * found['aurc']:.2f}"),
+            *((f"coverage at {100 * risk:g} % risk", f"{100 * found[f'coverage@{risk}']:.1f} %") for risk in RISKS),
+        ],
+    )
+
+
+def measured(probabilities: Any, positions: Any) -> dict[str, float]:
+    """What evaluate tells, by name."""
+    from squad.data.problems import DataError
+    from squad.metrics import accuracy, aurc, brier, coverage_at_risk, nll
+
+    if not len(positions):
+        raise DataError("There must be at least one row that can be read; there is none.")
+    confidence = probabilities.max(1)
+    correct = probabilities.argmax(1) == positions
+    return {
+        "accuracy": accuracy(probabilities, positions),
+        "nll": nll(probabilities, positions),
+        "brier": brier(probabilities, positions),
+        "aurc": aurc(confidence, correct),
+        **{f"coverage@{risk}": coverage_at_risk(confidence, correct, risk) for risk in RISKS},
+    }
+
+
+def _loaded(model: Path, sampling: str | None, num_samples: int | None, device: str) -> Any:
+    from squad.fitting import choose_device
+    from squad.predictor import load
+
+    predictor = load(model, choose_device(device))
+    return predictor.with_sampling(sampling, num_samples) if sampling or num_samples is not None else predictor
+
+
+def _refuse_without_certificate(model: Path) -> None:
+    """No model has one yet: certified selection is the next thing to be built."""
+    from squad.artifact import ArtifactError
+
+    raise ArtifactError(f"{model} has no certificate, and --require-certificate asks for one. Nothing was written.")
+
+
+def _column(x: Any, name: str, data: str) -> Any:
+    from squad.data.problems import DataError
+    from squad.data.tables import Table
+
+    if not isinstance(x, Table):
+        raise DataError(f"{data} has no columns, so --keep {name} cannot be copied.")
+    return x.column(name).to_numpy()

@@ -1,0 +1,135 @@
+"""Settings of a fit from a TOML file, ``--set`` and options; the later ones win."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from squad.core.checks import check_keys
+from squad.errors import ArgumentError, SquadError
+from squad.fitting import FitSettings
+from squad.models import network_config
+from squad.train import TrainConfig
+
+__all__ = ["fit_settings", "merged", "read_toml", "to_toml"]
+
+#: Settings that stand outside the tables of the file, and what is expected of them.
+TOP: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "members": int,
+    "seed": int,
+    "validation": (int, float),
+    "split_per_member": bool,
+    "target": str,
+    "group": str,
+    "drop": list,
+}
+TABLES = ("network", "training", "prediction")
+
+
+class SettingsError(SquadError):
+    """A settings file that cannot be used."""
+
+
+def read_toml(path: Path | None) -> dict[str, Any]:
+    """The settings of a file, or none."""
+    if path is None:
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise SettingsError(f"{path} cannot be read: {cause.strerror}.") from cause
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
+        raise SettingsError(f"{path} is not TOML: {cause}.") from cause
+    try:
+        return checked(found)
+    except ArgumentError as cause:
+        raise SettingsError(f"{path}: {cause}") from cause
+
+
+def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """That names and kinds are right at the top; the tables are checked by what they are for."""
+    check_keys("a fit", settings, [*TOP, *TABLES])
+    for name, value in settings.items():
+        kind = TOP.get(name, dict)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            wanted = {str: "text", int: "a whole number", bool: "true or false", list: "a list of columns", dict: "a table"}
+            raise ArgumentError.of(name, repr(value), wanted.get(kind, "a number") if isinstance(kind, type) else "a number")
+    return dict(settings)
+
+
+def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's settings, changed by ``--set name=value`` and by options that were given.
+
+    Args:
+        base: of the file.
+        assignments: such as "training.lr=0.001"; values as in TOML, and a bare word is text.
+        options: by their dotted names; None is not given.
+    """
+    result: dict[str, Any] = {name: dict(value) if isinstance(value, dict) else value for name, value in base.items()}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ArgumentError.of("--set", repr(text), "NAME=VALUE, such as training.lr=0.001")
+        _assign(result, name.strip(), _value(value.strip()))
+    for name, value in options.items():
+        if value is not None:
+            _assign(result, name, value)
+    return checked(result)
+
+
+def _assign(settings: dict[str, Any], name: str, value: Any) -> None:
+    table, dot, key = name.rpartition(".")
+    if not dot:
+        settings[key] = value
+    elif table in TABLES:
+        settings.setdefault(table, {})[key] = value
+    else:
+        check_keys("a fit", [table], [*TOP, *TABLES])
+        raise ArgumentError.of("--set", repr(name), f"TABLE.NAME with a table of {', '.join(TABLES)}")
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def fit_settings(settings: Mapping[str, Any]) -> FitSettings:
+    """The settings as what a fit takes."""
+    prediction = settings.get("prediction", {})
+    check_keys("prediction", prediction, ["sampling", "num_samples"])
+    plain = {name: settings[name] for name in ("members", "seed", "validation", "split_per_member") if name in settings}
+    return FitSettings(
+        network=network_config(settings.get("model", "squad"), _tuples(settings.get("network", {}))),
+        training=TrainConfig.of(_tuples(settings.get("training", {}))),
+        **plain,
+        **prediction,
+    )
+
+
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+
+
+def to_toml(settings: Mapping[str, Any]) -> str:
+    """Settings as a file that :func:`read_toml` reads; what is None is left out, since TOML has no such thing."""
+    plain = [f"{name} = {_toml(value)}" for name, value in settings.items() if name not in TABLES and value is not None]
+    parts = ["\n".join(plain)]
+    for table in TABLES:
+        rows = [f"{name} = {_toml(value)}" for name, value in settings.get(table, {}).items() if value is not None]
+        if rows:
+            parts.append("\n".join([f"[{table}]", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    return repr(value)

@@ -1,0 +1,196 @@
+"""From rows and labels to a predictor: the transformation, the split, the training."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from squad.core.checks import check_count, check_number
+from squad.data.array_transform import ArrayTransform
+from squad.data.problems import DataError
+from squad.data.splits import validation_rows
+from squad.data.tables import Table
+from squad.data.transforms import TableTransform
+from squad.errors import ArgumentError
+from squad.models import NetworkConfig, network_config
+from squad.predictor import Predictor
+from squad.train import Progress, TrainConfig, TrainingData, fit
+
+__all__ = ["FitSettings", "choose_device", "fit_predictor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """Everything that decides what a fit gives, beside the data.
+
+    Attributes:
+        network: which network, and its settings.
+        training: how it is trained.
+        members: how many networks are trained, which then answer together.
+        seed: member i is trained with seed + i.
+        validation: the share of the rows that early stopping looks at, stratified; by ``seed``.
+        split_per_member: give each member a validation part of its own, by its own seed.
+        sampling, num_samples: how it is validated and will be asked; None is the network's default.
+    """
+
+    network: NetworkConfig = field(default_factory=lambda: network_config("squad"))
+    training: TrainConfig = field(default_factory=TrainConfig)
+    members: int = 1
+    seed: int = 0
+    validation: float = 0.1
+    split_per_member: bool = False
+    sampling: str | None = None
+    num_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("members", self.members, 1)
+        check_count("seed", self.seed, 0, 2**62)
+        check_number("validation", self.validation, 0.0, 0.9, exclude=0.0)
+        self.network.check_members(self.members)
+        self.network.check_sampling(self.sampling, self.num_samples)
+
+    @property
+    def seeds(self) -> list[int]:
+        """One a member."""
+        return [self.seed + index for index in range(self.members)]
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device called ``name``; "auto" is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as cause:
+        reason = str(cause).splitlines()[0]
+        raise ArgumentError.of("device", repr(name), "'auto', 'cpu' or a GPU of this machine", reason) from cause
+    return device
+
+
+def fit_predictor(
+    x: Any,
+    labels: Sequence[Any] | NDArray[Any],
+    settings: FitSettings | None = None,
+    *,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    group: str | None = None,
+    groups: Sequence[Any] | NDArray[Any] | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    record: Mapping[str, Any] | None = None,
+) -> Predictor:
+    """Train on rows and their labels.
+
+    Args:
+        x: a table, or an array (N, features), (N, height, width) or (N, height, width, channels).
+        labels: (N,).
+        settings: what is trained and how.
+        target: of a table, the column of labels.
+        drop: of a table, columns to leave out.
+        group: of a table, the column ``groups`` was read from, which is left out as well.
+        groups: (N,), which rows belong together: none of them is both trained on and validated on.
+        device: where.
+        progress: what is told of it.
+        checkpoint, checkpoint_seconds: as in :func:`squad.train.fit`.
+        record: what else to save about where the data came from.
+    """
+    settings = settings or FitSettings()
+    classes, y = _classes(labels)
+    if isinstance(x, Table):
+        if target is None:
+            raise ArgumentError.of("target", "None", "the column of labels")
+        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group)
+    else:
+        transform = ArrayTransform.fit(x)
+    encoded = transform.apply(x)
+    if encoded.problems:
+        row, reason = next(iter(encoded.problems.items()))
+        raise DataError(f"All rows must be usable to learn from them; row {row + 1} (from 1) is not: {reason}.")
+    if len(encoded.x) != len(y):
+        raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
+    data = _split(encoded.x, y, len(classes), settings, groups)
+    fitted = fit(
+        settings.network,
+        settings.training,
+        data,
+        settings.seeds,
+        sampling=settings.sampling,
+        num_samples=settings.num_samples,
+        device=device,
+        progress=progress,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    counts = np.bincount(y, minlength=len(classes))
+    made = {
+        **(record or {}),
+        "seed": settings.seed,
+        "validation": settings.validation,
+        "split_per_member": settings.split_per_member,
+        "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
+        "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
+        "training": fitted.config.to_dict(),
+        "members": [result._asdict() for result in fitted.members],
+        "notes": list(transform.notes),
+        "seconds": round(fitted.seconds, 3),
+        "device": str(torch.device(device).type),
+        "history": fitted.history,
+    }
+    return Predictor(
+        fitted.network,
+        settings.network if len(fitted.members) == fitted.network.members else _kept(settings.network, fitted.members),
+        transform,
+        classes,
+        sampling=settings.sampling,
+        num_samples=settings.num_samples,
+        record=made,
+    )
+
+
+def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """The names of the classes, sorted, and where each label stands among them."""
+    array = np.asarray(labels)
+    if array.ndim != 1 or not array.size:
+        raise ArgumentError.of("labels", f"shape {array.shape}", "a list of one label a row, not empty")
+    names, y = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
+    if len(names) < 2:
+        raise DataError(f"There must be two classes at least; all {len(array)} labels are {names[0]!r}.")
+    return names.tolist(), y.astype(np.int64)
+
+
+def _split(
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    classes: int,
+    settings: FitSettings,
+    groups: Sequence[Any] | NDArray[Any] | None,
+) -> TrainingData:
+    seeds = settings.seeds if settings.split_per_member else [settings.seed]
+    parts = [validation_rows(y, settings.validation, seed, groups) for seed in seeds]
+    # Splits by group may differ in size by a few rows: members run together, so the longer ones lose their last.
+    shortest = [min(len(part[side]) for part in parts) for side in (0, 1)]
+    train, validation = (
+        torch.from_numpy(np.stack([part[side][: shortest[side]] for part in parts])) for side in (0, 1)
+    )
+    return TrainingData(torch.from_numpy(x), torch.from_numpy(y), classes, train, validation)
+
+
+def _kept(config: NetworkConfig, members: Sequence[Any]) -> NetworkConfig:
+    """The settings of the members that have weights."""
+    import dataclasses
+
+    places = [place for place, result in enumerate(members) if result.best_epoch is not None]
+    own = {
+        name: tuple(value[place] for place in places)
+        for name in ("dropout", "init_scale")
+        if isinstance(value := getattr(config, name), tuple)
+    }
+    return dataclasses.replace(config, **own)
