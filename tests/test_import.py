@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import squad
 
 HEAVY = ["scipy.stats", "sklearn", "triton", "matplotlib", "pandas", "optuna"]
@@ -24,6 +26,31 @@ def test_import_is_light() -> None:
 
 def test_the_command_is_light_too() -> None:
     assert not set(HEAVY) & modules_after("import squad.cli") - modules_after("import torch")
+
+
+def test_a_predictor_is_light_too() -> None:
+    # What only answers on arrays has no use for scikit-learn.
+    assert not set(HEAVY) & modules_after("import squad; squad.load, squad.Predictor") - modules_after("import torch")
+
+
+def test_names_that_are_imported_when_asked_for() -> None:
+    lazy = "SquadClassifier"
+    code = f"import squad, sys; assert {lazy!r} in dir(squad); assert 'sklearn' not in sys.modules; squad.{lazy}"
+    assert "squad.estimator" in modules_after(code)
+    assert squad.SquadClassifier.__module__ == "squad.estimator"
+    assert set(squad.__all__) <= set(dir(squad))
+    everything: dict[str, object] = {}
+    exec("from squad import *", everything)
+    assert set(squad.__all__) <= set(everything)
+
+
+def test_a_misspelt_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'squad' has no attribute 'SquadClasifier'") as caught:
+        squad.SquadClasifier  # noqa: B018
+    # Python's "Did you mean" needs both.
+    assert (caught.value.name, caught.value.obj) == ("SquadClasifier", squad)
+    with pytest.raises(ImportError, match="cannot import name 'laod'"):
+        exec("from squad import laod")
 
 
 def test_public_names() -> None:

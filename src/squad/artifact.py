@@ -1,7 +1,7 @@
 """The folder a model is saved in: model.safetensors and config.json.
 
-Loading runs nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that a file
-that was cut short or edited is noticed; a model is certified as it is, and must stay so.
+Loading runs nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that a
+file that was cut short or edited is noticed: a model is certified as it is, and must stay so.
 """
 
 import contextlib
@@ -112,7 +112,9 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again.")
     if config["weights"]["sha256"] != hashlib.sha256(weights).hexdigest():
         expected = config["weights"]["bytes"]
-        problem = f"has {len(weights)} bytes of {expected}" if len(weights) != expected else "was changed after it was saved"
+        problem = (
+            f"has {len(weights)} bytes of {expected}" if len(weights) != expected else "was changed after it was saved"
+        )
         raise ArtifactError(f"{path / WEIGHTS} {problem}. Save the model again, or copy it again.")
     try:
         return from_bytes(weights), config

@@ -17,12 +17,11 @@ from squad.core.checks import check_count, check_number
 from squad.errors import ArgumentError
 from squad.fitting import FitSettings, choose_device, fit_predictor
 from squad.models import network_config
-from squad.predictor import Predictor
 from squad.train import TrainConfig, make_progress
 
 __all__ = ["SquadClassifier"]
 
-#: Parameters that are settings of the network or of training; None leaves a setting at its default there.
+#: Parameters that are settings of the network, and of training.
 NETWORK = ("hidden", "bins", "dropout")
 TRAINING = ("lr", "batch_size", "kl_multiplier", "max_epochs", "anneal_epochs")
 
@@ -123,7 +122,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:  # noqa: N803
         """Train.
 
         Args:
@@ -132,24 +131,18 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             groups: (rows,), which rows belong together, such as those of one patient: none of them is both trained on
                 and validated on.
         """
+        seed = self._seed()
+        settings = self._settings(seed)
+        verbose = check_count("verbose", int(self.verbose), 0)
+        device = choose_device(self.device)
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_samples=2)  # noqa: N806
         check_classification_targets(y)
         if groups is not None:
             groups = np.asarray(groups)
             check_consistent_length(X, groups)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        seed = self._seed()
-        settings = self._settings(seed)
-        # From a list numpy finds the type that objects have in common, which a predictor keeps and saves.
-        labels = np.array(self.classes_.tolist())[codes]
-        self.predictor_ = fit_predictor(
-            X,
-            labels,
-            settings,
-            groups=groups,
-            device=choose_device(self.device),
-            progress=make_progress() if check_count("verbose", int(self.verbose), 0) else None,
-        )
+        progress = make_progress() if verbose else None
+        self.predictor_ = fit_predictor(X, y, settings, groups=groups, device=device, progress=progress)
+        self.classes_ = np.unique(y)
         self.seed_ = seed
         results = self.predictor_.record["members"]
         self.n_iter_ = max(result["epochs"] for result in results)
@@ -165,11 +158,13 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The most likely class of each row of X (rows, features): (rows,)."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        check_is_fitted(self, "predictor_")
+        label: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        return label
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """The probability of each class, in the order of ``classes_``, for X (rows, features): (rows, classes)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "predictor_")
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
         answer = self.predictor_.answer(X)
         unread = np.flatnonzero(answer.reason != "")
@@ -181,9 +176,8 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _seed(self) -> int:
         """An int is the seed itself, so that the command with the same seed trains the same network."""
         generator = check_random_state(self.random_state)
-        if isinstance(self.random_state, numbers.Integral):
-            return int(self.random_state)
-        return int(generator.randint(np.iinfo(np.int32).max))
+        given: Any = self.random_state
+        return int(given if isinstance(given, numbers.Integral) else generator.randint(np.iinfo(np.int32).max))
 
     def _settings(self, seed: int) -> FitSettings:
         """The parameters, checked; what is wrong is a ValueError that names the parameter."""
@@ -198,7 +192,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def _given(self, names: Sequence[str], options: str) -> dict[str, Any]:
-        """Those of the parameters that are not None, and the options."""
+        """The parameters, and the options; bins and dropout that are None are left to the network."""
         more = getattr(self, options)
         more = {} if more is None else more
         if not isinstance(more, Mapping):
@@ -207,8 +201,9 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             if name in more:
                 hint = f"Give {name}={more[name]!r} instead."
                 raise ArgumentError.of(options, f"one with {name}", f"without {name}, a parameter of its own", hint)
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return {name: _plain(value) for name, value in {**given, **more}.items()}
+        given = {name: getattr(self, name) for name in names}
+        left = {name for name in ("bins", "dropout") if getattr(self, name) is None}
+        return {name: _plain(value) for name, value in {**given, **more}.items() if name not in left}
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """From rows and labels to a predictor: the transformation, the split, the training."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +100,8 @@ def fit_predictor(
         groups: (N,), which rows belong together: none of them is both trained on and validated on.
         device: where.
         progress: what is told of it.
-        checkpoint, checkpoint_seconds: as in :func:`squad.train.fit`.
+        checkpoint: a file to go on from if it is there, and to keep while the run lasts.
+        checkpoint_seconds: time between two of them, at least.
         record: what else to save about where the data came from.
     """
     settings = settings or FitSettings()
@@ -162,7 +164,7 @@ def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[n
         raise ArgumentError.of("labels", f"shape {array.shape}", "a list of one label a row, not empty")
     names, y = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     if len(names) < 2:
-        raise DataError(f"There must be two classes at least; all {len(array)} labels are {names[0]!r}.")
+        raise DataError(f"There must be two classes at least; all {len(array)} labels are {names.tolist()[0]!r}.")
     return names.tolist(), y.astype(np.int64)
 
 
@@ -173,6 +175,10 @@ def _split(
     settings: FitSettings,
     groups: Sequence[Any] | NDArray[Any] | None,
 ) -> TrainingData:
+    if groups is None and np.bincount(y).max() == 1:
+        # One row of each class: there is nothing to hold back, so what is trained on is looked at.
+        every = torch.arange(len(y)).unsqueeze(0)
+        return TrainingData(torch.from_numpy(x), torch.from_numpy(y), classes, every, every)
     seeds = settings.seeds if settings.split_per_member else [settings.seed]
     parts = [validation_rows(y, settings.validation, seed, groups) for seed in seeds]
     # Splits by group may differ in size by a few rows: members run together, so the longer ones lose their last.
@@ -185,10 +191,8 @@ def _split(
 
 def _kept(config: NetworkConfig, members: Sequence[Any]) -> NetworkConfig:
     """The settings of the members that have weights."""
-    import dataclasses
-
     places = [place for place, result in enumerate(members) if result.best_epoch is not None]
-    own = {
+    own: dict[str, Any] = {
         name: tuple(value[place] for place in places)
         for name in ("dropout", "init_scale")
         if isinstance(value := getattr(config, name), tuple)

@@ -1,5 +1,6 @@
 """What is loaded, asked and saved: a network with its input transformation, classes, sampling and seeds."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,10 @@ class Predictor:
         many = f", {self.members} members" if self.members > 1 else ""
         return f"Predictor({self.config.name} {sizes}{many}, {self.num_samples} {self.sampling} samples)"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What was made ready for asking is made anew; and a copy must open where there is no GPU.
+        return {**vars(self), "_sampler": None, "network": copy.deepcopy(self.network).cpu()}
+
     def to(self, device: torch.device | str) -> "Predictor":
         """Compute on another device from now on; returns itself."""
         self.network.to(device)
@@ -165,7 +170,9 @@ class Predictor:
         """``x`` as the transform takes it: something with rows to slice."""
         if isinstance(self.transform, ArrayTransform):
             if isinstance(x, Table):
-                raise ArgumentError.of("x", "a table", f"an array of shape {self.transform.shape} a row, as in training")
+                raise ArgumentError.of(
+                    "x", "a table", f"an array of shape {self.transform.shape} a row, as in training"
+                )
             array = x if isinstance(x, np.ndarray) else np.asarray(x)
             # An empty slice has a shape too: a wrong one is told even if there are no rows.
             self.transform.apply(array[:0] if array.ndim else array)

@@ -5,7 +5,11 @@ from typing import Annotated
 import typer
 
 import squad
+from squad.cli import data
 from squad.cli.demo import demo
+from squad.cli.fit import fit
+from squad.cli.info import info
+from squad.cli.predict import evaluate, predict
 from squad.errors import SquadError
 
 __all__ = ["app", "main"]
@@ -16,7 +20,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
+for command in (demo, fit, predict, evaluate, info, data.split):
+    app.command()(command)
+app.add_typer(data.app, name="data")
 
 
 @app.callback(invoke_without_command=True)

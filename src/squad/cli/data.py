@@ -1,5 +1,6 @@
 """``squad data`` and ``squad split``: data sets, and files of one's own in three parts."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,9 @@ def list_(data_dir: DataDir = None) -> None:
     rows = []
     for name, dataset in DATASETS.items():
         place = find(name, data_dir) if dataset.files else None
-        where = "comes with scikit-learn" if not dataset.files else str(place) if place else "not here: squad data fetch"
+        where = (
+            "comes with scikit-learn" if not dataset.files else str(place) if place else "not here: squad data fetch"
+        )
         rows.append((name, dataset.title, dataset.licence, where))
     table("Data sets", ("name", "what it is", "licence", "where"), rows)
 
@@ -77,18 +80,19 @@ def split(
     squad split data.csv --target y --group patient_id --out by-patient
     squad split data.csv --target y --fractions 0.5,0.25,0.25 --seed 1 --overwrite
     """
-    from squad.cli.inputs import read_rows
     from squad.data.problems import DataError
     from squad.data.splits import split_rows
-    from squad.data.tables import Table
+    from squad.data.tables import Table, groups, labels, read
 
     source = Path(data)
     if not source.exists():
         raise DataError(f"{data} does not exist: split takes a file of your own.")
-    rows = read_rows(data, "train", target=target, group=group)
-    assert rows.labels is not None
-    parts = split_rows(rows.labels, _fractions(fractions), seed, rows.groups)
-    suffix = ".npz" if not isinstance(rows.x, Table) else "".join(source.suffixes[-2:]) if source.suffix == ".gz" else source.suffix
+    found = read(data, target=target)
+    if group is not None and not isinstance(found, Table):
+        raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
+    own = groups(found, group) if group is not None and isinstance(found, Table) else None
+    parts = split_rows(labels(found, target), _fractions(fractions), seed, own)
+    suffix = "".join(source.suffixes[-2:]) if source.suffix == ".gz" else source.suffix
     folder = out or source.parent
     paths = {name: folder / f"{name}{suffix}" for name in parts.parts}
     taken = [str(path) for path in paths.values() if path.exists()]
@@ -96,7 +100,7 @@ def split(
         raise DataError(f"{', '.join(taken)} would be replaced. Say --overwrite, or name another folder with --out.")
     if any(path.exists() and path.samefile(source) for path in paths.values()):
         raise DataError(f"{data} would be replaced by one of its own parts. Name another folder with --out.")
-    _write(rows.x, rows.labels, parts.parts, paths)
+    _write(found, parts.parts, paths)
     for note in parts.notes:
         say(note)
     for name, path in paths.items():
@@ -115,20 +119,18 @@ def _fractions(text: str) -> dict[str, float]:
     return dict(zip(("train", "calibration", "test"), shares, strict=True))
 
 
-def _write(x: Any, labels: Any, parts: dict[str, Any], paths: dict[str, Path]) -> None:
+def _write(data: Any, parts: dict[str, Any], paths: dict[str, Path]) -> None:
     """All parts, and only then their names: no part is left alone."""
-    import os
-
-    from squad.data.arrays import write_npz
+    from squad.data.arrays import Arrays, write_npz
     from squad.data.tables import Table, write
 
-    scratch = {name: path.with_name(f".{name}.partial{''.join(path.suffixes)}") for name, path in paths.items()}
+    scratch = {name: path.with_name(f".partial-{path.name}") for name, path in paths.items()}
     try:
         for name, rows in parts.items():
-            if isinstance(x, Table):
-                write(x.frame.iloc[rows], scratch[name])
+            if isinstance(data, Table):
+                write(data.frame.iloc[rows], scratch[name])
             else:
-                write_npz(scratch[name], x[rows], labels[rows].astype(str))
+                write_npz(Arrays(data.x[rows], data.y[rows]), scratch[name])
         for name, path in paths.items():
             os.replace(scratch[name], path)
     finally:

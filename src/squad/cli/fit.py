@@ -80,9 +80,7 @@ def fit(
     resolved = fit_settings(settings)
     artifact.check_target(out, overwrite)
     where = choose_device(device)
-    rows = read_rows(
-        data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir
-    )
+    rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
     assert rows.labels is not None
     checkpoint = out.parent / f"{out.name}.checkpoint"
     if restart:

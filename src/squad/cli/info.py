@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.screen import table
+from squad.cli.screen import facts
 
 __all__ = ["info"]
 
@@ -50,7 +50,7 @@ def info(
             ("time", f"{record.get('seconds', 0):.0f} s on {record.get('device', 'cpu')}"),
             *(("note", note) for note in record.get("notes", [])),
         ]
-    table(str(model), ("", ""), shown)
+    facts(str(model), shown)
 
 
 def _toml(predictor: Any) -> str:

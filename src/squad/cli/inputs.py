@@ -26,7 +26,6 @@ class Rows:
         labels: (N,), or None if they were not asked for; "" where a label is missing and that was allowed.
         groups: (N,), or None.
         source: what messages call it.
-        pictures: whether x are images.
     """
 
     x: Table | NDArray[Any]
@@ -94,7 +93,7 @@ def _named(
             raise ArgumentError.of(option, repr(value), f"left out for the data set {name}, which has no columns")
     with download_bar() as progress:
         images = load_images(name, data_dir, progress)
-    for note in images.notes:
+    for note in images.notes if part == "train" else ():
         say(f"{name}: {note}")
     x, y = (images.x_train, images.y_train) if part == "train" else (images.x_test, images.y_test)
     return Rows(x, named_labels(images.classes, y), None, f"{name} ({part} part)")

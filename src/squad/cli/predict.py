@@ -14,7 +14,9 @@ __all__ = ["evaluate", "predict"]
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV, Parquet, NPZ or NPY file, or a data set.")]
-Sampling = Annotated[str | None, typer.Option(help="Other than the model's: stratified, relaxed, hard, sample or mean.")]
+Sampling = Annotated[
+    str | None, typer.Option(help="Other than the model's: stratified, relaxed, hard, sample or mean.")
+]
 Samples = Annotated[int | None, typer.Option(help="Samples of an answer, other than the model's.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder in which data sets are looked for first.")]
@@ -52,7 +54,7 @@ def predict(
     squad predict digits-model digits --out answers.csv
     """
     from squad.cli.inputs import read_rows
-    from squad.data.tables import Table, write
+    from squad.data.tables import write
 
     predictor = _loaded(model, sampling, num_samples, device)
     if require_certificate:
@@ -75,7 +77,6 @@ def predict(
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     unreadable = int(np.sum(answer.reason != ""))
     say(f"{len(answer):,} rows: {told}" + (f" ({unreadable:,} could not be read)" if unreadable else ""))
-    assert isinstance(rows.x, (Table, np.ndarray))
 
 
 def evaluate(

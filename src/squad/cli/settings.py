@@ -53,8 +53,16 @@ def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         kind = TOP.get(name, dict)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            wanted = {str: "text", int: "a whole number", bool: "true or false", list: "a list of columns", dict: "a table"}
-            raise ArgumentError.of(name, repr(value), wanted.get(kind, "a number") if isinstance(kind, type) else "a number")
+            wanted = {
+                str: "text",
+                int: "a whole number",
+                bool: "true or false",
+                list: "a list of columns",
+                dict: "a table",
+            }
+            raise ArgumentError.of(
+                name, repr(value), wanted.get(kind, "a number") if isinstance(kind, type) else "a number"
+            )
     return dict(settings)
 
 

@@ -50,12 +50,16 @@ def check_number(
     exclude: float | None = None,
 ) -> float:
     """A finite number within bounds, of whatever real type, as a float; ``exclude`` is a bound that is left out."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if good else float("nan")
+    given: object = value
+    number = float("nan") if isinstance(given, bool) or not isinstance(given, numbers.Real) else float(given)
     if not minimum <= number <= maximum or number == exclude or number in (float("inf"), float("-inf")):
-        low = "" if minimum == float("-inf") else f"above {minimum:g}" if exclude == minimum else f"at least {minimum:g}"
+        low = (
+            "" if minimum == float("-inf") else f"above {minimum:g}" if exclude == minimum else f"at least {minimum:g}"
+        )
         high = "" if maximum == float("inf") else f"below {maximum:g}" if exclude == maximum else f"at most {maximum:g}"
-        raise ArgumentError.of(name, repr(value), f"a number{' ' if low or high else ''}{' and '.join(filter(None, (low, high)))}")
+        raise ArgumentError.of(
+            name, repr(value), f"a number{' ' if low or high else ''}{' and '.join(filter(None, (low, high)))}"
+        )
     return number
 
 

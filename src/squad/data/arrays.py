@@ -1,5 +1,7 @@
 """Arrays: inputs and labels from NPZ and NPY files."""
 
+import os
+import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from squad.data.names import listed, missing_name
 from squad.data.problems import DataError
 
-__all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz"]
+__all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz", "write_npz"]
 
 #: What the inputs and the labels may be called in an NPZ file.
 INPUTS, LABELS = ("x", "X"), ("y", "labels")
@@ -72,6 +74,25 @@ def read_npy(path: Path, target: str | None = None) -> Arrays:
     except (ValueError, OSError, EOFError, MemoryError) as cause:
         raise _unreadable(path, cause) from cause
     return _checked(Arrays(x, None, str(path)))
+
+
+def write_npz(arrays: Arrays, path: Path) -> Path:
+    """An NPZ file with x and, if there are labels, y; whole or not at all."""
+    scratch = None
+    found: dict[str, Any] = {"x": arrays.x} if arrays.y is None else {"x": arrays.x, "y": arrays.y}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with open(handle, "wb") as file:
+            np.savez(file, **found)
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, path)
+    except OSError as cause:
+        raise DataError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
+    finally:
+        if scratch is not None and os.path.exists(scratch):
+            os.unlink(scratch)
+    return path
 
 
 def _unreadable(path: Path, cause: Exception) -> DataError:

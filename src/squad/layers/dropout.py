@@ -64,7 +64,7 @@ class Dropout(StochasticModule):
         return x * self.spread(self.masks(1, index).squeeze(-2), x.dim()).to(x.dtype)
 
     def masks(self, samples: int, first: int | Tensor = 0) -> Tensor:
-        """The factors of samples ``first``, ... in eval mode, 0 or 1 / (1 - rate): (samples, features); members first."""
+        """Factors of eval mode, 0 or 1 / (1 - rate), from sample ``first`` on: (samples, features); members first."""
         key, _ = self.fixed_key()
         table = generator.uniform(key, samples, 1, self.in_features, first_row=first).squeeze(-2)
         return self._masked(torch.ones_like(table), table)

@@ -82,7 +82,7 @@ class GaussianLinear(StochasticModule):
         return self.sample_with_kl(x, noise=self.spread(table, x.dim()))
 
     def normals(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The normal numbers of samples ``first``, ... in eval mode, shared by all rows: (samples, K); members first."""
+        """The normal numbers of samples ``first``, ... in eval mode, for all rows: (samples, K); members first."""
         key, _ = self.fixed_key()
         return generator.normal(key, samples, self.out_features, first_row=first, dtype=dtype)
 

@@ -59,7 +59,7 @@ class NetworkConfig:
     init_scale: PerMember = 2.0
 
     def __post_init__(self) -> None:
-        hidden = (self.hidden,) if isinstance(self.hidden, int) else self.hidden
+        hidden: object = self.hidden
         if not isinstance(hidden, (tuple, list)) or not hidden:
             raise ArgumentError.of("hidden", repr(self.hidden), "a sequence of layer sizes, such as (32, 32)")
         object.__setattr__(self, "hidden", tuple(check_count("hidden", size, 1) for size in hidden))
@@ -106,9 +106,7 @@ class NetworkConfig:
     def member(self, index: int) -> Self:
         """The settings of one member."""
         own = {
-            name: value[index]
-            for name in ("dropout", "init_scale")
-            if isinstance(value := getattr(self, name), tuple)
+            name: value[index] for name in ("dropout", "init_scale") if isinstance(value := getattr(self, name), tuple)
         }
         return dataclasses.replace(self, **own)
 
@@ -117,7 +115,9 @@ class NetworkConfig:
         for name in ("dropout", "init_scale"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != members:
-                raise ArgumentError.of(name, f"{len(value)} numbers", f"one number, or one for each of {members} members")
+                raise ArgumentError.of(
+                    name, f"{len(value)} numbers", f"one number, or one for each of {members} members"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

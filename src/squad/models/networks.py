@@ -1,5 +1,6 @@
 """The paper's networks: hidden layers of one kind, an output layer, and dropout before each."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -51,9 +52,11 @@ class Stage(nn.Module):
         relu: whether a ReLU follows.
     """
 
+    dropout: Dropout | None
+
     def __init__(self, dropout: Dropout | None, layer: MemberModule, relu: bool = False) -> None:
         super().__init__()
-        self.dropout = dropout
+        self.register_module("dropout", dropout)  # in its place before the layer, even if there is none
         self.layer = layer
         self.relu = relu
 
@@ -99,7 +102,7 @@ class Network(nn.Module):
         sizes = [in_features, *config.hidden]
         stages = [
             Stage(_dropout(config, fan_in), _hidden(config, fan_in, size), relu=_has_relu(config))
-            for fan_in, size in zip(sizes, sizes[1:], strict=False)
+            for fan_in, size in itertools.pairwise(sizes)
         ]
         self.stages = nn.ModuleList([*stages, Stage(_dropout(config, sizes[-1]), Linear(sizes[-1], classes))])
 
@@ -107,6 +110,11 @@ class Network(nn.Module):
     def members(self) -> int | None:
         """How many networks this one is."""
         return next(layer.members for layer in self.modules() if isinstance(layer, MemberModule))
+
+    @property
+    def has_latents(self) -> bool:
+        """Whether any layer has a KL."""
+        return any(isinstance(layer, (SquadLayer, GaussianLinear)) for layer in self.modules())
 
     @property
     def has_temperature(self) -> bool:
@@ -174,9 +182,7 @@ def _hidden(config: NetworkConfig, fan_in: int, size: int) -> MemberModule:
             "init_scale": config.init_scale,
         }
         if isinstance(config, FactorizedSquadConfig):
-            return FactorizedSquadLinear(
-                fan_in, size, config.bins, rank=config.rank, shared=config.shared, **shared
-            )
+            return FactorizedSquadLinear(fan_in, size, config.bins, rank=config.rank, shared=config.shared, **shared)
         return SquadLinear(fan_in, size, config.bins, **shared)
     if isinstance(config, MaxoutDropoutConfig):
         return MaxoutLinear(fan_in, size, config.pieces, init_scale=config.init_scale)

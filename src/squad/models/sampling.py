@@ -75,7 +75,7 @@ class Sampler:
         with torch.no_grad():
             if self.dtype != torch.float64:
                 self.stages = [
-                    cast(Stage, copy.deepcopy(stage).double()) if place < self.exact else stage
+                    copy.deepcopy(stage).double() if place < self.exact else stage
                     for place, stage in enumerate(self.stages)
                 ]
             self.masks = [self._masks(place) for place in range(len(self.stages))]
@@ -87,9 +87,7 @@ class Sampler:
 
     def _draws(self, place: int) -> bool:
         layer = self.stages[place].layer
-        return (
-            isinstance(layer, (SquadLayer, GaussianLinear)) and self.sampling != "mean" and place != self.averaged
-        )
+        return isinstance(layer, (SquadLayer, GaussianLinear)) and self.sampling != "mean" and place != self.averaged
 
     def _is_random(self, place: int) -> bool:
         return self._drops(place) or self._draws(place)
@@ -198,8 +196,10 @@ class Sampler:
 def _width(stage: Stage) -> int:
     """Numbers a row and sample of the largest tensor of a stage."""
     layer = stage.layer
-    return layer.bins * layer.out_features if isinstance(layer, SquadLayer) else max(
-        layer.in_features, layer.out_features * getattr(layer, "pieces", 2)
+    return (
+        layer.bins * layer.out_features
+        if isinstance(layer, SquadLayer)
+        else max(layer.in_features, layer.out_features * getattr(layer, "pieces", 2))
     )
 
 

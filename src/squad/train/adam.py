@@ -60,11 +60,24 @@ class Adam:
         ]
         self._decays = self.decay.unsqueeze(1) * torch.cat(weights)
 
-    def keep(self, slots: list[int]) -> None:
-        """Go on with these members only; :meth:`attach` a network of theirs next."""
-        index = torch.tensor(slots, device=self.flat.device)
-        for name in ("flat", "lr", "decay", "steps", "mean", "square"):
-            setattr(self, name, getattr(self, name)[index])
+    def keep(self, network: nn.Module, places: list[int]) -> None:
+        """Go on with these members only, in ``network``."""
+        index = torch.tensor(places, device=self.flat.device)
+        self.restore(network, {name: tensor[index] for name, tensor in self.state().items()})
+
+    def state(self) -> dict[str, Tensor]:
+        """All it holds, by name."""
+        return {name: getattr(self, name) for name in ("flat", "mean", "square", "steps", "lr", "decay")}
+
+    def restore(self, network: nn.Module, state: dict[str, Tensor]) -> None:
+        """Go on in ``network`` from what :meth:`state` gave."""
+        for name, tensor in state.items():
+            setattr(self, name, tensor.to(self.flat))
+        self.attach(network)
+
+    def set_lr(self, lr: list[float]) -> None:
+        """Another learning rate for each member."""
+        self.lr = torch.tensor(lr, dtype=torch.float64).to(self.flat)
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -74,9 +87,7 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Take a step along the gradients."""
-        grad = torch.cat(
-            [(torch.zeros_like(p) if p.grad is None else p.grad).flatten(1) for p in self.parameters], 1
-        )
+        grad = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten(1) for p in self.parameters], 1)
         grad.addcmul_(self.flat, self._decays)
         first, second = self.betas
         self.steps += 1

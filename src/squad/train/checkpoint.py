@@ -52,7 +52,9 @@ def read(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         if header.get("format") != str(FORMAT):
-            raise CheckpointError(f"{path} is of format {header.get('format')}; this version reads {FORMAT}. Delete it.")
+            raise CheckpointError(
+                f"{path} is of format {header.get('format')}; this version reads {FORMAT}. Delete it."
+            )
         if header.get("fingerprint") != fingerprint:
             raise CheckpointError(
                 f"{path} belongs to a run with other settings or other data. "

@@ -13,7 +13,8 @@ class EpochReport(NamedTuple):
 
     Attributes:
         epoch: of ``epochs`` at the most, counted from 1.
-        loss, kl, accuracy: training loss, KL in nats a row, validation accuracy.
+        loss, accuracy: training loss and validation accuracy.
+        kl: in nats a row, or None for a network without latents.
         temperature: of the samples, or None for a network without.
         training, members: how many members are still in it, of how many.
     """
@@ -21,7 +22,7 @@ class EpochReport(NamedTuple):
     epoch: int
     epochs: int
     loss: float
-    kl: float
+    kl: float | None
     accuracy: float
     temperature: float | None
     training: int
@@ -29,7 +30,10 @@ class EpochReport(NamedTuple):
 
     def text(self) -> str:
         """What both kinds of progress say of it."""
-        parts = [f"loss {self.loss:.4f}", f"KL {self.kl:.2f}", f"validation accuracy {100 * self.accuracy:.2f} %"]
+        parts = [f"loss {self.loss:.4f}"]
+        if self.kl is not None:
+            parts.append(f"KL {self.kl:.2f}")
+        parts.append(f"validation accuracy {100 * self.accuracy:.2f} %")
         if self.temperature is not None:
             parts.append(f"temperature {self.temperature:.2f}")
         if self.members > 1:
@@ -73,7 +77,8 @@ class PlainProgress:
     """Lines for files and pipes: the first epoch, the last, and one every few seconds."""
 
     def __init__(self, stream: IO[str], label: str = "", every: float = 10.0) -> None:
-        self.stream, self.label, self.every = stream, f"{label}: " if label else "", every
+        self.stream, self.every = stream, every
+        self.label = f"{label.strip()}: " if label.strip() else ""
 
     def start(self, epoch: int, epochs: int) -> None:
         """Look at the clock."""
@@ -85,9 +90,7 @@ class PlainProgress:
         now = time.monotonic()
         each = (now - self.begun) / max(1, report.epoch - self.first)
         left = each * (report.epochs - report.epoch)
-        self.last = (
-            f"{self.label}epoch {report.epoch} of {report.epochs}: {report.text()}, at most {left:.0f} s left"
-        )
+        self.last = f"{self.label}epoch {report.epoch} of {report.epochs}: {report.text()}, at most {left:.0f} s left"
         if now - self.said >= self.every:
             self._say()
             self.said = now

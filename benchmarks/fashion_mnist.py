@@ -1,0 +1,140 @@
+"""SQUAD 2 x 32 on Fashion-MNIST with the paper's settings: accuracy, time, and what each way of sampling gives.
+
+The data set must be on this machine (squad data fetch fashion-mnist) or in a folder that SQUAD_DATA names.
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.harness import RESULTS, rows, save
+from squad.data.images import load_images
+from squad.fitting import FitSettings, fit_predictor
+from squad.metrics import accuracy, aurc, coverage_at_risk, nll
+from squad.models import Sampler, network_config
+from squad.predictor import Predictor
+from squad.train import TrainConfig, make_progress
+
+#: (sampling, T), from cheap to dear.
+WAYS = [
+    ("mean", 1),
+    *(("relaxed", t) for t in (1, 2, 4, 8, 16, 32, 64)),
+    *(("stratified", t) for t in (1, 2, 4, 8, 16, 32, 64)),
+    *(("hard", t) for t in (4, 8, 32)),
+]
+RISKS = (0.005, 0.01, 0.02)
+
+
+def train(members: int, device: str, max_epochs: int) -> tuple[Predictor, Any]:
+    images = load_images("fashion-mnist", download=False)
+    settings = FitSettings(
+        network=network_config("squad"),
+        training=TrainConfig(lr=8e-4, kl_multiplier=0.0027, batch_size=244, max_epochs=max_epochs),
+        members=members,
+        validation=1 / 6,
+        split_per_member=True,
+    )
+    predictor = fit_predictor(
+        images.x_train, images.y_train, settings, device=device, progress=make_progress(label="fashion-mnist")
+    )
+    return predictor, images
+
+
+def measure(probabilities: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Of one network."""
+    confidence, correct = probabilities.max(1), probabilities.argmax(1) == y
+    return {
+        "accuracy": accuracy(probabilities, y),
+        "nll": nll(probabilities, y),
+        "aurc": aurc(confidence, correct),
+        **{f"coverage@{risk}": coverage_at_risk(confidence, correct, risk) for risk in RISKS},
+    }
+
+
+def summary(found: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation over networks."""
+    return {
+        name: {
+            "mean": statistics.fmean(each[name] for each in found),
+            "std": statistics.stdev(each[name] for each in found) if len(found) > 1 else 0.0,
+        }
+        for name in found[0]
+    }
+
+
+def ask(predictor: Predictor, x: torch.Tensor, sampling: str, samples: int, repeats: int) -> tuple[Any, list[float]]:
+    """Probabilities (M, N, classes) and the seconds of each repeat, noise tables made beforehand."""
+    sampler = Sampler(predictor.network, sampling, samples)
+    times = []
+    for _ in range(repeats + 1):
+        start = _now(predictor)
+        p = sampler(x).probabilities
+        times.append(_now(predictor) - start)
+    return p.cpu().numpy(), times[1:]
+
+
+def _now(predictor: Predictor) -> float:
+    if predictor.device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--max-epochs", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record")
+    parser.add_argument("--model", type=Path, help="folder to save the model in, too")
+    options = parser.parse_args()
+    predictor, images = train(options.members, options.device, options.max_epochs)
+    if options.model:
+        predictor.save(options.model, overwrite=True)
+    x = torch.from_numpy(predictor.transform.apply(images.x_test).x).to(options.device)
+    repeats = 5 if options.device == "cuda" else 3
+    ways, table = [], []
+    for sampling, samples in WAYS:
+        p, seconds = ask(predictor, x, sampling, samples, repeats)
+        each = summary([measure(member, images.y_test) for member in p])
+        together = measure(p.mean(0), images.y_test)
+        ways.append(
+            {"sampling": sampling, "samples": samples, "seconds": sorted(seconds), "each": each, "together": together}
+        )
+        table.append(
+            [
+                sampling,
+                str(samples),
+                f"{100 * each['accuracy']['mean']:.2f}",
+                f"{each['nll']['mean']:.4f}",
+                f"{1000 * each['aurc']['mean']:.2f}",
+                *(f"{100 * each[f'coverage@{risk}']['mean']:.1f}" for risk in RISKS),
+                f"{statistics.median(seconds) * 1e3:.1f}",
+            ]
+        )
+    header = ["sampling", "T", "acc. %", "NLL", "AURC x 1000", *(f"cov {100 * risk:g} %" for risk in RISKS), "ms"]
+    rows(f"{options.members} members, {len(x)} test rows, {options.device}; means over members", header, table)
+    record = predictor.record
+    print(f"trained in {record['seconds']:.1f} s; epochs: {[member['epochs'] for member in record['members']]}")
+    save(
+        f"fashion_mnist-{options.device}",
+        options.out,
+        {
+            "network": {"name": "squad", **predictor.config.to_dict()},
+            "training": record["training"],
+            "members": options.members,
+            "device": options.device,
+            "rows": record["rows"],
+            "test_rows": len(x),
+        },
+        {"train_seconds": record["seconds"], "members": record["members"], "ways": ways},
+        seed=record["seed"],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""What a run learns from, and the order in which it sees it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from squad.core.noise import bits, make_key
+from squad.errors import ArgumentError
+
+__all__ = ["TrainingData", "feature_ranges", "near", "shuffled"]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run learns from.
+
+    Attributes:
+        x: (N, in), floating, already standardized.
+        y: (N,), int64, the classes 0, 1, ...
+        classes: how many there are.
+        train: (1, n), rows of x that all members train on, or (M, n), each its own; int64.
+        validation: (1, m) or (M, m), rows that accuracy is measured on.
+    """
+
+    x: Tensor
+    y: Tensor
+    classes: int
+    train: Tensor
+    validation: Tensor
+
+    def check(self, members: int) -> None:
+        """That the parts fit together."""
+        for name in ("train", "validation"):
+            rows = getattr(self, name)
+            if rows.dim() != 2 or rows.shape[0] not in (1, members) or rows.shape[1] == 0:
+                raise ArgumentError.of(name, f"shape {tuple(rows.shape)}", f"of shape (1 or {members}, at least 1)")
+
+
+def near(x: Tensor, device: torch.device) -> Tensor:
+    """``x`` on the device if it takes no more than half of what is free there; else where it is, ready to be copied."""
+    if device.type == "cuda" and x.nbytes > torch.cuda.mem_get_info(device)[0] / 2:
+        return x.pin_memory()
+    return x.to(device)
+
+
+def shuffled(rows: Tensor, seeds: Tensor, epoch: int, batch_size: int) -> Tensor:
+    """The rows of an epoch for each member, in an order of its own: (M, steps, batch).
+
+    The last batch is filled up from the beginning of the order: all batches have one shape, and every row is seen.
+
+    Args:
+        rows: (M or 1, n).
+        seeds: (M,); the order depends on a member's own seed and on the epoch.
+        epoch: from 0.
+        batch_size: rows of a batch, n at the most.
+    """
+    count = rows.shape[1]
+    keys = bits(make_key(seeds, epoch, seeds.device), 1, 1, count).view(len(seeds), count)
+    order = rows.expand(len(seeds), -1).gather(1, keys.argsort(dim=1, stable=True))
+    steps = -(-count // batch_size)
+    return torch.cat([order, order[:, : steps * batch_size - count]], 1).view(len(seeds), steps, batch_size)
+
+
+def feature_ranges(x: Tensor) -> Tensor:
+    """(in,), from the smallest to the largest of each feature."""
+    low, high = torch.aminmax(x, dim=0)
+    return high - low

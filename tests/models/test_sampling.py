@@ -1,0 +1,208 @@
+"""Prediction with T samples: the same as a plain loop, in blocks, with what can be shared computed once."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import squad
+from squad.core.noise import make_key
+from squad.errors import ArgumentError
+from squad.layers import draws
+from squad.models import Network, Sampler, build, network_config
+from tests.contracts.answers import FEATURES, AnswerContract, example, rows
+
+
+class TestAnswersOnACpu(AnswerContract):
+    device = "cpu"
+
+
+def plain_loop(network: Network, x: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    """The layers' own eval mode, sample by sample."""
+    total, entropy = torch.zeros(()), torch.zeros(())
+    with torch.no_grad():
+        for index in range(samples):
+            with squad.sample_index(index):
+                log_p = network(x).logits.double().log_softmax(-1)
+            total = total + log_p.exp() / samples
+            entropy = entropy - (log_p.exp() * log_p).sum(-1) / samples
+    return total, entropy
+
+
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [
+        ("squad", "relaxed"),
+        ("squad", "hard"),
+        ("squad-factorized", "relaxed"),
+        ("maxout-dropout", "sample"),
+        ("relu-dropout", "sample"),
+        ("dlgm", "sample"),
+        ("mlp", "mean"),
+        ("squad", "mean"),
+        ("dlgm", "mean"),
+    ],
+)
+def test_equals_a_plain_loop_over_the_layers(name: str, sampling: str) -> None:
+    network = example(name, dtype=torch.float64)
+    for layer in network.modules():
+        if isinstance(layer, squad.SquadLinear | squad.FactorizedSquadLinear | squad.GaussianLinear):
+            layer.sampling = sampling
+    x = rows(70).double()
+    found = Sampler(network, sampling, 6)(x)
+    p, h = plain_loop(network, x, 6)
+    torch.testing.assert_close(found.probabilities, p, rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.entropy, h, rtol=0, atol=1e-9)
+
+
+def test_cold_relaxed_samples_take_the_other_path_to_the_same_answer() -> None:
+    network = example("squad", dtype=torch.float64)
+    x = rows(40).double()
+    for temperature in (0.05, 0.39, 0.41, 2.0):
+        squad.set_temperature(network, temperature)
+        found = Sampler(network, "relaxed", 5)(x).probabilities
+        torch.testing.assert_close(found, plain_loop(network, x, 5)[0], rtol=0, atol=1e-9)
+
+
+def test_dropout_of_squad_is_off_unless_asked_for() -> None:
+    x = rows(50)
+    settings = {"hidden": (8, 8), "dropout": 0.4}
+    off = build(network_config("squad", settings), FEATURES, 3, [1])
+    on = build(network_config("squad", {**settings, "test_dropout": True}), FEATURES, 3, [1])
+    without = build(network_config("squad", {"hidden": (8, 8)}), FEATURES, 3, [1])
+    same, other = (
+        dict(zip(without.state_dict(), [n.state_dict()[k] for k in without.state_dict()], strict=True))
+        for n in (off, on)
+    )
+    without.load_state_dict(same)
+    expected = Sampler(without, "stratified", 8)(x).probabilities
+    torch.testing.assert_close(Sampler(off, "stratified", 8)(x).probabilities, expected, rtol=0, atol=1e-6)
+    without.load_state_dict(other)
+    dropped = Sampler(on, "stratified", 8)(x).probabilities
+    assert (dropped - Sampler(without, "stratified", 8)(x).probabilities).abs().max() > 1e-2
+    # The mean has nothing random left.
+    torch.testing.assert_close(
+        Sampler(on, "mean", 8)(x).probabilities, Sampler(without, "mean", 8)(x).probabilities, rtol=0, atol=1e-6
+    )
+
+
+def test_the_first_layer_is_computed_once_however_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, ...]] = []
+    original = squad.SquadLinear.logits
+
+    def spy(self: squad.SquadLinear, x: Tensor) -> Tensor:
+        calls.append((self.in_features, *x.shape))
+        return original(self, x)
+
+    monkeypatch.setattr(squad.SquadLinear, "logits", spy)
+    for sampling in ("relaxed", "stratified", "hard"):
+        calls.clear()
+        Sampler(example("squad"), sampling, 16, rows=64)(rows(64))
+        first = [shape for shape in calls if shape[0] == FEATURES]
+        assert first == [(FEATURES, 1, 1, 64, FEATURES)], sampling
+        assert sum(shape[2] for shape in calls if shape[0] != FEATURES) == 16
+
+
+def test_memory_is_bounded_whatever_the_samples_and_rows() -> None:
+    from benchmarks.harness import peak_memory
+
+    network = build(network_config("squad", {"hidden": (32, 32)}), FEATURES, 3, [0])
+    peaks = []
+    for samples, count in ((64, 128), (1024, 128), (64, 1280)):
+        sampler, x = Sampler(network, "relaxed", samples), rows(count)
+        results = count * 4 * 8
+        peaks.append(peak_memory(lambda sampler=sampler, x=x: sampler(x), "cpu") - results)  # type: ignore[misc]
+    assert max(peaks) < 1.2 * peaks[0]
+
+
+def test_one_pass_where_nothing_is_random() -> None:
+    assert Sampler(example("squad"), "mean", 32).num_samples == 1
+    assert Sampler(example("mlp"), "mean", 32).num_samples == 1
+    assert Sampler(example("maxout-dropout"), "sample", 32).num_samples == 32
+
+
+def test_stratified_takes_samples_of_a_single_layer() -> None:
+    network = build(network_config("squad", {"hidden": (8,)}), FEATURES, 3, [0])
+    x = rows(30)
+    few, many = (Sampler(network, "stratified", t)(x).probabilities for t in (4, 4000))
+    mean = Sampler(network, "mean", 1)(x).probabilities
+    assert (few - many).abs().max() > 1e-4
+    assert (many - mean).abs().max() > 1e-4
+
+
+@given(st.integers(2, 12), st.integers(1, 40))
+def test_levels_are_a_latin_hypercube(neurons: int, samples: int) -> None:
+    found = draws.strata(make_key(torch.tensor([5, 6])), samples, 4, neurons, torch.float32)
+    assert found.levels.shape == (2, samples, neurons)
+    stratum = (found.levels * samples).floor().sort(1).values
+    expected = torch.arange(samples, dtype=torch.float64).view(1, -1, 1)
+    assert torch.equal(stratum, expected.expand_as(stratum))
+    assert bool((found.first > 0).all())
+    assert bool((found.others > 0).all())
+
+
+def test_stratified_winners_are_exact_in_number() -> None:
+    """At a low temperature a sample is its winner: over T samples each bin wins T p times, rounded."""
+    torch.manual_seed(0)
+    logits = torch.randn(1, 1, 3, 5, 4, dtype=torch.float64) * 1.5
+    values = torch.arange(5.0, dtype=torch.float64).view(1, 1, 1, 5, 1)
+    samples = 400
+    noise = draws.strata(make_key(torch.tensor([1])), samples, 5, 4, torch.float64)
+    z = draws.stratified(logits, values, noise, torch.tensor([1e-6], dtype=torch.float64))
+    p = logits.softmax(-2).squeeze(1)
+    for value in range(5):
+        share = (z.round() == value).double().mean(1)
+        assert float((share - p[..., value, :]).abs().max()) < 2 / samples
+
+
+def test_stratified_has_the_law_of_relaxed_samples() -> None:
+    """Over levels that are uniform, moments and quantiles agree."""
+    torch.manual_seed(0)
+    logits = torch.tensor([0.3, -1.0, 1.2, 0.0], dtype=torch.float64).view(1, 1, 1, 4, 1).expand(1, 1, 1, 4, 64)
+    values = torch.tensor([-2.0, -0.5, 0.7, 2.0], dtype=torch.float64).view(1, 1, 1, 4, 1)
+    samples, temperature = 4000, torch.tensor([0.5], dtype=torch.float64)
+    key = make_key(torch.tensor([3]))
+    ours = draws.stratified(logits, values, draws.strata(key, samples, 4, 64, torch.float64), temperature).flatten()
+    q = squad.Quantized(logits[0, 0, 0, :, 0], values.flatten())
+    plain = q.relaxed((len(ours),), temperature=0.5)
+    error = 4 / math.sqrt(len(ours))
+    assert abs(float(ours.mean() - plain.mean())) < error * float(plain.std())
+    assert abs(float(ours.std() - plain.std())) < error * float(plain.std())
+    levels = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
+    sorted_ours, sorted_plain = ours.sort().values, plain.double().sort().values
+    ranks = (levels * len(ours)).long()
+    share = torch.searchsorted(sorted_ours, sorted_plain[ranks]).double() / len(ours)
+    assert float((share - levels).abs().max()) < 2 * error
+
+
+def test_a_bin_without_mass_is_never_drawn() -> None:
+    logits = torch.tensor([0.0, -math.inf, 0.0], dtype=torch.float64).view(1, 1, 1, 3, 1)
+    values = torch.tensor([-1.0, 50.0, 1.0], dtype=torch.float64).view(1, 1, 1, 3, 1)
+    noise = draws.strata(make_key(torch.tensor([2])), 500, 3, 1, torch.float64)
+    z = draws.stratified(logits, values, noise, torch.tensor([0.5], dtype=torch.float64))
+    assert bool(z.isfinite().all())
+    assert float(z.abs().max()) <= 1
+
+
+def test_stratified_needs_fewer_samples() -> None:
+    """The error of 8 stratified samples of one layer is well below that of 8 plain ones."""
+    network = build(network_config("squad", {"hidden": (16,)}), FEATURES, 4, list(range(20)))
+    x = rows(50)
+    errors = {}
+    for sampling in ("relaxed", "stratified"):
+        truth = Sampler(network, "relaxed", 3000)(x).probabilities
+        errors[sampling] = (Sampler(network, sampling, 8)(x).probabilities - truth).square().mean().sqrt().item()
+    assert errors["stratified"] < 0.8 * errors["relaxed"]
+
+
+def test_wrong_settings_are_refused() -> None:
+    for sampling, samples, words in (("gumbel", 4, "one of"), ("relaxed", 0, "at least 1|between")):
+        with pytest.raises(ArgumentError, match=words):
+            Sampler(example("squad"), sampling, samples)
+    with pytest.raises(ArgumentError, match="'sample', 'mean' for the network dlgm"):
+        network_config("dlgm").check_sampling("relaxed", None)
+    with pytest.raises(ArgumentError, match="num_samples"):
+        network_config("squad").check_sampling("relaxed", 0)
