@@ -111,11 +111,12 @@ def test_memory_is_bounded_whatever_the_samples_and_rows() -> None:
 
     network = build(network_config("squad", {"hidden": (32, 32)}), FEATURES, 3, [0])
     peaks = []
-    for samples, count in ((64, 128), (1024, 128), (64, 1280)):
+    for samples, count in ((200, 128), (1600, 128), (200, 640)):
         sampler, x = Sampler(network, "relaxed", samples), rows(count)
-        results = count * 4 * 8
-        peaks.append(peak_memory(lambda sampler=sampler, x=x: sampler(x), "cpu") - results)  # type: ignore[misc]
-    assert max(peaks) < 1.2 * peaks[0]
+        # The noise of the two layers is drawn once, for all rows; a look at it counts as memory taken.
+        known = count * 4 * 8 + sum(table.nbytes for table in sampler.tables if isinstance(table, Tensor))
+        peaks.append(peak_memory(lambda sampler=sampler, x=x: sampler(x), "cpu") - known)  # type: ignore[misc]
+    assert max(peaks) < 1.1 * peaks[0]
 
 
 def test_one_pass_where_nothing_is_random() -> None:
@@ -193,7 +194,7 @@ def test_stratified_needs_fewer_samples() -> None:
     x = rows(50)
     errors = {}
     for sampling in ("relaxed", "stratified"):
-        truth = Sampler(network, "relaxed", 3000)(x).probabilities
+        truth = Sampler(network, "relaxed", 1500)(x).probabilities
         errors[sampling] = (Sampler(network, sampling, 8)(x).probabilities - truth).square().mean().sqrt().item()
     assert errors["stratified"] < 0.8 * errors["relaxed"]
 

@@ -15,11 +15,11 @@ from squad.layers import (
     Linear,
     MaxoutLinear,
     SquadLinear,
-    reseed,
     stack,
 )
 from squad.layers.members import MemberModule
 from squad.layers.quantized import SquadLayer
+from squad.layers.stochastic import StochasticModule
 from squad.models.config import (
     DLGMConfig,
     FactorizedSquadConfig,
@@ -167,9 +167,17 @@ def build(config: NetworkConfig, in_features: int, classes: int, seeds: Sequence
             _insert_dropout(network, own)
         networks.append(network)
     network = stack(networks)
-    if any(isinstance(layer, (SquadLayer, GaussianLinear, Dropout)) for layer in network.modules()):
-        reseed(network, torch.tensor(list(seeds)))
+    _seed(network, torch.tensor(list(seeds)))
     return network
+
+
+def _seed(network: Network, seeds: Tensor) -> None:
+    """Seeds of eval mode, by a member's own seed and the place in the network, whatever else is in it."""
+    for place, stage in enumerate(network.stages):
+        assert isinstance(stage, Stage)
+        for offset, layer in enumerate((stage.layer, stage.dropout)):
+            if isinstance(layer, StochasticModule):
+                layer.seed.copy_(layer.hashed_seed(seeds, 2 * place + offset))
 
 
 def _hidden(config: NetworkConfig, fan_in: int, size: int) -> MemberModule:

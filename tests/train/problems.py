@@ -1,0 +1,24 @@
+"""Small things to learn, made on the spot."""
+
+import torch
+
+from squad.models import NetworkConfig, network_config
+from squad.train import TrainingData
+
+HIDDEN = {"hidden": (6, 5)}
+
+
+def blobs(
+    count: int = 300, classes: int = 3, dtype: torch.dtype = torch.float32, members: int = 1, noise: float = 1.0
+) -> TrainingData:
+    """Clouds in six dimensions, a fifth of them for validation; each member's own split if there are several."""
+    generator = torch.Generator().manual_seed(0)
+    centers = 2 * torch.randn(classes, 6, generator=generator, dtype=torch.float64)
+    y = torch.randint(classes, (count,), generator=generator)
+    x = centers[y] + noise * torch.randn(count, 6, generator=generator, dtype=torch.float64)
+    orders = torch.stack([torch.randperm(count, generator=generator) for _ in range(members)])
+    return TrainingData(x.to(dtype), y, classes, orders[:, count // 5 :], orders[:, : count // 5])
+
+
+def small(name: str, **settings: object) -> NetworkConfig:
+    return network_config(name, {**HIDDEN, **settings})
