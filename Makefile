@@ -7,10 +7,10 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu docs lock clean
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-fashion docs lock clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -32,7 +32,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 
 install: $(VENV)/installed ## the package and what it needs, in .venv
 
-demo: $(VENV)/installed ## train a small network on handwritten digits and look at its answers
+demo: $(VENV)/installed ## train SQUAD and its baselines on handwritten digits and look at their answers
 	$(BIN)/squad demo
 
 check: $(VENV)/installed-dev ## formatting, lint, types, import direction, documentation examples
@@ -64,8 +64,12 @@ bench: $(VENV)/installed-dev ## measure on the CPU, into benchmarks/results
 bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results
 	$(BIN)/python -m benchmarks.noise --device cuda
 	$(BIN)/python -m benchmarks.op_bins --device cuda
+	$(BIN)/python -m benchmarks.fashion_mnist --device cuda --members 10
 
-docs: $(VENV)/installed-dev ## write the demo's output into README.md and draw docs/images/latent.png
+bench-fashion: $(VENV)/installed-dev ## train SQUAD on Fashion-MNIST on the CPU (minutes; needs the data set)
+	$(BIN)/python -m benchmarks.fashion_mnist
+
+docs: $(VENV)/installed-dev ## write what README.md and docs/ show from the demo and the records
 	$(BIN)/python docs/write.py
 
 lock: $(VENV)/installed-dev ## write constraints.txt from what is installed

@@ -1,7 +1,12 @@
-"""Write what README.md shows from what the code does: the demo's output, and the picture of a few latents."""
+"""Write what the pages show from what the code does and what was measured.
+
+README.md: the output of `squad demo`; docs/images/latent.png: a few latents of its network; docs/prediction.md: the
+table of ways to sample, from the records in benchmarks/results.
+"""
 
 import io
 import re
+import statistics
 from pathlib import Path
 
 import matplotlib
@@ -9,29 +14,32 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
-from rich.console import Console
-from torch import nn
 
 import squad
-from squad.cli.demo import Digits, build, load, predict, show, train
+from squad.cli import demo
+from squad.data.images import ImageSet, load_images
+from squad.predictor import Predictor
+from squad.records import Record
 
 TITLES = ("nearly sure", "between two values", "between three")
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def demo_output(net: nn.Module, digits: Digits) -> str:
+def between(page: Path, name: str, text: str) -> None:
+    """Replace what stands between the markers called ``name``."""
+    block = f"<!-- {name}: begin -->\n{text}\n<!-- {name}: end -->"
+    pattern = rf"<!-- {name}: begin -->.*<!-- {name}: end -->"
+    changed, count = re.subn(pattern, lambda _: block, page.read_text(encoding="utf-8"), flags=re.S)
+    assert count == 1, f"{page} has lost its markers"
+    page.write_text(changed, encoding="utf-8")
+
+
+def demo_output(digits: ImageSet, predictors: dict[str, Predictor]) -> str:
     """What `squad demo` prints after training."""
-    console = Console(file=io.StringIO(), width=80, record=True)
-    show(predict(net, digits.x_test), digits, console)
-    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
-
-
-def into_readme(text: str) -> None:
-    path = ROOT / "README.md"
-    block = f"<!-- demo: begin -->\n```text\n{text}\n```\n<!-- demo: end -->"
-    page, count = re.subn(r"<!-- demo: begin -->.*<!-- demo: end -->", lambda _: block, path.read_text(), flags=re.S)
-    assert count == 1, "README.md has lost its markers"
-    path.write_text(page)
+    stream = io.StringIO()
+    demo.compare(digits, predictors, stream)
+    demo.least_sure(digits, predictors["squad"], stream)
+    return "```text\n" + "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n```"
 
 
 def most_modes(q: squad.Quantized) -> list[tuple[int, int]]:
@@ -48,16 +56,16 @@ def most_modes(q: squad.Quantized) -> list[tuple[int, int]]:
 
 
 @torch.no_grad()
-def picture(net: nn.Sequential, digits: Digits) -> None:
+def picture(digits: ImageSet, predictor: Predictor) -> None:
     """Three latents of the first layer for three digits: their distributions, relaxed samples, their mean."""
-    layer = net[0]
+    layer = squad.unstack(predictor.network)[0].stages[0].layer
     assert isinstance(layer, squad.SquadLinear)
-    q = layer.posterior(digits.x_test)
+    q = layer.posterior(torch.from_numpy(predictor.transform.apply(digits.x_test).x))
     figure = plt.figure(figsize=(9.5, 2.7), layout="constrained")
     grid = figure.add_gridspec(1, 6, width_ratios=[0.42, 1] * 3)
     for column, (row, latent) in enumerate(most_modes(q)):
         small = figure.add_subplot(grid[2 * column])
-        small.imshow(digits.pictures[row], cmap="gray_r")
+        small.imshow(digits.x_test[row], cmap="gray_r")
         small.set_axis_off()
         one = squad.Quantized(q.logits[row, latent], q.values)
         top = float(one.probs.max())
@@ -68,20 +76,44 @@ def picture(net: nn.Sequential, digits: Digits) -> None:
         height = -top * (0.08 + 0.1 * torch.rand(1000))
         axis.plot(samples, height, ".", color="#c0562f", markersize=1, label="1,000 samples")
         axis.axvline(float(one.mean), color="#444444", linewidth=1, linestyle=":", label="mean")
-        axis.set(xlabel=f"value of latent {latent}", yticks=[], xlim=(-3.7, 3.7), title=TITLES[column])
+        axis.set(xlabel=f"value of latent {latent}", yticks=[], xlim=(-3.9, 3.9), title=TITLES[column])
         axis.spines[["top", "right", "left"]].set_visible(False)
         if column == 0:
             axis.legend(frameon=False, fontsize="small", markerscale=8, loc="upper right")
     figure.savefig(ROOT / "docs" / "images" / "latent.png", dpi=150)
 
 
+def ways(gpu: Record, cpu: Record) -> str:
+    """The ways to sample, beside each other: quality over the GPU's ten networks, time on both machines."""
+    risks = (0.005, 0.01, 0.02)
+    heads = ["sampling", "T", "accuracy", "NLL", "AURC x 1000", *(f"coverage at {100 * r:g} %" for r in risks)]
+    times = {(way["sampling"], way["samples"]): statistics.median(way["seconds"]) for way in cpu.results["ways"]}
+    lines = [heads + ["two CPU cores, ms", "GPU, ms"], ["---"] * (len(heads) + 2)]
+    for way in gpu.results["ways"]:
+        each = way["each"]
+        lines.append(
+            [
+                way["sampling"],
+                str(way["samples"]),
+                f"{100 * each['accuracy']['mean']:.2f} %",
+                f"{each['nll']['mean']:.3f}",
+                f"{1000 * each['aurc']['mean']:.2f} ± {1000 * each['aurc']['std']:.2f}",
+                *(f"{100 * each[f'coverage@{risk}']['mean']:.1f} %" for risk in risks),
+                f"{1000 * times[way['sampling'], way['samples']]:.0f}",
+                f"{1000 * statistics.median(way['seconds']) / gpu.settings['members']:.1f}",
+            ]
+        )
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
 def main() -> None:
-    digits = load(0)
-    net = build(0)
-    train(net, digits, 60, Console(quiet=True))
-    net.eval()
-    into_readme(demo_output(net, digits))
-    picture(net, digits)
+    digits = load_images("digits")
+    predictors = demo.train(digits, 100, 0)
+    between(ROOT / "README.md", "demo", demo_output(digits, predictors))
+    picture(digits, predictors["squad"])
+    results = ROOT / "benchmarks" / "results"
+    gpu, cpu = (Record.load(results / f"fashion_mnist-{device}.json") for device in ("cuda", "cpu"))
+    between(ROOT / "docs" / "prediction.md", "ways", ways(gpu, cpu))
 
 
 if __name__ == "__main__":
