@@ -1,10 +1,13 @@
 """Write what the pages show from what the code does and what was measured.
 
 README.md: the output of `squad demo`; docs/images/latent.png: a few latents of its network; docs/prediction.md: the
-table of ways to sample, from the records in benchmarks/results.
+table of ways to sample, from the records in benchmarks/results; docs/settings.md: the settings, from their classes.
 """
 
+import dataclasses
+import inspect
 import io
+import json
 import re
 import statistics
 from pathlib import Path
@@ -18,8 +21,10 @@ import torch
 import squad
 from squad.cli import demo
 from squad.data.images import ImageSet, load_images
+from squad.models import CONFIGS, NetworkConfig
 from squad.predictor import Predictor
 from squad.records import Record
+from squad.train import TrainConfig
 
 TITLES = ("nearly sure", "between two values", "between three")
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +93,7 @@ def ways(gpu: Record, cpu: Record) -> str:
     risks = (0.005, 0.01, 0.02)
     heads = ["sampling", "T", "accuracy", "NLL", "AURC x 1000", *(f"coverage at {100 * r:g} %" for r in risks)]
     times = {(way["sampling"], way["samples"]): statistics.median(way["seconds"]) for way in cpu.results["ways"]}
-    lines = [heads + ["two CPU cores, ms", "GPU, ms"], ["---"] * (len(heads) + 2)]
+    lines = [[*heads, "two CPU cores, ms", "GPU, ms"], ["---"] * (len(heads) + 2)]
     for way in gpu.results["ways"]:
         each = way["each"]
         lines.append(
@@ -106,7 +111,52 @@ def ways(gpu: Record, cpu: Record) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def described(config: type) -> dict[str, str]:
+    """What the docstrings of a class of settings, and of those it builds on, say of each."""
+    found: dict[str, str] = {}
+    for part in reversed(config.__mro__):
+        doc = inspect.cleandoc(part.__dict__.get("__doc__") or "")
+        for name, text in re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {8}.*)*)", doc.partition("Attributes:")[2], re.M):
+            for one in name.split(", "):
+                found[one] = " ".join(text.split()).replace("None: ", "Left out: ")
+    return found
+
+
+def settings_of(config: type, skip: tuple[str, ...] = ()) -> str:
+    """A table of settings with their defaults."""
+    texts = described(config)
+    lines = ["| setting | default | |", "| --- | --- | --- |"]
+    for field in dataclasses.fields(config):
+        if field.name not in skip:
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            shown = "" if default is None else json.dumps(default)
+            lines.append(f"| `{field.name}` | {shown and f'`{shown}`'} | {texts[field.name]} |")
+    return "\n".join(lines)
+
+
+def all_settings() -> str:
+    """docs/settings.md between its markers."""
+    shared = tuple(field.name for field in dataclasses.fields(NetworkConfig))
+    parts = ["### `[training]`", settings_of(TrainConfig), "### `[network]`, all", settings_of(NetworkConfig)]
+    for name, config in CONFIGS.items():
+        own = [field for field in dataclasses.fields(config) if field.name not in shared]
+        changed = [
+            f"`{field.name}` is `{json.dumps(field.default)}`"
+            for field, base in zip(dataclasses.fields(config), dataclasses.fields(NetworkConfig), strict=False)
+            if field.default != base.default
+        ]
+        ways = ", ".join(f"`{way}`" for way in config.samplings)
+        parts.append(f"### `[network]`, `{name}`")
+        if own:
+            parts.append(settings_of(config, shared))
+        many = f", {config.num_samples} times unless told otherwise" if config.num_samples > 1 else ""
+        note = f"Sampled by {ways}{' (the first is the default)' if ',' in ways else ''}{many}."
+        parts.append((f"By default {', '.join(changed)}. " if changed else "") + note)
+    return "\n\n".join(parts)
+
+
 def main() -> None:
+    between(ROOT / "docs" / "settings.md", "settings", all_settings())
     digits = load_images("digits")
     predictors = demo.train(digits, 100, 0)
     between(ROOT / "README.md", "demo", demo_output(digits, predictors))

@@ -124,6 +124,7 @@ def fit(
         while state.slots and state.epoch < config.max_epochs:
             slots = torch.tensor(state.slots, device=device)
             now = {name: values[slots] for name, values in own.items()}
+            noise, beta = noise_seeds[slots], now["kl_multiplier"]
             passed = (state.epoch / now["anneal_epochs"].clamp_min(1)).clamp_max(1).where(now["anneal_epochs"] > 0, 1)
             temperature = now["temperature_start"].lerp(now["temperature_end"], passed)
             if network.has_temperature:
@@ -137,11 +138,11 @@ def fit(
                 step = state.epoch * order.shape[1] + index
                 adam.zero_grad()
                 batch = x[rows.to(x.device)].to(device)
-                totals += _backward(network, batch, y[rows], now["kl_multiplier"], noise_seeds[slots], step, reach)
+                totals += _backward(network, batch, y[rows], beta, noise, step, reach)
                 adam.step()
 
             network.eval()
-            pick = slots if len(x_validation) > 1 else slice(None)
+            pick = slots if 1 < len(x_validation) != len(slots) else slice(None)
             accuracy, nll = _validate(Sampler(network, sampling, num_samples), x_validation[pick], y_validation[pick])
             loss, kl = (totals / order.shape[1]).tolist()
             shown = temperature.tolist() if network.has_temperature else []

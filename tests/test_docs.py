@@ -1,0 +1,31 @@
+"""Pages that are written from code say what the code says."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def writer() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_write", ROOT / "docs" / "write.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_settings_are_those_of_the_code() -> None:
+    assert writer().all_settings() in (ROOT / "docs" / "settings.md").read_text(), "run `make docs`"
+
+
+def test_the_table_of_ways_to_sample_is_that_of_the_records() -> None:
+    from squad.records import Record
+
+    results = ROOT / "benchmarks" / "results"
+    gpu, cpu = (Record.load(results / f"fashion_mnist-{device}.json") for device in ("cuda", "cpu"))
+    assert writer().ways(gpu, cpu) in (ROOT / "docs" / "prediction.md").read_text(), "run `make docs`"
+    for record in (gpu, cpu):
+        default = next(w for w in record.results["ways"] if (w["sampling"], w["samples"]) == ("stratified", 8))
+        assert default["each"]["accuracy"]["mean"] >= 0.89
