@@ -14,7 +14,6 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 
 
-
 def enter_scratch(namespace: dict[str, Any]) -> None:
     """An empty folder to run a page in: its examples save models."""
     namespace["_before"], namespace["_scratch"] = os.getcwd(), tempfile.TemporaryDirectory()

@@ -20,6 +20,7 @@ import torch
 
 import squad
 from squad.cli import demo
+from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
 from squad.models import CONFIGS, NetworkConfig
 from squad.predictor import Predictor
@@ -63,8 +64,9 @@ def most_modes(q: squad.Quantized) -> list[tuple[int, int]]:
 @torch.no_grad()
 def picture(digits: ImageSet, predictor: Predictor) -> None:
     """Three latents of the first layer for three digits: their distributions, relaxed samples, their mean."""
-    layer = squad.unstack(predictor.network)[0].stages[0].layer
+    layer = next(iter(squad.unstack(predictor.network)[0].stages)).layer
     assert isinstance(layer, squad.SquadLinear)
+    assert isinstance(predictor.transform, ArrayTransform)
     q = layer.posterior(torch.from_numpy(predictor.transform.apply(digits.x_test).x))
     figure = plt.figure(figsize=(9.5, 2.7), layout="constrained")
     grid = figure.add_gridspec(1, 6, width_ratios=[0.42, 1] * 3)

@@ -14,6 +14,9 @@ from hypothesis import settings
 settings.register_profile("squad", deadline=None, derandomize=True, max_examples=60, print_blob=True)
 settings.load_profile("squad")
 
+# Networks this small gain nothing from a second thread, and lose much where other processes want the cores.
+torch.set_num_threads(1)
+
 SUITES = {"slow": "make test-slow", "gpu": "make test-gpu"}
 
 

@@ -1,30 +1,36 @@
 """The folder a model is saved in: model.safetensors and config.json.
 
 Loading runs nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that a
-file that was cut short or edited is noticed: a model is certified as it is, and must stay so.
+file that was cut short or edited is noticed: a model is certified as it is, and must stay so.  (A checksum shows
+accidents and careless edits; it does not keep out somebody who computes it anew.)
 """
 
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
 from squad.errors import SquadError
 from squad.records import versions
 
-__all__ = ["FORMAT", "ArtifactError", "load", "save"]
+__all__ = ["FORMAT", "ArtifactError", "check_target", "load", "save"]
 
 #: Raised with every change that an older version would misread.
 FORMAT = 1
 KIND = "squad-torch model"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+#: A larger config.json is none: it would only fill the memory.
+CONFIG_BYTES = 256 << 20
 
 
 class ArtifactError(SquadError):
@@ -35,14 +41,13 @@ def save(path: str | Path, tensors: Mapping[str, Tensor], config: Mapping[str, A
     """Write the folder ``path``, whole or not at all.
 
     Args:
-        path: the folder; its parents are made.
+        path: the folder; its parents are made.  If it is a link, the folder it points to is written.
         tensors: of model.safetensors.
         config: of config.json, plain data.
         overwrite: put it in the place of a model that is there.  Other folders are never replaced.
     """
     from safetensors.torch import save as to_bytes
 
-    path = Path(path)
     check_target(path, overwrite)
     weights = to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     data = {
@@ -52,74 +57,148 @@ def save(path: str | Path, tensors: Mapping[str, Tensor], config: Mapping[str, A
         "versions": versions(),
         "weights": {"sha256": hashlib.sha256(weights).hexdigest(), "bytes": len(weights)},
     }
-    data["checksum"] = _checksum(data)
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as cause:
-        raise ArtifactError(f"{path} cannot be written: {cause.strerror}. Name another folder.") from cause
+        data["checksum"] = _checksum(data)
+        text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as cause:
+        raise ArtifactError(f"{CONFIG} must be made of plain data, as JSON has it: {cause}.") from cause
+    target = Path(os.path.realpath(path))
+    # Beside the target, so that it can be moved there; hidden; and made by mkdir, which heeds the user's umask.
+    scratch = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
     try:
-        os.chmod(scratch, 0o755)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch.mkdir()
         _write(scratch / WEIGHTS, weights)
         _write(scratch / CONFIG, text.encode())
-        _put(scratch, path)
+        _sync(scratch)
+        _put(scratch, target)
+        _sync(target.parent)
     except OSError as cause:
-        raise ArtifactError(f"{path} cannot be written: {cause.strerror}. Name another folder.") from cause
+        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return path
+    return Path(path)
 
 
 def check_target(path: str | Path, overwrite: bool = False) -> None:
     """That a model may be saved at ``path``: before hours of training, not after."""
-    path = Path(path)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    target = Path(os.path.realpath(path))
+    try:
+        if not target.exists():
+            _check_parent(path, target)
+            return
+        if not target.is_dir():
+            raise ArtifactError(f"{path} must be a folder to save a model in; it is a file.")
+        names = sorted(entry.name for entry in target.iterdir())
+    except OSError as cause:
+        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
+    _check_parent(path, target)
+    if not names:
         return
-    if not path.is_dir():
-        raise ArtifactError(f"{path} must be a folder to save a model in; it is a file.")
-    if not (path / CONFIG).exists() or not (path / WEIGHTS).exists():
-        raise ArtifactError(f"{path} holds other things than a model, and is left alone. Name a new folder.")
+    others = [name for name in names if name not in (WEIGHTS, CONFIG)]
+    if others or len(names) < 2 or not _is_ours(target):
+        shown = ", ".join((others or names)[:3]) + (", ..." if len(others) > 3 else "")
+        raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
     if not overwrite:
         raise ArtifactError(f"{path} holds a model already. Name another folder, or say --overwrite (overwrite=True).")
 
 
+def _check_parent(path: str | Path, target: Path) -> None:
+    """That something can be made beside ``target``, whose parents may be missing."""
+    nearest = next(parent for parent in target.parents if parent.exists())
+    if not nearest.is_dir():
+        raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Name another folder.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Name another folder.")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the config.json is one of this library: other things have files of these names too."""
+    try:
+        _read_config(path)
+    except ArtifactError:
+        return False
+    return True
+
+
 def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the settings of a saved model, checked against their checksums."""
+    path = Path(path)
+    try:
+        if not path.is_dir():
+            what = "is a file" if path.exists() else "does not exist"
+            raise ArtifactError(f"{path} must be a folder with a saved model; it {what}.")
+    except OSError as cause:
+        raise ArtifactError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
+    config = _read_config(path)
+    found = config.get("format")
+    if type(found) is not int or found != FORMAT:
+        newer = type(found) is int and found > FORMAT
+        raise ArtifactError(
+            f"{path} is of format {str(found)[:40]}; this version reads format {FORMAT}. It was written by squad-torch "
+            f"{_writer(config)}: " + ("install that version or a newer one." if newer else "save the model again.")
+        )
+    if config.get("checksum") != _checksum(config):
+        raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again, or copy it again.")
+    return _tensors(path / WEIGHTS, config.get("weights")), config
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """What config.json says, if it is that of a model."""
+    file = path / CONFIG
+    size = _size(path, CONFIG)
+    if size > CONFIG_BYTES:
+        raise ArtifactError(f"{file} has {size:,} bytes; that of a model has {CONFIG_BYTES:,} at the most.")
+    try:
+        config = json.loads(file.read_bytes(), parse_constant=_no_number)
+    except OSError as cause:
+        raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
+    except (ValueError, RecursionError) as cause:
+        problem = "it is empty" if not size else str(cause)[:120]
+        raise ArtifactError(f"{file} is damaged: {problem}. Save the model again, or copy it again.") from cause
+    if not isinstance(config, dict) or config.get("kind") != KIND:
+        raise ArtifactError(f"{file} must describe a {KIND}; it describes something else.")
+    return config
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number that JSON has")
+
+
+def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
+    """The weights, if they are those that config.json has noted."""
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    path = Path(path)
-    if not path.is_dir():
-        what = "is a file" if path.exists() else "does not exist"
-        raise ArtifactError(f"{path} must be a folder with a saved model; it {what}.")
+    size = _size(file.parent, WEIGHTS)
+    expected = noted.get("bytes") if isinstance(noted, dict) else None
+    digest = noted.get("sha256") if isinstance(noted, dict) else None
+    if type(expected) is not int or not isinstance(digest, str):
+        raise ArtifactError(f"{file.parent / CONFIG} must say the size and checksum of {WEIGHTS}; it does not.")
+    if size != expected:  # before it is read: it could be of any size
+        raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
     try:
-        text, weights = (path / CONFIG).read_bytes(), (path / WEIGHTS).read_bytes()
+        weights = file.read_bytes()
     except OSError as cause:
-        raise ArtifactError(f"{path} must hold {CONFIG} and {WEIGHTS}: {cause.strerror}, {cause.filename}.") from cause
+        raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
+    if hashlib.sha256(weights).hexdigest() != digest:
+        raise ArtifactError(f"{file} was changed after it was saved. Save the model again, or copy it again.")
     try:
-        config = json.loads(text)
-    except ValueError as cause:
-        raise ArtifactError(f"{path / CONFIG} is damaged: {cause}. Save the model again.") from cause
-    if not isinstance(config, dict) or config.get("kind") != KIND:
-        raise ArtifactError(f"{path / CONFIG} must describe a {KIND}; it describes something else.")
-    if config.get("format") != FORMAT:
-        raise ArtifactError(
-            f"{path} is of format {config.get('format')}; this version reads format {FORMAT}. "
-            f"It was written by squad-torch {_writer(config)}: install that version or a newer one."
-        )
-    if config.get("checksum") != _checksum(config):
-        raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again.")
-    if config["weights"]["sha256"] != hashlib.sha256(weights).hexdigest():
-        expected = config["weights"]["bytes"]
-        problem = (
-            f"has {len(weights)} bytes of {expected}" if len(weights) != expected else "was changed after it was saved"
-        )
-        raise ArtifactError(f"{path / WEIGHTS} {problem}. Save the model again, or copy it again.")
+        return from_bytes(weights)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as cause:
+        raise ArtifactError(f"{file} cannot be read: {str(cause)[:200]}.") from cause
+
+
+def _size(path: Path, name: str) -> int:
+    """Bytes of a file of the folder, which must be a plain one: reading a pipe would not end."""
+    file = path / name
     try:
-        return from_bytes(weights), config
-    except SafetensorError as cause:
-        raise ArtifactError(f"{path / WEIGHTS} cannot be read: {cause}.") from cause
+        if not file.is_file():
+            what = "not a file" if file.exists() else "missing"
+            raise ArtifactError(f"{path} must hold {CONFIG} and {WEIGHTS}; {name} is {what}.")
+        return file.stat().st_size
+    except OSError as cause:
+        raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
 
 
 def _writer(config: Mapping[str, Any]) -> str:
@@ -130,7 +209,8 @@ def _writer(config: Mapping[str, Any]) -> str:
 def _checksum(config: Mapping[str, Any]) -> str:
     """Of everything but itself, however it is laid out."""
     rest = {name: value for name, value in config.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -140,19 +220,41 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def _sync(folder: Path) -> None:
+    """Have the names in a folder written as well, where the system can: a power cut must not leave half of them."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def _put(scratch: Path, path: Path) -> None:
-    """Move the finished folder into its place; one that is there is moved aside first and removed last."""
-    aside = None
-    if path.exists():
-        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old.")) / path.name
-        os.rename(path, aside)
+    """Move the finished folder into its place; one that is there is left in ``scratch``, or removed."""
+    if not path.exists():
+        os.rename(scratch, path)
+        return
+    if _exchange(scratch, path):
+        return
+    # In two steps: for a moment there is no model.  If the second fails, the first is taken back.
+    aside = scratch.with_name(f"{scratch.name}.old")
+    os.rename(path, aside)
     try:
         os.rename(scratch, path)
-    except OSError:
-        if aside is not None:
-            with contextlib.suppress(OSError):
-                os.rename(aside, path)
+    except BaseException:
+        try:
+            os.rename(aside, path)
+        except OSError as cause:
+            raise ArtifactError(f"{path} could not be replaced; the model that was there is now {aside}.") from cause
         raise
-    finally:
-        if aside is not None:
-            shutil.rmtree(aside.parent, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step, so that there is a whole model at any time; False where the system cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from squad.core.checks import check_count, check_number
 from squad.data.array_transform import ArrayTransform
+from squad.data.cells import cell_text
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError
 from squad.models import NetworkConfig, network_config
-from squad.predictor import Predictor
+from squad.predictor import Predictor, choose_device
 from squad.train import Progress, TrainConfig, TrainingData, fit
 
 __all__ = ["FitSettings", "choose_device", "fit_predictor"]
@@ -48,29 +49,30 @@ class FitSettings:
     num_samples: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("members", self.members, 1)
-        check_count("seed", self.seed, 0, 2**62)
-        check_number("validation", self.validation, 0.0, 0.9, exclude=0.0)
+        network: object = self.network
+        training: object = self.training
+        if not isinstance(network, NetworkConfig):
+            raise ArgumentError.of("network", repr(network)[:60], "settings, such as network_config('squad')")
+        if not isinstance(training, TrainConfig):
+            raise ArgumentError.of("training", repr(training)[:60], "settings, such as TrainConfig(max_epochs=50)")
+        # Python's own numbers, whatever type they came in: files know no other.
+        object.__setattr__(self, "members", check_count("members", self.members, 1))
+        object.__setattr__(self, "seed", check_count("seed", self.seed, 0, 2**62))
+        plain = {name: _plain(value) for name, value in self.training.to_dict().items()}
+        object.__setattr__(self, "training", TrainConfig.of(plain))
+        object.__setattr__(self, "validation", check_number("validation", self.validation, 0.0, 0.9, exclude=0.0))
+        if not isinstance(self.split_per_member, bool):
+            raise ArgumentError.of("split_per_member", repr(self.split_per_member), "true or false")
         self.network.check_members(self.members)
         self.network.check_sampling(self.sampling, self.num_samples)
+        for setting in dataclasses.fields(self.training):
+            if isinstance(getattr(self.training, setting.name), tuple):
+                self.training.for_each(setting.name, self.members)
 
     @property
     def seeds(self) -> list[int]:
         """One a member."""
         return [self.seed + index for index in range(self.members)]
-
-
-def choose_device(name: str = "auto") -> torch.device:
-    """The device called ``name``; "auto" is a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as cause:
-        reason = str(cause).splitlines()[0]
-        raise ArgumentError.of("device", repr(name), "'auto', 'cpu' or a GPU of this machine", reason) from cause
-    return device
 
 
 def fit_predictor(
@@ -105,11 +107,15 @@ def fit_predictor(
         record: what else to save about where the data came from.
     """
     settings = settings or FitSettings()
+    device = choose_device(device)
     classes, y = _classes(labels)
     if isinstance(x, Table):
         if target is None:
             raise ArgumentError.of("target", "None", "the column of labels")
         transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group)
+    elif target is not None or group is not None or len(drop):
+        hint = "squad.data.tables.Table.of(frame) makes one of a data frame."
+        raise ArgumentError.of("x", type(x).__name__, "a table where target, drop or group is given", hint)
     else:
         transform = ArrayTransform.fit(x)
     encoded = transform.apply(x)
@@ -143,7 +149,7 @@ def fit_predictor(
         "members": [result._asdict() for result in fitted.members],
         "notes": list(transform.notes),
         "seconds": round(fitted.seconds, 3),
-        "device": str(torch.device(device).type),
+        "device": device.type,
         "history": fitted.history,
     }
     return Predictor(
@@ -162,10 +168,27 @@ def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[n
     array = np.asarray(labels)
     if array.ndim != 1 or not array.size:
         raise ArgumentError.of("labels", f"shape {array.shape}", "a list of one label a row, not empty")
-    names, y = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
+    if array.dtype == object:
+        array = _typed(array)
+    elif array.dtype.kind not in "biufU":
+        raise DataError(f"labels must be texts, whole numbers or booleans; got {array.dtype}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise DataError(f"Every row must have a label; that of row {row + 1} (from 1) is {array[row]}.")
+    names, y = np.unique(array, return_inverse=True)
     if len(names) < 2:
         raise DataError(f"There must be two classes at least; all {len(array)} labels are {names.tolist()[0]!r}.")
     return names.tolist(), y.astype(np.int64)
+
+
+def _typed(labels: NDArray[np.object_]) -> NDArray[Any]:
+    """Labels that came as Python objects: all booleans, all whole numbers, or texts of whatever they are."""
+    for row, label in enumerate(labels.tolist()):
+        # Written out, "None" or "NA" may well be the name of a class; a cell without anything is none.
+        if not isinstance(label, str) and cell_text(label) is None:
+            raise DataError(f"Every row must have a label; that of row {row + 1} (from 1) is missing.")
+    kinds = {type(label) for label in labels.tolist()}
+    return labels.astype(kinds.pop()) if kinds in ({bool}, {int}) else labels.astype(str)
 
 
 def _split(
@@ -198,3 +221,10 @@ def _kept(config: NetworkConfig, members: Sequence[Any]) -> NetworkConfig:
         if isinstance(value := getattr(config, name), tuple)
     }
     return dataclasses.replace(config, **own)
+
+
+def _plain(value: Any) -> Any:
+    """Without numpy's types, which files cannot hold."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value

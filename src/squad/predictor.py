@@ -1,6 +1,7 @@
 """What is loaded, asked and saved: a network with its input transformation, classes, sampling and seeds."""
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ from squad.data.array_transform import ArrayTransform
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform, from_json
 from squad.errors import ArgumentError, SquadError
-from squad.models import Network, NetworkConfig, Sampler, build, network_config
+from squad.layers import stack
+from squad.models import Network, NetworkConfig, Sampler, network_config, restore
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Answer", "Predictor", "load"]
+__all__ = ["Answer", "Predictor", "choose_device", "load"]
 
 #: Rows that are transformed at once: memory stays bounded however many there are.
 CHUNK = 8192
@@ -89,13 +91,13 @@ class Predictor:
         num_samples: int | None = None,
         record: Mapping[str, Any] | None = None,
     ) -> None:
-        if len(classes) != network.classes:
-            raise ArgumentError.of("classes", f"{len(classes)} names", f"one for each of {network.classes} classes")
+        _check_classes(classes, network.classes)
         if transform.features != network.in_features:
             raise ArgumentError.of(
                 "transform", f"{transform.features} features", f"one that gives {network.in_features}"
             )
-        self.network = network.eval()
+        config.check_members(network.members or 1)
+        self.network = (network if network.members is not None else stack([network])).eval()
         self.config = config
         self.transform = transform
         self.classes = tuple(classes)
@@ -123,9 +125,11 @@ class Predictor:
         return {**vars(self), "_sampler": None, "network": copy.deepcopy(self.network).cpu()}
 
     def to(self, device: torch.device | str) -> "Predictor":
-        """Compute on another device from now on; returns itself."""
-        self.network.to(device)
-        self._sampler = None
+        """Compute on another device from now on; returns itself.
+
+        Predictors that share its weights (:meth:`with_sampling`) move along.
+        """
+        self.network.to(choose_device(device))
         return self
 
     def with_sampling(self, sampling: str | None = None, num_samples: int | None = None) -> "Predictor":
@@ -135,8 +139,8 @@ class Predictor:
             self.config,
             self.transform,
             self.classes,
-            sampling=sampling or self.sampling,
-            num_samples=num_samples or self.num_samples,
+            sampling=self.sampling if sampling is None else sampling,
+            num_samples=self.num_samples if num_samples is None else num_samples,
             record=self.record,
         )
 
@@ -162,7 +166,11 @@ class Predictor:
             p[start:end] = drawn.probabilities.mean(0).cpu().numpy()
             inner[start:end] = drawn.entropy.mean(0).cpu().numpy()
             problems.update({start + row: reason for row, reason in encoded.problems.items()})
+        for row in np.flatnonzero(~np.isfinite(p).all(1) | ~np.isfinite(inner)).tolist():
+            problems.setdefault(row, "x is so far from the rows of training that the network gives no number for it")
         entropy = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), 1)
+        if self.members * sampler.num_samples == 1:
+            inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
         # Rounding could leave either a hair below zero.
         return self._labelled(p, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), problems)
 
@@ -173,22 +181,30 @@ class Predictor:
                 raise ArgumentError.of(
                     "x", "a table", f"an array of shape {self.transform.shape} a row, as in training"
                 )
-            array = x if isinstance(x, np.ndarray) else np.asarray(x)
-            # An empty slice has a shape too: a wrong one is told even if there are no rows.
-            self.transform.apply(array[:0] if array.ndim else array)
-            return array
+            if not isinstance(x, (np.ndarray, torch.Tensor)):
+                try:
+                    x = np.asarray(x)
+                except (TypeError, ValueError) as cause:
+                    reason = str(cause).splitlines()[0]
+                    raise ArgumentError.of("x", type(x).__name__, "an array of numbers", reason) from cause
+            if tuple(x.shape[1:]) != self.transform.shape:
+                self.transform.apply(x)  # says what is wrong, even if there are no rows
+            return x
         if not isinstance(x, Table):
-            if not hasattr(x, "columns"):
+            import pandas as pd
+
+            if not isinstance(x, pd.DataFrame):
                 hint = "This model was trained on a table: pandas.DataFrame(x, columns=[...]) names them."
-                raise ArgumentError.of("x", type(x).__name__, "a data frame with the columns of training", hint)
+                raise ArgumentError.of("x", type(x).__name__, "a pandas.DataFrame with the columns of training", hint)
             x = Table.of(x)
         self.transform.apply(x[:0])
         return x
 
     def _ready(self) -> Sampler:
-        if self._sampler is None:
-            self._sampler = Sampler(self.network, self.sampling, self.num_samples)
-        return self._sampler
+        sampler = self._sampler
+        if sampler is None or sampler.device != self.device:
+            sampler = self._sampler = Sampler(self.network, self.sampling, self.num_samples)
+        return sampler
 
     def _labelled(
         self,
@@ -216,6 +232,8 @@ class Predictor:
         """Where each label stands among the classes; one that is not among them is an error."""
         places = {name: place for place, name in enumerate(self.classes)}
         texts = {str(name): place for name, place in places.items()}
+        if np.ndim(labels) != 1:
+            raise ArgumentError.of("labels", f"shape {np.shape(labels)}", "a list of one label a row")
         values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         found = [places.get(value, texts.get(str(value), -1)) for value in values]
         unknown = sorted({str(value) for value, place in zip(values, found, strict=True) if place < 0})
@@ -240,22 +258,25 @@ class Predictor:
     @classmethod
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "Predictor":
         """Read a folder that :meth:`save` wrote."""
+        device = choose_device(device)
         tensors, saved = artifact.load(path)
         try:
-            settings = dict(saved["network"])
-            config = network_config(settings.pop("name"), settings)
-            network = build(config, saved["in_features"], len(saved["classes"]), [0] * saved["members"])
-            network.load_state_dict(tensors)
+            settings = dict(_entry(saved, "network", dict))
+            config = network_config(_entry(settings, "name", str), {k: v for k, v in settings.items() if k != "name"})
+            classes = _entry(saved, "classes", list)
+            in_features, members = (_entry(saved, name, int) for name in ("in_features", "members"))
+            prediction = _entry(saved, "prediction", dict)
             made = cls(
-                network,
+                restore(config, in_features, len(classes), members, tensors),
                 config,
-                from_json(saved["transform"]),
-                saved["classes"],
-                **saved["prediction"],
-                record=saved["record"],
+                from_json(_entry(saved, "transform", dict)),
+                classes,
+                sampling=_entry(prediction, "sampling", str),
+                num_samples=_entry(prediction, "num_samples", int),
+                record=_entry(saved, "record", dict),
             )
-        except (SquadError, KeyError, TypeError, ValueError, RuntimeError) as cause:
-            raise ArtifactError(f"{path} does not describe a model that can be built: {cause}") from cause
+        except (SquadError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as cause:
+            raise ArtifactError(f"{path} does not describe a model that can be built: {str(cause)[:400]}") from cause
         return made.to(device)
 
 
@@ -267,3 +288,40 @@ def load(path: str | Path, device: torch.device | str = "cpu") -> Predictor:
         device: where to compute.
     """
     return Predictor.load(path, device)
+
+
+def choose_device(name: str | torch.device = "auto") -> torch.device:
+    """The device called ``name``, if it is one that can be computed on; "auto" is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        # Not all devices have the float64 that answers are made in, and some ("meta") have no numbers at all.
+        torch.zeros(1, dtype=torch.float64, device=device).item()
+    except (RuntimeError, AssertionError, TypeError, ImportError) as cause:
+        reason = str(cause).splitlines()[0]
+        raise ArgumentError.of("device", repr(name), "'auto', 'cpu' or a GPU of this machine", reason) from cause
+    return device
+
+
+def _check_classes(classes: Sequence[object], count: int) -> None:
+    """Names that files keep, one for each class."""
+    if len(classes) != count:
+        raise ArgumentError.of("classes", f"{len(classes)} names", f"one for each of {count} classes")
+    for name in classes:
+        if not isinstance(name, str | int | float | bool) or (isinstance(name, float) and not math.isfinite(name)):
+            raise ArgumentError.of("classes", repr(name)[:80], "texts, numbers or booleans")
+    if len({isinstance(name, str) for name in classes}) > 1 or len(set(classes)) < count:
+        raise ArgumentError.of("classes", repr(list(classes))[:80], "all texts or all numbers, each once")
+
+
+_WORDS = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
+
+
+def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    """One entry of config.json, of its type."""
+    if name not in data:
+        raise ArgumentError(f"{name!r} is missing.")
+    if type(data[name]) is not kind:
+        raise ArgumentError.of(repr(name), repr(data[name])[:60], _WORDS[kind])
+    return data[name]

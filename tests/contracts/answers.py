@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from squad.models import CONFIGS, Network, Sampler, build, network_config
+from squad.models import CONFIGS, Draws, Network, Sampler, build, network_config
 
 #: Every network with every way of sampling it.
 WAYS = [(name, sampling) for name, config in CONFIGS.items() for sampling in config.samplings]
@@ -50,9 +50,9 @@ class AnswerContract:
             self.assert_same(found.probabilities, expected.probabilities[:, order.to(self.device)])
             self.assert_same(found.entropy, expected.entropy[:, order.to(self.device)])
 
-    def _in_chunks(self, sampler: Sampler, x: Tensor, order: Tensor, size: int) -> "Sampler":
+    def _in_chunks(self, sampler: Sampler, x: Tensor, order: Tensor, size: int) -> Draws:
         parts = [sampler(x[part]) for part in order.split(size)]
-        return type(parts[0])(*(torch.cat(tensors, 1) for tensors in zip(*parts, strict=True)))  # type: ignore[return-value]
+        return Draws(*(torch.cat(tensors, 1) for tensors in zip(*parts, strict=True)))
 
     def test_equal_rows_get_equal_answers(self, name: str, sampling: str) -> None:
         sampler = self.sampler(name, sampling)

@@ -356,3 +356,10 @@ def test_rows_of_arrays_that_cannot_be_used() -> None:
         transform.apply(np.zeros((1, 3)))
     with pytest.raises(DataError, match=r"For one row give x\[None\]"):
         transform.apply(np.zeros(2))
+
+
+def test_numbers_and_words_in_one_column_cost_a_row_not_the_call() -> None:
+    table = Table.of(pd.DataFrame({"age": [30.0, 40.0, 50.0], "y": ["a", "b", "a"]}))
+    transform = TableTransform.fit(table, "y")
+    later = Table.of(pd.DataFrame({"age": [35.5, "abc", 45.0]}))
+    assert set(transform.apply(later).problems) == {1}

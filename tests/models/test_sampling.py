@@ -207,3 +207,58 @@ def test_wrong_settings_are_refused() -> None:
         network_config("dlgm").check_sampling("relaxed", None)
     with pytest.raises(ArgumentError, match="num_samples"):
         network_config("squad").check_sampling("relaxed", 0)
+
+
+def test_every_product_has_the_shape_of_a_full_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = set()
+    original = Sampler._block
+
+    def spy(self: Sampler, x: Tensor) -> tuple[Tensor, Tensor]:
+        shapes.add(tuple(x.shape))
+        return original(self, x)
+
+    monkeypatch.setattr(Sampler, "_block", spy)
+    sampler = Sampler(example("squad"), "relaxed", 4, rows=32)
+    for count in (1, 31, 32, 33, 100):
+        assert sampler(rows(count)).probabilities.shape == (2, count, 5)
+    assert shapes == {(1, 32, FEATURES)}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "layers", "exact"),
+    [
+        ("stratified", 1, 1),
+        ("stratified", 2, 1),
+        ("stratified", 3, 2),
+        ("hard", 2, 2),
+        ("relaxed", 2, 0),
+        ("mean", 2, 0),
+    ],
+)
+def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: str, layers: int, exact: int) -> None:
+    """And nothing after the last of them."""
+    found: list[torch.dtype] = []
+    original = squad.SquadLinear.logits
+
+    def spy(self: squad.SquadLinear, x: Tensor) -> Tensor:
+        out = original(self, x)
+        found.append(out.dtype)
+        return out
+
+    monkeypatch.setattr(squad.SquadLinear, "logits", spy)
+    network = build(network_config("squad", {"hidden": (6,) * layers}), FEATURES, 3, [0])
+    Sampler(network, sampling, 4)(rows(3))
+    assert found == [torch.float64] * exact + [torch.float32] * (layers - exact)
+
+
+def test_levels_are_uniform_within_their_strata() -> None:
+    samples = 50
+    levels = draws.strata(make_key(torch.tensor([5])), samples, 4, 200, torch.float32).levels
+    within = (levels * samples) % 1
+    assert abs(float(within.mean()) - 0.5) < 0.015
+    assert abs(float(within.std()) - 12**-0.5) < 0.01
+    # Neighbouring latents go through the strata in orders of their own.
+    order = (levels[0] * samples).floor()
+    correlation = torch.corrcoef(order.T) - torch.eye(200, dtype=torch.float64)
+    assert float(correlation.abs().max()) < 0.75
+    assert abs(float(correlation.mean())) < 0.005

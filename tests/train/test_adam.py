@@ -1,5 +1,7 @@
 """Adam over members is torch's Adam, member by member."""
 
+from typing import Any
+
 import torch
 
 import squad
@@ -8,26 +10,26 @@ from squad.train.adam import Adam, flatten
 
 
 def loss(network: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    return network(x).square().mean((1, 2)).sum()
+    out: torch.Tensor = network(x)
+    return out.square().mean((1, 2)).sum()
+
+
+def plain(network: torch.nn.Module, lr: float, decay: float) -> torch.optim.Adam:
+    """torch's own, with the decay for weight matrices alone."""
+    weights = [parameter for name, parameter in network.named_parameters() if "weight" in name]
+    biases = [parameter for name, parameter in network.named_parameters() if "bias" in name]
+    groups: list[dict[str, Any]] = [{"params": weights, "weight_decay": decay}, {"params": biases}]
+    return torch.optim.Adam(groups, lr=lr)
 
 
 def test_equals_torch_optim_member_by_member() -> None:
     torch.manual_seed(0)
     together = torch.nn.Sequential(squad.Linear(4, 8, members=3), torch.nn.Tanh(), squad.Linear(8, 2, members=3))
     together.double()
-    alone = squad.unstack(together)
+    alone: list[torch.nn.Sequential] = squad.unstack(together)
     lr, decay = torch.tensor([1e-2, 1e-3, 3e-3]), torch.tensor([0.0, 0.1, 1e-5])
     adam = Adam(together, lr, decay)
-    others = [
-        torch.optim.Adam(
-            [
-                {"params": [layer.weight for layer in net if hasattr(layer, "weight")], "weight_decay": float(d)},
-                {"params": [layer.bias for layer in net if hasattr(layer, "bias")]},
-            ],
-            lr=float(rate),
-        )
-        for net, rate, d in zip(alone, lr.double(), decay.double(), strict=True)
-    ]
+    others = [plain(*each) for each in zip(alone, lr.double().tolist(), decay.double().tolist(), strict=True)]
     x = torch.randn(3, 20, 4, dtype=torch.float64)
     for _ in range(50):
         adam.zero_grad()

@@ -9,10 +9,11 @@ import torch
 import torch.nn.functional as F
 
 import squad
-from squad.models import CONFIGS, Sampler, build, network_config
+from squad.layers.quantized import SquadLayer
+from squad.models import CONFIGS, Network, Sampler, build, network_config
 from squad.models.networks import Output
 from squad.train import EpochReport, TrainConfig, TrainingError, fit, loop
-from squad.train.adam import flatten
+from squad.train.adam import Adam, flatten
 from squad.train.data import shuffled
 from squad.train.state import Epoch, State
 from tests.train.problems import blobs, small
@@ -20,6 +21,10 @@ from tests.train.problems import blobs, small
 
 def run(**settings: object) -> TrainConfig:
     return TrainConfig.of({"lr": 5e-3, "batch_size": 24, "max_epochs": 6, **settings})
+
+
+def layers(network: Network) -> list[SquadLayer]:
+    return [layer for layer in network.modules() if isinstance(layer, SquadLayer)]
 
 
 class Listener:
@@ -149,7 +154,7 @@ def test_the_loss_is_cross_entropy_plus_the_multiplied_kl() -> None:
         torch.testing.assert_close(loss[member], expected)
         torch.testing.assert_close(kl[member], out.kl[member].mean())
     # The KL is summed over latents and layers.
-    first, second = (network.stages[place].layer for place in (0, 1))
+    first, second = layers(network)[:2]
     z, one = first.sample_with_kl(x, seed=seed, step=3)
     _, two = second.sample_with_kl(z, seed=seed + 2, step=3)
     torch.testing.assert_close(out.kl, one + two)
@@ -166,7 +171,7 @@ def test_temperature_falls_in_a_line_and_patience_waits_for_it() -> None:
     assert member.best_accuracy == 1.0
     assert member.epochs == 8
     assert member.ended == "stopped early"
-    assert fitted.network.stages[0].layer.temperature.tolist() == [0.5]
+    assert layers(fitted.network)[0].temperature.tolist() == [0.5]
     assert [report.temperature for report in listener.reports] == pytest.approx(temperatures)
 
 
@@ -200,6 +205,39 @@ def test_better_accuracy_resets_patience_and_not_the_learning_rate() -> None:
     assert state.ended == [None]
     state.advance(epoch(0.5, nll=3.0), config)
     assert state.ended == ["stopped early"]
+
+
+def test_the_optimizer_takes_the_new_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[float]] = []
+    original = Adam.step
+
+    def spy(self: Adam) -> None:
+        seen.append(self.lr.tolist())
+        original(self)
+
+    monkeypatch.setattr(Adam, "step", spy)
+    settings = run(max_epochs=12, anneal_epochs=1, lr_patience=2, stop_patience=12)
+    fitted = fit(small("squad"), settings, blobs(noise=0.3, dtype=torch.float64), [0])
+    after = [entry["lr"][0] for entry in fitted.history]
+    steps = len(seen) // len(after)
+    assert min(after) <= 5e-4, "the test needs a plateau"
+    for epoch, lr in enumerate([5e-3, *after[:-1]]):
+        assert [used[0] for used in seen[epoch * steps : (epoch + 1) * steps]] == pytest.approx([lr] * steps)
+
+
+def test_each_epoch_has_noise_and_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, tuple[float, ...]]] = []
+    original = loop._losses
+
+    def spy(network: Network, x: torch.Tensor, *rest: object) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append((rest[-1], tuple(x[0, :, 0].tolist())))  # type: ignore[arg-type]
+        return original(network, x, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "_losses", spy)
+    fit(small("mlp"), run(max_epochs=3), blobs(), [0])
+    steps, batches = zip(*seen, strict=True)
+    assert steps == tuple(range(30))
+    assert len(set(batches)) == 30
 
 
 def test_members_leave_one_by_one_and_keep_their_best() -> None:

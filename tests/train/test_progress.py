@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from squad.train import EpochReport, make_progress
@@ -66,3 +67,53 @@ def test_closing_before_anything_was_said() -> None:
     progress = PlainProgress(stream)
     progress.close()
     assert stream.getvalue() == ""
+
+
+def test_a_title_comes_first_and_once() -> None:
+    stream = io.StringIO()
+    progress = make_progress(stream, title="600 rows")
+    assert stream.getvalue() == ""
+    progress.message("going on")
+    progress.start(0, 4)
+    progress.epoch(report(1))
+    progress.close()
+    assert stream.getvalue().splitlines()[:2] == ["600 rows", "training: going on"]
+    assert stream.getvalue().count("600 rows") == 1
+
+
+REPORT = EpochReport(12, 200, 0.4531, 48.41, 0.9172, 0.69, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        (200, REPORT.text()),
+        (55, "loss 0.453 KL 48.4 val. acc. 91.7 % T 0.69 3/3 members"),
+        (43, "loss 0.453 KL 48.4 val. acc. 91.7 % T 0.69"),
+        (36, "loss 0.453 val. acc. 91.7 % T 0.69"),
+        (30, "loss 0.453 val. acc. 91.7 %"),
+        (20, "val. acc. 91.7 %"),
+        (3, ""),
+    ],
+)
+def test_what_matters_least_goes_first(room: int, text: str) -> None:
+    assert REPORT.fitted(room) == text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
+@pytest.mark.parametrize("label", ["training", "squad-factorized"])
+def test_the_bar_is_one_line(width: int, label: str) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    bar = BarProgress(console, label)
+    bar.start(0, 200)
+    bar.epoch(REPORT)
+    lines = console.render_lines(bar.bar.get_renderable(), pad=False)
+    bar.close()
+    assert len(lines) == 1
+    shown = "".join(segment.text for segment in lines[0])
+    assert len(shown) <= width
+    assert "12/200" in shown
+    if width >= 80:
+        assert "91.7" in shown
+        assert "left" in shown
+        assert "…" not in shown

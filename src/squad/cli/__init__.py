@@ -1,47 +1,81 @@
-"""The command ``squad``."""
+"""The command ``squad``.
 
-from typing import Annotated
+Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wrong input, 130 interrupted.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 import squad
-from squad.cli import data
-from squad.cli.demo import demo
-from squad.cli.fit import fit
-from squad.cli.info import info
-from squad.cli.predict import evaluate, predict
+from squad.cli import data, demo, fit, info, predict
+from squad.cli.layout import STYLE, Command, Group
+from squad.cli.screen import StoppedError, complain
 from squad.errors import SquadError
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    help="Classifiers that know when not to answer: quantized latent variables (SQUAD) for PyTorch.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for command in (demo, fit, predict, evaluate, info, data.split):
-    app.command()(command)
+#: What a wrong command line raises.  The class is click's, of which newer versions of typer carry a copy of their own.
+UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(cls=Group, **STYLE)
+for command in (demo.demo, fit.fit, predict.predict, predict.evaluate, info.info, data.split):
+    app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")
 
 
 @app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
 ) -> None:
-    """Classifiers that know when not to answer: quantized latent variables (SQUAD) for PyTorch."""
+    """Classifiers that know when not to answer (SQUAD, for PyTorch).
+
+    \b
+    First steps:
+      squad demo
+      squad fit train.csv --target y --out model
+      squad evaluate model test.csv
+      squad predict model new.csv --out answers.csv
+    """
     if version:
         typer.echo(f"squad-torch {squad.__version__}")
-        raise typer.Exit
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-def main() -> None:
-    """Run the command; wrong input is one line on stderr and exit code 2."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; wrong input is one line on stderr and exit code 2.
+
+    Args:
+        arguments: without the program's name; None is what it was called with.
+
+    Returns:
+        The exit code.
+    """
     try:
-        app()
+        code = app(args=arguments, prog_name="squad", standalone_mode=False)
+    except UsageError as error:
+        where = error.ctx.command_path if error.ctx else "squad"
+        text = error.format_message()
+        return complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help.", 2)
+    except StoppedError as error:
+        return complain(str(error), 130)
     except SquadError as error:
-        typer.echo(f"squad: {error}", err=True)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("squad: stopped", err=True)
-        raise SystemExit(130) from None
+        return complain(str(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    except (MemoryError, OSError, RuntimeError) as error:
+        return complain(_outside(error), 2)
+    return complain("stopped.", 130) if code == 130 else int(code or 0)
+
+
+def _outside(error: Exception) -> str:
+    """What went wrong around the command: a full disk, too little memory.  Anything else is a bug, and raised."""
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
+    text = str(error)
+    if isinstance(error, MemoryError) or "alloc" in text or "out of memory" in text:
+        return "There is not enough memory for this. Take smaller layers, fewer members or less data."
+    raise error

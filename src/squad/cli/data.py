@@ -6,49 +6,56 @@ from typing import Annotated, Any
 
 import typer
 
+from squad.cli.layout import STYLE, Command, Group
 from squad.cli.screen import download_bar, say, table
 
 __all__ = ["app", "split"]
 
-app = typer.Typer(help="Data sets by name: what there is, and getting it.", no_args_is_help=True)
+app = typer.Typer(cls=Group, **STYLE)
 
-DataDir = Annotated[Path | None, typer.Option(help="Folder in which data sets are looked for first.")]
+DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
+
+#: In the order of the shares.
+PARTS = ("train", "calibration", "test")
 
 
-@app.command("list")
+@app.callback(invoke_without_command=True)
+def options(context: typer.Context) -> None:
+    """Data sets by name: what there is, and getting it."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("list", cls=Command)
 def list_(data_dir: DataDir = None) -> None:
     """List the data sets, and where they are on this machine.
 
-    Examples:
-
     \b
-    squad data list
+    Examples:
+      squad data list
     """
     from squad.data.registry import DATASETS, find
 
     rows = []
     for name, dataset in DATASETS.items():
         place = find(name, data_dir) if dataset.files else None
-        where = (
-            "comes with scikit-learn" if not dataset.files else str(place) if place else "not here: squad data fetch"
-        )
+        where = "in scikit-learn" if not dataset.files else str(place) if place else "not here yet"
         rows.append((name, dataset.title, dataset.licence, where))
-    table("Data sets", ("name", "what it is", "licence", "where"), rows)
+    table("squad data fetch NAME gets one:", ("name", "what it is", "licence", "where"), rows, words=4)
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name from squad data list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As in squad data list.", show_default=False)],
     data_dir: DataDir = None,
 ) -> None:
     """Download a data set from its publisher, unless it is here.
 
     It goes to --data-dir, to the folder that SQUAD_DATA names, or to your cache.
 
-    Examples:
-
     \b
-    squad data fetch digits
+    Examples:
+      squad data fetch digits
     """
     from squad.data.registry import dataset, locate_or_fetch
 
@@ -61,45 +68,50 @@ def fetch(
 
 
 def split(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A CSV, Parquet or NPZ file.")],
-    target: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet or NPZ file.", show_default=False)],
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column that says which rows belong together: no group is in two parts.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Says which rows belong together: no group is in two parts."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the parts; that of DATA without it.")] = None,
-    fractions: Annotated[str, typer.Option(help="Shares of train, calibration and test.")] = "0.6,0.2,0.2",
-    seed: Annotated[int, typer.Option(min=0, help="Another seed gives another split.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write the parts; beside DATA without it.")
+    ] = None,
+    fractions: Annotated[str, typer.Option(metavar="SHARES", help="Of train, calibration and test.")] = "0.6,0.2,0.2",
+    seed: Annotated[int, typer.Option(metavar="N", help="Another one gives another split.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
 ) -> None:
-    """Write train, calibration and test files, stratified by the labels, the same on every machine.
+    """Write train, calibration and test files.
 
-    Examples:
+    Every class has its share in each of them, and they are the same on every machine.
 
     \b
-    squad split data.csv --target y
-    squad split data.csv --target y --group patient_id --out by-patient
-    squad split data.csv --target y --fractions 0.5,0.25,0.25 --seed 1 --overwrite
+    Examples:
+      squad split data.csv --target y --out parts
+      squad split data.csv --target y --group patient_id --out parts-by-patient
+      squad split data.csv --target y --fractions 0.5,0.25,0.25 --seed 1 \\
+          --out parts --overwrite
     """
+    from squad.cli.inputs import is_named
+    from squad.core.checks import check_count
     from squad.data.problems import DataError
     from squad.data.splits import split_rows
     from squad.data.tables import Table, groups, labels, read
 
-    source = Path(data)
-    if not source.exists():
-        raise DataError(f"{data} does not exist: split takes a file of your own.")
+    shares = _fractions(fractions)
+    check_count("--seed", seed, 0)
+    # What is no file is told by read, which knows what to say.
+    paths = _paths(data, out, overwrite) if Path(data).is_file() or is_named(data) else {}
     found = read(data, target=target)
-    if group is not None and not isinstance(found, Table):
-        raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
+    if not isinstance(found, Table):
+        if group is not None:
+            raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
+    elif target is None:
+        raise DataError(f"Say with --target which column of {data} holds the labels: {', '.join(found.columns[:12])}.")
+    elif group == target:
+        raise DataError(f"The target {target!r} cannot be the group as well: choose another column.")
     own = groups(found, group) if group is not None and isinstance(found, Table) else None
-    parts = split_rows(labels(found, target), _fractions(fractions), seed, own)
-    suffix = "".join(source.suffixes[-2:]) if source.suffix == ".gz" else source.suffix
-    folder = out or source.parent
-    paths = {name: folder / f"{name}{suffix}" for name in parts.parts}
-    taken = [str(path) for path in paths.values() if path.exists()]
-    if taken and not overwrite:
-        raise DataError(f"{', '.join(taken)} would be replaced. Say --overwrite, or name another folder with --out.")
-    if any(path.exists() and path.samefile(source) for path in paths.values()):
-        raise DataError(f"{data} would be replaced by one of its own parts. Name another folder with --out.")
+    parts = split_rows(labels(found, target), shares, seed, own)
     _write(found, parts.parts, paths)
     for note in parts.notes:
         say(note)
@@ -114,9 +126,34 @@ def _fractions(text: str) -> dict[str, float]:
         shares = [float(share) for share in text.split(",")]
     except ValueError:
         shares = []
-    if len(shares) != 3:
-        raise ArgumentError.of("--fractions", repr(text), "three numbers that add up to 1, such as 0.6,0.2,0.2")
-    return dict(zip(("train", "calibration", "test"), shares, strict=True))
+    if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
+        raise ArgumentError.of("--fractions", repr(text), "three positive numbers that add up to 1, as 0.6,0.2,0.2 do")
+    return dict(zip(PARTS, shares, strict=True))
+
+
+def _paths(data: str, out: Path | None, overwrite: bool) -> dict[str, Path]:
+    """Where the parts go, if they may."""
+    from squad.cli.inputs import is_named
+    from squad.cli.outputs import check_writable
+    from squad.data.problems import DataError
+
+    source = Path(data)
+    if is_named(data):
+        raise DataError(f"{data} is a data set, which has its parts already: split takes a file of your own.")
+    suffix = "".join(source.suffixes[-2:]) if source.suffix.lower() == ".gz" else source.suffix
+    folder = source.parent if out is None else out
+    paths = {name: folder / f"{name}{suffix}" for name in PARTS}
+    there = [path for path in paths.values() if path.exists()]
+    for path in there:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder, and a part would have its name. Name another folder with --out.")
+        if path.samefile(source):
+            raise DataError(f"{data} would be replaced by one of its own parts. Name another folder with --out.")
+    if there and not overwrite:
+        names = ", ".join(map(str, there))
+        raise DataError(f"{names} would be replaced. Say --overwrite, or name another folder with --out.")
+    check_writable(paths["train"])
+    return paths
 
 
 def _write(data: Any, parts: dict[str, Any], paths: dict[str, Path]) -> None:

@@ -1,5 +1,8 @@
 """``squad demo``: SQUAD and what the paper compares it with, on scikit-learn's handwritten digits."""
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,33 +14,59 @@ from squad.cli.screen import say, table
 __all__ = ["compare", "demo", "least_sure"]
 
 #: In the order of the table.
-MODELS = ("squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp")
+MODELS: tuple[str, ...] = ("squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp")
+#: Where its model goes, which the next demo replaces.
+MODEL = Path("demo/model")
+#: Dark to bright, and what a terminal without such letters gets.
+SHADES, PLAIN_SHADES = " ░▒▓█", " .:*#"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the SQUAD model.")] = Path("demo/model"),
-    max_epochs: Annotated[int, typer.Option(min=2, help="Passes over the training rows, at the most.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the split, the weights and the noise.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the SQUAD model.")] = MODEL,
+    max_epochs: Annotated[int, typer.Option(metavar="N", help="Passes over the rows, at the most.")] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the split, the weights and the noise.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model in a --out of your own.")] = False,
 ) -> None:
-    """Train SQUAD and its baselines on handwritten digits, and let it say which ones it is not sure of.
+    """Train SQUAD and its baselines on digits, and compare them.
 
-    Takes about a minute.
-
-    Examples:
+    Takes about half a minute. Shows the handwritten digit that SQUAD is least sure of, too.
 
     \b
-    squad demo --max-epochs 5 --out demo/model
+    Examples:
+      squad demo --max-epochs 5
     """
+    from squad import artifact
+    from squad.cli.outputs import check_writable
+    from squad.core.checks import check_count
     from squad.data.images import load_images
 
+    check_count("--max-epochs", max_epochs, 1)
+    check_count("--seed", seed, 0, 2**62)
+    overwrite = overwrite or out == MODEL
+    artifact.check_target(out, overwrite)
+    check_writable(out)
     digits = load_images("digits")
     say(f"{len(digits.x_train):,} digits to learn from, {len(digits.x_test):,} to be tested on")
-    predictors = train(digits, max_epochs, seed)
+    with one_thread():
+        predictors = train(digits, max_epochs, seed)
     compare(digits, predictors)
     least_sure(digits, predictors["squad"])
-    predictors["squad"].save(out, overwrite=True)
+    predictors["squad"].save(out, overwrite)
     typer.echo(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits")
     typer.echo(f"  squad predict {out} digits --out answers.csv")
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one core: networks this small gain nothing from a second one, and wait for it where it is busy."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
@@ -75,8 +104,9 @@ def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
                 *(f"{100 * found[f'coverage@{risk}']:.1f} %" for risk in (0.05, 0.01, 0.005)),
             )
         )
-    header = ("", "accuracy", "NLL", "coverage at 5 %", "at 1 %", "at 0.5 % risk")
-    table("What each would have answered on the test digits, allowed so many errors", header, rows, file=file)
+    header = ("", "accuracy", "NLL", "coverage at 5 %", "at 1 %", "at 0.5 %")
+    title = "On the test digits; coverage is the share it could answer at that risk of error:"
+    table(title, header, rows, file=file)
 
 
 def least_sure(digits: Any, predictor: Any, file: Any = None) -> None:
@@ -85,10 +115,20 @@ def least_sure(digits: Any, predictor: Any, file: Any = None) -> None:
     row = int(np.argmin(answer.confidence))
     first, second = np.argsort(-answer.probabilities[row])[:2]
     lines = ["", "The digit that SQUAD is least sure of:"]
-    lines += ["    " + "".join(" ░▒▓█"[min(4, int(v // 3.5))] * 2 for v in line) for line in digits.x_test[row]]
+    shades = _shades(file)
+    lines += ["    " + "".join(shades[min(4, int(v // 3.5))] * 2 for v in line) for line in digits.x_test[row]]
     p = 100 * answer.probabilities[row]
     lines.append(
         f"{digits.classes[first]} with {p[first]:.0f} %, {digits.classes[second]} with {p[second]:.0f} %. "
         f"Its writer meant {digits.classes[digits.y_test[row]]}."
     )
     typer.echo("\n".join(line.rstrip() for line in lines), file=file)
+
+
+def _shades(file: Any) -> str:
+    encoding = getattr(file or sys.stdout, "encoding", None) or "utf-8"
+    try:
+        SHADES.encode(encoding)
+    except UnicodeEncodeError:
+        return PLAIN_SHADES
+    return SHADES

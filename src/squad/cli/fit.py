@@ -5,64 +5,87 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.screen import StoppedError, say
 
 __all__ = ["fit"]
 
 
 def fit(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).")
+        str,
+        typer.Argument(
+            metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).", show_default=False
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("model"),
-    target: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.")] = Path("model"),
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="squad (default), squad-factorized, mlp, maxout-dropout, relu-dropout or dlgm."),
+        typer.Option(
+            metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
+        ),
     ] = None,
-    members: Annotated[int | None, typer.Option(help="Networks to train at once; they answer together.")] = None,
+    members: Annotated[
+        int | None, typer.Option(metavar="M", help="Networks to train at once, which answer together (1).")
+    ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column that says which rows belong together, such as patient_id.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Says which rows belong together, such as patient_id: they are not validated apart."
+        ),
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be given several times.")] = None,
-    hidden: Annotated[str | None, typer.Option(help="Sizes of the hidden layers, such as 32,32.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="Passes over the data, at the most.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the split, the weights and the noise.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be given several times.")
+    ] = None,
+    hidden: Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the split, the weights and the noise (0).")] = None,
     sampling: Annotated[
-        str | None, typer.Option(help="How it will be asked: stratified, relaxed, hard, sample or mean.")
+        str | None,
+        typer.Option(metavar="WAY", help="How it will be asked: stratified, relaxed, hard, sample or mean."),
     ] = None,
-    num_samples: Annotated[int | None, typer.Option(help="Samples of an answer.")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings; options override it.")] = None,
+    num_samples: Annotated[int | None, typer.Option(metavar="N", help="Samples of an answer.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings in TOML; --set and options override them.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as training.lr=0.001 or network.bins=21."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as training.lr=0.001; several times."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder in which data sets are looked for first.")] = None,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew, even if an interrupted run could be gone on with.")
-    ] = False,
+    checkpoint_seconds: Annotated[float, typer.Option(metavar="S", help="Least time between two checkpoints.")] = 30.0,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew; do not go on with a stopped run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a model and save it.
 
-    An interrupted run goes on where it was when the same command is given again.
-
-    Examples:
+    An interrupted run goes on from its last checkpoint when the same command is given again.
 
     \b
-    squad fit train.csv --target y --out model
-    squad fit train.csv --target y --model maxout-dropout --members 5 --out ensemble
-    squad fit train.csv --target y --group patient_id --drop comment --out by-patient
-    squad fit digits --max-epochs 20 --set network.bins=21 --set training.lr=0.002 --out digits-model
-    squad fit train.csv --config settings.toml --seed 1 --out other
+    Examples:
+      squad fit train.csv --target y --drop patient_id --out model
+      squad fit train.csv --target y --group patient_id --out by-patient
+      squad fit train.csv --target y --drop patient_id \\
+          --model maxout-dropout --members 5 --max-epochs 20 --out ensemble
+      squad fit digits --max-epochs 20 --set network.bins=21 --out digits-model
+      squad fit train.csv --config settings.toml --seed 1 --out other
     """
     from squad import artifact
     from squad.cli.inputs import read_rows
+    from squad.cli.outputs import check_writable
     from squad.cli.settings import fit_settings, merged, read_toml
+    from squad.core.checks import check_number
+    from squad.data.tables import Table
+    from squad.errors import ArgumentError
     from squad.fitting import choose_device, fit_predictor
     from squad.train import SilentProgress, make_progress
+    from squad.train.checkpoint import CheckpointError
 
     options: dict[str, Any] = {
         "target": target,
@@ -76,17 +99,22 @@ def fit(
         "prediction.sampling": sampling,
         "prediction.num_samples": num_samples,
     }
+    check_number("--checkpoint-seconds", checkpoint_seconds, 0.0)
     settings = merged(read_toml(config), set_ or [], options)
     resolved = fit_settings(settings)
+    if out.name in ("", ".."):
+        out = out.resolve()
     artifact.check_target(out, overwrite)
+    check_writable(out)
     where = choose_device(device)
     rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
     assert rows.labels is not None
+    if settings.get("drop") and not isinstance(rows.x, Table):
+        raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
     checkpoint = out.parent / f"{out.name}.checkpoint"
     if restart:
         checkpoint.unlink(missing_ok=True)
-    if not quiet:
-        say(f"{len(rows):,} rows of {rows.source}; training {resolved.network.name} on {where.type}")
+    title = f"{len(rows):,} rows of {rows.source}; training {resolved.network.name} on {where.type}"
     try:
         predictor = fit_predictor(
             rows.x,
@@ -97,14 +125,16 @@ def fit(
             group=settings.get("group"),
             groups=rows.groups,
             device=where,
-            progress=SilentProgress() if quiet else make_progress(),
+            progress=SilentProgress() if quiet else make_progress(title=title),
             checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
             record={"source": rows.source, "settings": settings},
         )
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} --restart does that.") from error
     except KeyboardInterrupt:
-        if checkpoint.exists():
-            say(f"\nThe same command goes on from {checkpoint}.")
-        raise
+        reached = f"the same command goes on from {checkpoint}" if checkpoint.exists() else "nothing was saved yet"
+        raise StoppedError(f"stopped; {reached}.") from None
     predictor.save(out, overwrite)
     checkpoint.unlink(missing_ok=True)
     for note in predictor.record["notes"]:
@@ -117,13 +147,15 @@ def summary(predictor: Any) -> str:
     results = predictor.record["members"]
     best = [result["best_accuracy"] for result in results if result["best_accuracy"] is not None]
     accuracy = f"validation accuracy {100 * sum(best) / len(best):.1f} %"
-    many = f", {len(best)} members" if len(best) > 1 else ""
-    epochs = max(result["epochs"] for result in results)
-    return (
-        f"{predictor.config.name}{many}, {accuracy} (mean of its members)"
-        if many
-        else f"{predictor.config.name}, {accuracy}"
-    ) + f", {epochs} epochs in {predictor.record['seconds']:.0f} s"
+    many = len(results) > 1
+    lost = f" of {len(results)}" if len(best) < len(results) else ""
+    return ", ".join(
+        [
+            f"{predictor.config.name}, {len(best)}{lost} members" if many else predictor.config.name,
+            f"{accuracy} (their mean)" if many else accuracy,
+            f"{max(result['epochs'] for result in results)} epochs in {predictor.record['seconds']:.0f} s",
+        ]
+    )
 
 
 def _sizes(text: str) -> list[int]:

@@ -11,18 +11,18 @@ __all__ = ["info"]
 
 
 def info(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)],
     settings: Annotated[
         bool, typer.Option("--settings", help="Print its settings as TOML, for squad fit --config.")
     ] = False,
 ) -> None:
-    """Tell what a saved model is, what it was trained on and how that went.
-
-    Examples:
+    """Tell what a saved model is, and how it was trained.
 
     \b
-    squad info model
-    squad info model --settings
+    Examples:
+      squad info model
+      squad info model --settings > settings.toml
+      squad fit train.csv --config settings.toml --out the-same
     """
     from squad.predictor import load
 
@@ -58,15 +58,17 @@ def _toml(predictor: Any) -> str:
 
     record = predictor.record
     given = record.get("settings", {})
+    # Members that diverged were left out of the network; the same run has them again.
+    network = {**predictor.config.to_dict(), **given.get("network", {})}
     return to_toml(
         {
             "model": predictor.config.name,
-            "members": predictor.members,
+            "members": len(record.get("members", ())) or predictor.members,
             "seed": record.get("seed", 0),
             "validation": record.get("validation", 0.1),
             "split_per_member": record.get("split_per_member", False),
             **{name: given[name] for name in ("target", "group", "drop") if name in given},
-            "network": predictor.config.to_dict(),
+            "network": network,
             "training": record.get("training", {}),
             "prediction": {"sampling": predictor.sampling, "num_samples": predictor.num_samples},
         }

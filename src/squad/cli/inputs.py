@@ -1,5 +1,6 @@
 """DATA on the command line: a file of the user's, or the name of a data set."""
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ class Rows:
 
     Attributes:
         x: a table, or an array.
-        labels: (N,), or None if they were not asked for; "" where a label is missing and that was allowed.
+        labels: (N,), or None if they were not asked for; "" for a line that cannot be read, if that was allowed.
         groups: (N,), or None.
         source: what messages call it.
     """
@@ -39,7 +40,7 @@ class Rows:
 
 def is_named(data: str) -> bool:
     """Whether DATA is the name of a data set; a file of that name comes first."""
-    return data in DATASETS and not Path(data).exists()
+    return data in DATASETS and not Path(data).is_file()
 
 
 def read_rows(
@@ -66,8 +67,9 @@ def read_rows(
     if is_named(data):
         return _named(data, part, target, group, data_dir)
     if not Path(data).exists() and "." not in Path(data).name:
-        known = ", ".join(DATASETS)
-        raise ArgumentError.of("DATA", repr(data), f"a file, or the name of a data set ({known})")
+        near = difflib.get_close_matches(data.lower(), DATASETS, 1)
+        hint = f"Did you mean {near[0]}?" if near else ""
+        raise ArgumentError.of("DATA", repr(data), f"a file, or the name of a data set ({', '.join(DATASETS)})", hint)
     found = read(data, target=target if need_labels else None, strict=strict)
     if isinstance(found, Arrays):
         if group is not None:
@@ -77,10 +79,20 @@ def read_rows(
         raise DataError(f"Say with --target which column of {data} holds the labels: {', '.join(found.columns[:12])}.")
     return Rows(
         found,
-        labels(found, target) if need_labels else None,
+        _labels(found, target, strict) if need_labels else None,
         None if group is None else groups(found, group),
         found.source,
     )
+
+
+def _labels(table: Table, target: str | None, strict: bool) -> NDArray[Any]:
+    """The labels; a line that cannot be read has none, which is an error only if ``strict``."""
+    found = labels(table, target, strict=strict)
+    missing = [row for row in np.flatnonzero(found == "").tolist() if row not in table.unreadable]
+    if missing:
+        where = ", ".join(table.where(row) for row in missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise DataError(f"Every row of {table.source} must have a label; there is none in {where}.")
+    return found
 
 
 def _named(

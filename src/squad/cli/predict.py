@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,65 +13,74 @@ from squad.cli.screen import say, table
 
 __all__ = ["evaluate", "predict"]
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV, Parquet, NPZ or NPY file, or a data set.")]
-Sampling = Annotated[
-    str | None, typer.Option(help="Other than the model's: stratified, relaxed, hard, sample or mean.")
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A CSV, Parquet, NPZ or NPY file, or a data set.", show_default=False)
 ]
-Samples = Annotated[int | None, typer.Option(help="Samples of an answer, other than the model's.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder in which data sets are looked for first.")]
+Sampling = Annotated[
+    str | None,
+    typer.Option(metavar="WAY", help="Other than the model's: stratified, relaxed, hard, sample or mean."),
+]
+Samples = Annotated[int | None, typer.Option(metavar="N", help="Samples of an answer, other than the model's.")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
+DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
 
 #: Error rates among answered cases that evaluate tells the coverage for.
 RISKS = (0.005, 0.01, 0.02, 0.05)
+#: The columns of answers.
+ANSWER = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
 
 
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[Path | None, typer.Option(help="CSV or Parquet file for the answers; stdout without it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the answers; stdout without it.")
+    ] = None,
     require_certificate: Annotated[
         bool, typer.Option("--require-certificate", help="Refuse, with exit code 2, if the model has no certificate.")
     ] = False,
     keep: Annotated[
-        list[str] | None, typer.Option(help="Column of DATA to copy to the answers, such as an id; several times.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Copy a column of DATA to the answers, such as an id; several times."),
     ] = None,
     sampling: Sampling = None,
     num_samples: Samples = None,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Answer every row: label, confidence, decision, entropy, mutual information.
+    """Answer every row, and say how sure that is.
 
-    The decision is accepted or referred; without a certificate it is uncertified. A row that cannot be read is
-    referred, and the last column says why.
-
-    Examples:
+    The columns are label, confidence, decision, entropy, mutual_information and reason. The decision is accepted or
+    referred; without a certificate it is uncertified. A row that cannot be read is referred, with the reason.
 
     \b
-    squad predict model new.csv --out answers.csv
-    squad predict model new.csv --keep patient_id --num-samples 32 --out answers.csv
-    squad predict model new.csv
-    squad predict digits-model digits --out answers.csv
+    Examples:
+      squad predict model new.csv --out answers.csv
+      squad predict model new.csv --keep patient_id --out answers.parquet
+      squad predict model new.csv --num-samples 32
+      squad predict digits-model digits --out answers.csv
     """
     from squad.cli.inputs import read_rows
+    from squad.cli.outputs import check_answers
     from squad.data.tables import write
 
+    if out is not None:
+        check_answers(out, data)
+    _check_kept(keep or [])
     predictor = _loaded(model, sampling, num_samples, device)
     if require_certificate:
         _refuse_without_certificate(model)
     rows = read_rows(data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir)
+    _check_kind(predictor, rows.x, model, data)
     copied = {name: _column(rows.x, name, data) for name in keep or ()}
     answer = predictor.answer(rows.x)
     frame = answer.to_frame()
     for place, (name, column) in enumerate(copied.items()):
-        if name in frame.columns:
-            from squad.errors import ArgumentError
-
-            raise ArgumentError.of("--keep", repr(name), "a column that is not one of the answers' own")
         frame.insert(place, name, column)
     if out is None:
         sys.stdout.write(frame.to_csv(index=False, lineterminator="\n"))
+        sys.stdout.flush()
     else:
         write(frame, out)
     counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
@@ -82,24 +92,25 @@ def predict(
 def evaluate(
     model: Model,
     data: Data,
-    target: Annotated[str | None, typer.Option(help="Column of the labels, if not that of training.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     sampling: Sampling = None,
     num_samples: Samples = None,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Measure a model on labelled rows: accuracy, NLL, Brier score, AURC, and coverage at several risks.
+    """Measure a model on rows with labels.
 
-    Coverage at a risk is the largest share of rows that could have been answered with that share of errors or less.
-    It is what was observed here, and no guarantee.
-
-    Examples:
+    Accuracy, NLL, Brier score, AURC, and coverage at several risks: the largest share of rows that could have been
+    answered with that share of errors or less. It is what was observed here, and no guarantee.
 
     \b
-    squad evaluate model test.csv
-    squad evaluate model test.csv --sampling relaxed --num-samples 32
-    squad evaluate digits-model digits --json
+    Examples:
+      squad evaluate model test.csv
+      squad evaluate model test.csv --sampling relaxed --num-samples 32
+      squad evaluate digits-model digits --json
     """
     from squad.cli.inputs import is_named, read_rows
 
@@ -107,16 +118,21 @@ def evaluate(
     if target is None and not is_named(data):
         target = getattr(predictor.transform, "target", None)
     rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir)
+    _check_kind(predictor, rows.x, model, data)
     assert rows.labels is not None
+    # Before the work, so that an unknown label is told at once; a row that cannot be read has none.
+    readable = rows.labels != ""
+    positions = np.full(len(rows), -1)
+    positions[readable] = predictor.positions(rows.labels[readable])
     answer = predictor.answer(rows.x)
     usable = answer.reason == ""
-    found = measured(answer.probabilities[usable], predictor.positions(rows.labels[usable]))
+    found = measured(answer.probabilities[usable], positions[usable])
     found = {"rows": len(answer), "unreadable": int(np.sum(~usable)), **found}
     if as_json:
         typer.echo(json.dumps({"model": str(model), "data": rows.source, **found}, indent=2))
         return
     table(
-        f"{predictor!r} on {rows.source}",
+        f"{model} ({predictor.num_samples} {predictor.sampling} samples) on {rows.source}",
         ("", "observed"),
         [
             ("rows", f"{found['rows']:,}"),
@@ -152,8 +168,38 @@ def _loaded(model: Path, sampling: str | None, num_samples: int | None, device: 
     from squad.fitting import choose_device
     from squad.predictor import load
 
-    predictor = load(model, choose_device(device))
-    return predictor.with_sampling(sampling, num_samples) if sampling or num_samples is not None else predictor
+    where = choose_device(device)
+    predictor = load(model, where)
+    if sampling is None and num_samples is None:
+        return predictor
+    sampling = predictor.sampling if sampling is None else sampling
+    num_samples = predictor.num_samples if num_samples is None else num_samples
+    return predictor.with_sampling(*predictor.config.check_sampling(sampling, num_samples))
+
+
+def _check_kind(predictor: Any, x: Any, model: Path, data: str) -> None:
+    """That a model of a table is asked with a table, and one of arrays with arrays."""
+    from squad.data.problems import DataError
+    from squad.data.tables import Table
+
+    shape = getattr(predictor.transform, "shape", None)
+    if shape is None and not isinstance(x, Table):
+        raise DataError(f"{model} was trained on a table; {data} has no columns. Give a CSV, TSV or Parquet file.")
+    if shape is not None and isinstance(x, Table):
+        wanted = " x ".join(map(str, shape))
+        raise DataError(
+            f"{model} was trained on arrays of {wanted} numbers a row; {data} is a table. Give an NPZ file."
+        )
+
+
+def _check_kept(keep: Sequence[str]) -> None:
+    from squad.errors import ArgumentError
+
+    for place, name in enumerate(keep):
+        if name in ANSWER:
+            raise ArgumentError.of("--keep", repr(name), "a column that is not one of the answers' own")
+        if name in keep[:place]:
+            raise ArgumentError.of("--keep", f"{name!r} twice", "given once for each column")
 
 
 def _refuse_without_certificate(model: Path) -> None:

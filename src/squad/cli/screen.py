@@ -6,26 +6,46 @@ from typing import Any
 
 import typer
 
-__all__ = ["download_bar", "facts", "say", "table"]
+from squad.errors import SquadError
+
+__all__ = ["StoppedError", "complain", "download_bar", "facts", "say", "table"]
+
+
+class StoppedError(SquadError):
+    """Ctrl-C, with something to say about what was reached."""
 
 
 def say(text: str) -> None:
     """A line on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(_one_line(text), err=True)
 
 
-def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, file: Any = None) -> None:
-    """A table with headings on stdout: words to the left in the first column, figures to the right."""
+def complain(text: str, code: int) -> int:
+    """``squad: text`` as one line on stderr; returns the exit code."""
+    say(f"squad: {text}")
+    return code
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks and control characters, which names of columns and files may hold."""
+    return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.splitlines()))
+
+
+def table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1, file: Any = None
+) -> None:
+    """A table with headings on stdout: ``words`` columns of text to the left, then figures to the right."""
     from rich.console import Console
     from rich.table import Table
 
     shown = Table()
     for place, heading in enumerate(header):
-        shown.add_column(heading, justify="left" if place == 0 else "right")
+        # A path is worth more than the look: it goes on in the next line rather than end in dots.
+        shown.add_column(heading, justify="left" if place < words else "right", overflow="fold")
     for row in rows:
         shown.add_row(*row)
-    console = Console(file=file)
-    console.print(title, highlight=False, markup=False)
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    console.print(title)
     console.print(shown)
 
 
@@ -35,13 +55,13 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> None:
     from rich.table import Table
 
     shown = Table.grid(padding=(0, 2))
-    shown.add_column(style="bold")
-    shown.add_column()
+    shown.add_column(style="bold", no_wrap=True)
+    shown.add_column(overflow="fold")
     for name, value in rows:
         shown.add_row(name, value)
-    console = Console()
-    console.print(title, style="bold", highlight=False, markup=False)
-    console.print(shown, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(title, style="bold")
+    console.print(shown)
 
 
 @contextlib.contextmanager
@@ -52,7 +72,12 @@ def download_bar() -> Iterator[Any]:
 
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None if console.width >= 120 else 10),
+        DownloadColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+        console=console,
     )
     tasks: dict[str, Any] = {}
 

@@ -63,6 +63,8 @@ def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
             raise ArgumentError.of(
                 name, repr(value), wanted.get(kind, "a number") if isinstance(kind, type) else "a number"
             )
+    if not all(isinstance(name, str) for name in settings.get("drop", ())):
+        raise ArgumentError.of("drop", repr(settings["drop"]), "a list of columns")
     return dict(settings)
 
 
@@ -91,7 +93,9 @@ def _assign(settings: dict[str, Any], name: str, value: Any) -> None:
     if not dot:
         settings[key] = value
     elif table in TABLES:
-        settings.setdefault(table, {})[key] = value
+        if not isinstance(settings.setdefault(table, {}), dict):
+            raise ArgumentError.of(table, repr(settings[table]), "a table")
+        settings[table][key] = value
     else:
         check_keys("a fit", [table], [*TOP, *TABLES])
         raise ArgumentError.of("--set", repr(name), f"TABLE.NAME with a table of {', '.join(TABLES)}")
@@ -139,5 +143,5 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
     return repr(value)

@@ -51,7 +51,10 @@ def check_number(
 ) -> float:
     """A finite number within bounds, of whatever real type, as a float; ``exclude`` is a bound that is left out."""
     given: object = value
-    number = float("nan") if isinstance(given, bool) or not isinstance(given, numbers.Real) else float(given)
+    try:
+        number = float("nan") if isinstance(given, bool) or not isinstance(given, numbers.Real) else float(given)
+    except OverflowError:  # a whole number beyond all floats
+        number = float("inf")
     if not minimum <= number <= maximum or number == exclude or number in (float("inf"), float("-inf")):
         low = (
             "" if minimum == float("-inf") else f"above {minimum:g}" if exclude == minimum else f"at least {minimum:g}"

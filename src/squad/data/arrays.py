@@ -54,6 +54,8 @@ def read_npz(path: Path, target: str | None = None) -> Arrays:
                 raise DataError(f"{path} must have one array of labels; it has both {listed(labels)}. Name the target.")
             x = file[inputs[0]]
             y = file[labels[0]] if labels else None
+    except DataError:  # a ValueError too, but ours
+        raise
     except (ValueError, OSError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error) as cause:
         raise _unreadable(path, cause) from cause
     return _checked(Arrays(x, y, str(path)))

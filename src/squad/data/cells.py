@@ -66,6 +66,8 @@ def column_kind(column: "pd.Series[Any]") -> str:
     found = kinds.infer_dtype(column, skipna=True)
     if found in {"string", "empty", "boolean", "decimal"} or "integer" in found or "floating" in found:
         return "text"
+    if found.startswith("mixed") and all(isinstance(cell, str | int | float | np.number) for cell in column.dropna()):
+        return "text"  # numbers and words
     return "dates" if "date" in found or "time" in found or found == "period" else "objects"
 
 

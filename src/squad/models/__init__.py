@@ -13,6 +13,7 @@ from squad.models.config import (
 )
 from squad.models.networks import Network, Output, build
 from squad.models.sampling import Draws, Sampler
+from squad.models.weights import restore
 
 __all__ = [
     "CONFIGS",
@@ -29,4 +30,5 @@ __all__ = [
     "SquadConfig",
     "build",
     "network_config",
+    "restore",
 ]

@@ -65,10 +65,11 @@ class NetworkConfig:
         object.__setattr__(self, "hidden", tuple(check_count("hidden", size, 1) for size in hidden))
         for name, least, most in (("dropout", 0.0, 1.0), ("init_scale", 0.0, float("inf"))):
             value = getattr(self, name)
-            value = tuple(value) if isinstance(value, (tuple, list)) else value
-            for number in value if isinstance(value, tuple) else (value,):
-                check_number(name, number, least, most, exclude=most if name == "dropout" else least)
-            object.__setattr__(self, name, value)
+            each = value if isinstance(value, (tuple, list)) else (value,)
+            out = most if name == "dropout" else least
+            # Python's own floats, whatever type they came in: files know no other.
+            found = tuple(check_number(name, number, least, most, exclude=out) for number in each)
+            object.__setattr__(self, name, found if isinstance(value, (tuple, list)) else found[0])
         if not isinstance(self.test_dropout, bool):
             raise ArgumentError.of("test_dropout", repr(self.test_dropout), "true or false")
 
@@ -152,7 +153,7 @@ class SquadConfig(NetworkConfig):
         check_choice("spacing", self.spacing, ("linear", "gaussian"))
         check_choice("prior", self.prior, ("uniform", "gaussian"))
         check_choice("learn_values", self.learn_values, ("per_layer", "per_neuron", "fixed"))
-        check_number("limit", self.limit, 0.0, exclude=0.0)
+        object.__setattr__(self, "limit", check_number("limit", self.limit, 0.0, exclude=0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +246,7 @@ def network_config(name: str, settings: Mapping[str, Any] | None = None) -> Netw
     >>> network_config("maxout-dropout", {"dropout": 0.3}).dropout
     0.3
     """
-    if name not in CONFIGS:
+    if not isinstance(name, str) or name not in CONFIGS:
         near = difflib.get_close_matches(str(name), CONFIGS, 1)
         hint = f"Did you mean {near[0]!r}?" if near else ""
         raise ArgumentError.of("model", repr(name), "one of " + ", ".join(map(repr, CONFIGS)), hint)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from squad.core.checks import check_count
 from squad.layers import (
@@ -28,7 +29,7 @@ from squad.models.config import (
     SquadConfig,
 )
 
-__all__ = ["Network", "Output", "Stage", "build"]
+__all__ = ["Network", "Output", "Stage", "blank", "build"]
 
 
 class Output(NamedTuple):
@@ -156,18 +157,48 @@ def build(config: NetworkConfig, in_features: int, classes: int, seeds: Sequence
     Made on the CPU in torch's default dtype, with the seeds of eval mode set as well.
     """
     config.check_members(len(seeds))
-    dropping = any(rate > 0 for rate in config.dropout) if isinstance(config.dropout, tuple) else config.dropout > 0
     networks = []
     for index, seed in enumerate(seeds):
-        own = config.member(index)
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-            torch.manual_seed(seed)
-            network = Network(own, in_features, classes)
-        if dropping and own.dropout == 0:  # a member that drops nothing among others that do
-            _insert_dropout(network, own)
-        networks.append(network)
-    network = stack(networks)
-    _seed(network, torch.tensor(list(seeds)))
+            # Not torch.manual_seed, which would seed the GPUs as well, and leave them so.
+            torch.default_generator.manual_seed(seed)
+            networks.append(_member(config, index, in_features, classes))
+    with torch.device("cpu"):
+        network = stack(networks)
+        _seed(network, torch.tensor(list(seeds)))
+    return network
+
+
+def blank(config: NetworkConfig, in_features: int, classes: int, members: int) -> Network:
+    """What :func:`build` makes, without its numbers: on the device "meta", where tensors take no memory."""
+    config.check_members(members)
+    with torch.device("meta"), _ShapesOnly():
+        return stack([_member(config, 0, in_features, classes)] * check_count("members", members, 1))
+
+
+class _ShapesOnly(TorchFunctionMode):
+    """Inside, what fills tensors does nothing.
+
+    On the device "meta" it would do nothing either, but first import half of torch's compiler, which takes a second.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.normal_, Tensor.mul_):
+            return args[0]
+        if func is torch.randint:
+            return torch.empty(args[1], dtype=torch.int64)
+        if func is torch.stack:
+            return args[0][0].new_empty((len(args[0]), *args[0][0].shape))
+        return func(*args, **(kwargs or {}))
+
+
+def _member(config: NetworkConfig, index: int, in_features: int, classes: int) -> Network:
+    """One network, with dropout wherever another member has it."""
+    own = config.member(index)
+    network = Network(own, in_features, classes)
+    dropping = any(rate > 0 for rate in config.dropout) if isinstance(config.dropout, tuple) else config.dropout > 0
+    if dropping and own.dropout == 0:  # a member that drops nothing among others that do
+        _insert_dropout(network, own)
     return network
 
 

@@ -56,10 +56,14 @@ class TrainConfig:
         for name, positive in _NUMBERS.items():
             value = getattr(self, name)
             value = tuple(value) if isinstance(value, (tuple, list)) else value
-            for number in value if isinstance(value, tuple) else (value,):
-                if number is not None or name not in ("lr", "kl_multiplier"):
-                    check_number(name, number, 0.0, exclude=0.0 if positive else None)
-            object.__setattr__(self, name, value)
+            if value is None and name in ("lr", "kl_multiplier"):
+                continue
+            # Plain floats: a number of numpy's could not be saved.
+            each = tuple(
+                check_number(name, number, 0.0, exclude=0.0 if positive else None)
+                for number in (value if isinstance(value, tuple) else (value,))
+            )
+            object.__setattr__(self, name, each if isinstance(value, tuple) else each[0])
         for name in ("max_epochs", "lr_patience", "stop_patience"):
             object.__setattr__(self, name, check_count(name, getattr(self, name), 1))
         if self.batch_size is not None:

@@ -207,9 +207,11 @@ def _losses(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, 
 def _validate(sampler: Sampler, x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
     """Accuracy and mean negative log likelihood of each member."""
     p = sampler(x).probabilities
-    accuracy = (p.argmax(-1) == y).double().mean(1)
+    correct = (p.argmax(-1) == y).sum(1).tolist()  # whole numbers: the same quotient on every device
     likelihood = p.gather(-1, y.expand(p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
-    return accuracy.tolist(), likelihood.clamp_min(torch.finfo(p.dtype).tiny).log().neg().mean(1).tolist()
+    return [count / p.shape[1] for count in correct], likelihood.clamp_min(torch.finfo(p.dtype).tiny).log().neg().mean(
+        1
+    ).tolist()
 
 
 def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int) -> None:

@@ -8,6 +8,10 @@ from typing import IO, Any, NamedTuple, Protocol
 __all__ = ["EpochReport", "Progress", "SilentProgress", "make_progress"]
 
 
+#: From this width of a terminal on a bar is a long one.
+WIDE = 120
+
+
 class EpochReport(NamedTuple):
     """One epoch of a run; means over the members that are still in it.
 
@@ -29,7 +33,7 @@ class EpochReport(NamedTuple):
     members: int
 
     def text(self) -> str:
-        """What both kinds of progress say of it."""
+        """All of it, in words."""
         parts = [f"loss {self.loss:.4f}"]
         if self.kl is not None:
             parts.append(f"KL {self.kl:.2f}")
@@ -39,6 +43,23 @@ class EpochReport(NamedTuple):
         if self.members > 1:
             parts.append(f"{self.training} of {self.members} members")
         return ", ".join(parts)
+
+    def fitted(self, room: int) -> str:
+        """In ``room`` letters at the most: whole words, or short ones, or fewer; what matters least goes first."""
+        short = {
+            "members": f"{self.training}/{self.members} members" if self.members > 1 else "",
+            "KL": "" if self.kl is None else f"KL {self.kl:.1f}",
+            "temperature": "" if self.temperature is None else f"T {self.temperature:.2f}",
+            "loss": f"loss {self.loss:.3f}",
+            "accuracy": f"val. acc. {100 * self.accuracy:.1f} %",
+        }
+        order = ("loss", "KL", "accuracy", "temperature", "members")
+        texts = [self.text()]
+        left = list(short)
+        while left:
+            texts.append(" ".join(short[name] for name in order if name in left and short[name]))
+            left.pop(0)
+        return next((text for text in texts if len(text) <= room), "")
 
 
 class Progress(Protocol):
@@ -110,45 +131,87 @@ class PlainProgress:
 
 
 class BarProgress:
-    """A bar that stays in its place."""
+    """A bar that stays in its place, in one line whatever the terminal's width."""
 
     def __init__(self, console: Any, label: str = "training") -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         self.console = console
+        width = 24 if console.width >= WIDE else 8
         self.bar = Bar(
-            TextColumn(label),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
+            TextColumn(label, markup=False),
+            BarColumn(bar_width=width),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.description}", markup=False),
             TimeRemainingColumn(compact=True),
+            TextColumn("left"),
             console=console,
             transient=True,
         )
+        # What is left for the description: a blank between two columns, mm:ss and "left" are taken.
+        self.room = console.width - len(label) - width - len(" " * 5) - len("59:59left")
 
     def start(self, epoch: int, epochs: int) -> None:
         """Show the bar."""
+        self.room -= len(f"{epochs}/{epochs}")
         self.bar.start()
         self.task = self.bar.add_task("", total=epochs, completed=epoch)
 
     def epoch(self, report: EpochReport) -> None:
         """Move it."""
-        self.bar.update(self.task, completed=report.epoch, description=report.text())
+        self.bar.update(self.task, completed=report.epoch, description=report.fitted(self.room))
 
     def message(self, text: str) -> None:
         """A line above it."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
         """Take it away."""
         self.bar.stop()
 
 
-def make_progress(stream: IO[str] | None = None, label: str = "training") -> Progress:
-    """A bar if ``stream`` (stderr by default) is a terminal, lines otherwise."""
+class TitledProgress:
+    """A progress with a line before everything else: there is none if the run does not come to begin."""
+
+    def __init__(self, inner: Progress, title: str, stream: IO[str]) -> None:
+        self.inner, self.title, self.stream = inner, title, stream
+
+    def start(self, epoch: int, epochs: int) -> None:
+        """The title, if it was not said, and the start."""
+        self._begin()
+        self.inner.start(epoch, epochs)
+
+    def epoch(self, report: EpochReport) -> None:
+        """Passed on."""
+        self.inner.epoch(report)
+
+    def message(self, text: str) -> None:
+        """The title, if it was not said, and the message."""
+        self._begin()
+        self.inner.message(text)
+
+    def close(self) -> None:
+        """Passed on."""
+        self.inner.close()
+
+    def _begin(self) -> None:
+        if self.title:
+            print(self.title, file=self.stream, flush=True)
+        self.title = ""
+
+
+def make_progress(stream: IO[str] | None = None, label: str = "training", title: str = "") -> Progress:
+    """A bar if ``stream`` (stderr by default) is a terminal, lines otherwise.
+
+    Args:
+        stream: where it is shown.
+        label: what each line begins with.
+        title: a line to begin with, once there is something to tell.
+    """
     from rich.console import Console
 
     stream = sys.stderr if stream is None else stream
     console = Console(file=stream)
-    return BarProgress(console, label) if console.is_terminal else PlainProgress(stream, label)
+    shown: Progress = BarProgress(console, label) if console.is_terminal else PlainProgress(stream, label)
+    return TitledProgress(shown, title, stream) if title else shown

@@ -1,0 +1,87 @@
+"""Files as a user would have them, a small model of them, and the command as a function."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from squad.cli import main
+
+#: Few epochs, and the columns that can be learned from.
+QUICK = ["--target", "y", "--drop", "patient_id", "--max-epochs", "3", "--quiet"]
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def refusal(self) -> str:
+        """The one line on stderr of a command that was refused, without its beginning."""
+        assert self.code == 2
+        assert self.out == ""
+        assert self.err.startswith("squad: ")
+        assert self.err.endswith("\n")
+        assert self.err.count("\n") == 1
+        return self.err.removeprefix("squad: ").rstrip()
+
+
+Run = Callable[..., Result]
+
+
+def write_table(path: Path, rows: int, seed: int, labels: bool = True) -> None:
+    """Patients who are ill or well, which age and weight tell; three rows each."""
+    random = np.random.default_rng(seed)
+    lines = ["patient_id,age,weight,sex" + (",y" if labels else "")]
+    for row in range(rows):
+        age, weight = random.normal(50, 10), random.normal(70, 10)
+        label = "ill" if age + weight > 120 else "well"
+        lines.append(f"p{row // 3},{age:.2f},{weight:.2f},{'fm'[row % 2]}" + (f",{label}" if labels else ""))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.csv, test.csv, new.csv, data.csv, settings.toml, and the folder model."""
+    folder = tmp_path_factory.mktemp("prepared")
+    write_table(folder / "train.csv", 310, 0)
+    write_table(folder / "test.csv", 60, 1)
+    write_table(folder / "new.csv", 20, 2, labels=False)
+    write_table(folder / "data.csv", 120, 3)
+    (folder / "settings.toml").write_text(
+        'target = "y"\ndrop = ["patient_id"]\n[network]\nhidden = [8]\n[training]\nmax_epochs = 3\n', encoding="utf-8"
+    )
+    assert main(["fit", str(folder / "train.csv"), *QUICK, "--out", str(folder / "model")]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of them, as the working directory."""
+    shutil.copytree(prepared, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SQUAD_DATA", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # of processes that a test starts
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def run(here: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command, in the folder of files."""
+
+    def call(*arguments: str) -> Result:
+        capsys.readouterr()
+        code = main(arguments)
+        return Result(code, *capsys.readouterr())
+
+    return call
+
+
+def listing(folder: Path) -> dict[str, bytes | None]:
+    """All that is in a folder."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

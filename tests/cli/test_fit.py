@@ -1,0 +1,198 @@
+"""squad fit: what it makes, what it refuses, and how it goes on after an interruption."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from squad import load, train
+from squad.cli import main
+from squad.train.progress import EpochReport
+from tests.cli.conftest import QUICK, Result, Run, listing
+from tests.cli.test_main import COMMAND
+
+#: Long enough to be interrupted: no early stop, a checkpoint every epoch.
+LONG = [
+    *("fit", "train.csv", "--target", "y", "--drop", "patient_id", "--hidden", "8", "--max-epochs", "120"),
+    *("--set", "training.stop_patience=500", "--checkpoint-seconds", "0", "--out", "long"),
+]
+
+
+def test_fit_tells_and_saves(run: Run, here: Path) -> None:
+    done = run("fit", "train.csv", *QUICK[:-1], "--members", "2", "--out", "made")
+    assert done.code == 0
+    lines = done.err.splitlines()
+    assert lines[0] == "310 rows of train.csv; training squad on cpu"
+    assert lines[1].startswith("training: epoch 1 of 3: loss ")
+    for word in ("KL ", "validation accuracy ", "temperature ", "s left", "2 of 2 members"):
+        assert word in lines[1]
+    assert done.out.startswith("made: squad, 2 members, validation accuracy ")
+    assert "3 epochs" in done.out
+    assert load(here / "made").members == 2
+    assert sorted(path.name for path in here.iterdir() if "made" in path.name) == ["made"]
+
+
+def test_quiet_is_quiet(run: Run) -> None:
+    done = run("fit", "train.csv", *QUICK, "--out", "made")
+    assert done.err == ""
+    assert done.out.count("\n") == 1
+
+
+def test_columns_that_never_change_are_told(run: Run, here: Path) -> None:
+    text = (here / "train.csv").read_text().splitlines()
+    (here / "train.csv").write_text("\n".join(["same," + text[0], *("1," + line for line in text[1:])]) + "\n")
+    assert "'same' never changed" in run("fit", "train.csv", *QUICK, "--out", "made").err
+
+
+def test_groups_stay_together(run: Run, here: Path) -> None:
+    options = ("--target", "y", "--max-epochs", "2", "--group", "patient_id", "--quiet", "--out", "made")
+    assert run("fit", "train.csv", *options).code == 0
+    saved = json.loads((here / "made/config.json").read_text())
+    assert saved["transform"]["dropped"] == ["patient_id"]
+    assert saved["record"]["rows"]["validation"] % 3 in (0, 1)  # whole groups of three; the last one has one row
+
+
+def test_arrays_and_data_sets(run: Run, here: Path) -> None:
+    random = np.random.default_rng(0)
+    np.savez(here / "rows.npz", x=random.normal(size=(60, 4)), y=np.arange(60) % 2)
+    assert run("fit", "rows.npz", "--max-epochs", "2", "--quiet", "--out", "arrays").code == 0
+    assert "4" in run("info", "arrays").out
+    assert "which has no columns" in run("fit", "rows.npz", "--drop", "a", "--out", "other").refusal
+    assert "has no columns" in run("fit", "rows.npz", "--group", "a", "--out", "other").refusal
+    assert "left out for the data set digits" in run("fit", "digits", "--target", "y", "--out", "other").refusal
+
+
+def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
+    (here / "digits").mkdir()
+    assert run("fit", "digits", "--max-epochs", "1", "--quiet", "--out", "other").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.csv", "--target", "y"], "missing.csv does not exist. Its folder has "),
+        (["model", "--target", "y"], "model must be a file; it is a folder"),
+        (["empty.csv", "--target", "y"], "empty.csv is empty"),
+        (["header.csv", "--target", "y"], "has a header and no rows"),
+        (["settings.toml", "--target", "y"], "must end in .csv"),
+        (["one.csv", "--target", "y"], "two classes at least"),
+        (["broken.csv", "--target", "y"], "has a line that cannot be read: "),
+        (["digit"], "Did you mean digits?"),
+        (["train.csv"], "Say with --target which column of train.csv holds the labels: patient_id, age"),
+        (["train.csv", "--target", "Y"], "no column 'Y'; did you mean 'y'?"),
+        (["train.csv", "--target", "y"], "--drop patient_id"),
+        (["train.csv", "--target", "y", "--group", "patient"], "did you mean 'patient_id'?"),
+        (["train.csv", "--target", "y", "--drop", "ag"], "did you mean 'age'?"),
+        (["train.csv", "--target", "y", "--hidden", "a"], "--hidden must be sizes with commas"),
+        (["train.csv", "--target", "y", "--hidden", "0"], "hidden must be a whole number of at least 1"),
+        (["train.csv", "--target", "y", "--members", "0"], "members must be a whole number of at least 1"),
+        (["train.csv", "--target", "y", "--members", "-1"], "members must be a whole number of at least 1"),
+        (["train.csv", "--target", "y", "--num-samples", "0"], "num_samples must be"),
+        (["train.csv", "--target", "y", "--sampling", "sample"], "for the network squad; got 'sample'"),
+        (["train.csv", "--target", "y", "--model", "sqad"], "Did you mean 'squad'?"),
+        (["train.csv", "--target", "y", "--device", "cuda:99"], "device must be"),
+        (["train.csv", "--target", "y", "--checkpoint-seconds", "nan"], "--checkpoint-seconds must be"),
+        (["train.csv", "--target", "y", "--out", "model"], "holds a model already"),
+        (["train.csv", "--target", "y", "--out", "train.csv"], "it is a file"),
+        (["train.csv", "--target", "y", "--out", "train.csv/model"], "train.csv is a file"),
+        (["train.csv", "--target", "y", "--out", "."], "holds other things than a model"),
+    ],
+)
+def test_what_fit_refuses(run: Run, here: Path, arguments: list[str], words: str) -> None:
+    (here / "empty.csv").touch()
+    (here / "header.csv").write_text("a,y\n")
+    (here / "one.csv").write_text("a,y\n1,b\n2,b\n")
+    (here / "broken.csv").write_text("a,y\n1,b\n1,2,3\n2,c\n")
+    before = listing(here)
+    place = [] if "--out" in arguments else ["--out", "deep/er/new"]
+    assert words in run("fit", *arguments, *place).refusal
+    assert listing(here) == before
+
+
+def test_an_offline_data_set_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from squad.data import registry
+    from squad.data.download import DownloadError
+
+    def offline(url: str, *_: object, **__: object) -> None:
+        raise DownloadError(url, "cannot be reached")
+
+    monkeypatch.setattr(registry, "download_file", offline)
+    refusal = run("fit", "notmnist", "--out", "new", "--data-dir", "sets").refusal
+    assert "put notMNIST_small.tar.gz into sets/notmnist" in refusal
+
+
+def test_cheap_checks_come_before_reading(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("read too early")
+
+    monkeypatch.setattr("squad.cli.inputs.read", never)
+    for wrong in (["--out", "model"], ["--set", "x=1"], ["--device", "no"], ["--members", "0"]):
+        assert run("fit", "train.csv", *QUICK, "--out", "new", *wrong).refusal
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in LONG]
+    assert main([*arguments[:-1], str(folder / "long"), "--quiet"]) == 0
+    return (folder / "long/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
+    process = subprocess.Popen([*COMMAND, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    begun = time.monotonic()
+    while not (here / "long.checkpoint").exists() and time.monotonic() - begun < 60 and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(blow)
+    err = process.communicate(timeout=60)[1]
+    assert not (here / "long").exists(), "it had ended: let it run longer"
+    if blow == signal.SIGINT:
+        assert process.returncode == 130
+        assert err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
+        assert "Traceback" not in err
+    resumed = run(*LONG)
+    assert resumed.code == 0
+    assert "going on after epoch " in resumed.err
+    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
+    assert not [path for path in here.iterdir() if "checkpoint" in path.name and not path.name.startswith(".")]
+
+
+def test_the_checkpoint_of_another_run(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = interrupt(run, here, monkeypatch)
+    assert stopped == (130, "", "squad: stopped; the same command goes on from long.checkpoint.\n")
+    other = [*LONG, "--seed", "7", "--max-epochs", "3", "--quiet"]
+    refusal = run(*other).refusal
+    assert "long.checkpoint belongs to a run with other settings" in refusal
+    assert refusal.endswith("--restart does that.")
+    assert (here / "long.checkpoint").exists()
+    assert run(*other, "--restart").code == 0
+    assert not (here / "long.checkpoint").exists()
+
+
+def interrupt(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """LONG, stopped in its second epoch."""
+
+    class Stop:
+        def start(self, epoch: int, epochs: int) -> None: ...
+        def message(self, text: str) -> None: ...
+        def close(self) -> None: ...
+        def epoch(self, report: EpochReport) -> None:
+            if report.epoch == 2:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "make_progress", lambda **_: Stop())
+        return run(*LONG)
+
+
+def test_stopped_before_the_first_checkpoint(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "LONG", [*LONG, "--checkpoint-seconds", "99"])
+    before = listing(here)
+    assert interrupt(run, here, monkeypatch) == (130, "", "squad: stopped; nothing was saved yet.\n")
+    assert listing(here) == before

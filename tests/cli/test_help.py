@@ -1,0 +1,80 @@
+"""--help: what it looks like, and that its examples run."""
+
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from squad.cli import main
+from tests.cli.conftest import Run
+
+COMMANDS = (
+    ["split"],
+    ["fit"],
+    ["evaluate"],
+    ["predict"],
+    ["info"],
+    ["data", "list"],
+    ["data", "fetch"],
+    ["demo"],
+)  # in an order in which every example finds what it needs
+
+
+def examples(text: str) -> list[str]:
+    """The lines below "Examples:", those that end in a backslash joined with the next."""
+    block = re.search(r"^  Examples:\n((?:    .*\n)+)", text, re.M)
+    assert block, text
+    return [line.strip() for line in re.sub(r" \\\n\s*", " ", block[1]).splitlines()]
+
+
+@pytest.mark.parametrize("command", [[], ["data"], *COMMANDS], ids=" ".join)
+def test_help_fits_into_80_columns(run: Run, command: list[str]) -> None:
+    shown = run(*command, "--help")
+    assert shown.code == 0
+    assert shown.err == ""
+    assert shown == run(*command, "-h")
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert "\x1b" not in shown.out
+    # No Python types, no braces, no sentence that was cut.
+    assert not re.search(r"<\w+|\{|\.\.\.$", shown.out.replace("[ARGS]...", ""), re.M)
+    assert shown.out.startswith(f"Usage: squad {' '.join(command)}".rstrip() + " ")
+
+
+def test_alone_it_shows_help(run: Run) -> None:
+    assert run() == run("--help")
+    assert run("data") == run("data", "--help")
+    for name in ("demo", "fit", "predict", "evaluate", "info", "split", "data"):
+        assert f"\n  {name} " in run().out
+
+
+def test_the_usage_line_is_as_it_is_typed(run: Run) -> None:
+    assert run("predict", "--help").out.startswith("Usage: squad predict MODEL DATA [OPTIONS]\n")
+
+
+def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    (here / "train.csv").write_text((here / "train.csv").read_text()[:4000].rpartition("\n")[0] + "\n")
+    for command in COMMANDS:
+        main([*command, "--help"])
+        for line in examples(capsys.readouterr().out):
+            program, *arguments = shlex.split(line)
+            assert program == "squad"
+            if arguments[0] == "fit" and "model" in arguments:
+                arguments.append("--overwrite")  # of the model that came with the files
+            target = arguments[-1] if ">" in arguments else ""
+            arguments = arguments[: arguments.index(">")] if target else arguments
+            with monkeypatch.context() as patch:
+                stream = io.StringIO()
+                if target:
+                    patch.setattr(sys, "stdout", stream)
+                assert main(arguments) == 0, (line, capsys.readouterr().err)
+            if target:
+                (here / target).write_text(stream.getvalue())
+            seen.append(line)
+    assert len(seen) == len(set(seen)) >= 18
+    for made in ("model", "ensemble", "by-patient", "digits-model", "other", "the-same", "demo/model"):
+        assert (here / made / "config.json").exists()
+    assert (here / "answers.parquet").exists()

@@ -1,0 +1,106 @@
+"""The command around its subcommands: codes, one-line errors, pipes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import squad
+from squad import cli
+from squad.errors import ArgumentError
+from tests.cli.conftest import Run
+
+COMMAND = [sys.executable, "-c", "import sys; from squad.cli import main; sys.exit(main())"]
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"squad-torch {squad.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fti"], ["'fti'", "'fit'", "See squad --help."]),
+        (["fit", "train.csv", "--targt", "y"], ["--targt", "--target", "See squad fit --help."]),
+        (["fit"], ["DATA", "See squad fit --help."]),
+        (["info", "model", "more"], ["more", "See squad info --help."]),
+        (["fit", "train.csv", "--members", "x"], ["--members", "See squad fit --help."]),
+        (["data", "fetch"], ["NAME", "See squad data fetch --help."]),
+        (["data", "lst"], ["'lst'", "'list'", "See squad data --help."]),
+        (["--bogus"], ["--bogus", "See squad --help."]),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(run: Run, arguments: list[str], words: list[str]) -> None:
+    refusal = run(*arguments).refusal
+    for word in words:
+        assert word in refusal
+
+
+class Failing:
+    """An app that raises what it is given."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __call__(self, **_: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ArgumentError.of("bins", 1, "2 or more"), 2, "squad: bins must be 2 or more; got 1.\n"),
+        (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b [31m\n"),
+        (KeyboardInterrupt(), 130, "squad: stopped.\n"),
+        (typer.Abort(), 130, "squad: stopped.\n"),
+        (OSError(28, "No space left", "x.checkpoint"), 2, "squad: x.checkpoint cannot be used: No space left.\n"),
+        (MemoryError(), 2, "squad: There is not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "squad: There is not enough memory"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str
+) -> None:
+    monkeypatch.setattr(cli, "app", Failing(error))
+    assert cli.main([]) == code
+    err = capsys.readouterr().err
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "app", Failing(RuntimeError("shapes do not match")))
+    with pytest.raises(RuntimeError, match="shapes"):
+        cli.main([])
+
+
+def test_ctrl_c_inside_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("squad.cli.inputs.read", stopped)
+    assert run("predict", "model", "new.csv") == (130, "", "squad: stopped.\n")
+
+
+def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        left = subprocess.run(
+            [*COMMAND, "predict", "model", "new.csv"], stdout=write, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(write)
+    assert left.returncode == 1
+    assert left.stderr == b""
+
+
+def test_pipes_get_plain_text(run: Run) -> None:
+    for arguments in (["data", "list"], ["info", "model"], ["evaluate", "model", "test.csv"], ["fit", "--help"]):
+        result = run(*arguments)
+        assert result.code == 0
+        assert "\x1b" not in result.out + result.err
+        assert all(len(line) <= 80 for line in result.out.splitlines())

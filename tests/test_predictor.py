@@ -1,0 +1,484 @@
+"""Answers: their numbers by definition, a function of the row, and rows that cannot be read."""
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import squad
+from squad import predictor as module
+from squad.data.array_transform import ArrayTransform
+from squad.data.problems import DataError
+from squad.data.tables import Table
+from squad.data.transforms import TableTransform
+from squad.errors import ArgumentError
+from squad.layers import GaussianLinear
+from squad.layers.quantized import SquadLayer
+from squad.models import CONFIGS, build, network_config
+from squad.predictor import Answer, Predictor, choose_device
+
+Array = NDArray[Any]
+NUMBERS = ("probabilities", "confidence", "entropy", "mutual_information")
+
+
+def rows(count: int = 40, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(3, 2, size=(count, 6))
+
+
+def frame(count: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(50, 9, count),
+            "color": np.array(["red", "green", "blue"])[rng.integers(3, size=count)],
+            "dose": [None if row % 4 == 0 else float(row) for row in range(count)],
+            "label": ["no", "yes"] * (count // 2),
+        }
+    )
+
+
+def predictor(
+    name: str = "squad",
+    members: int = 2,
+    classes: tuple[Any, ...] = ("a", "b", "c"),
+    table: bool = False,
+    sampling: str | None = None,
+    num_samples: int | None = 4,
+    **settings: Any,
+) -> Predictor:
+    """With random weights, larger than at the beginning of training, so that samples and members disagree."""
+    transform: TableTransform | ArrayTransform
+    transform = TableTransform.fit(Table.of(frame()), "label") if table else ArrayTransform.fit(rows())
+    config = network_config(name, {"hidden": (5, 4), **settings})
+    network = build(config, transform.features, len(classes), list(range(members)))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(2.0)
+    return Predictor(network, config, transform, classes, sampling=sampling, num_samples=num_samples)
+
+
+def assert_same(one: Answer, other: Answer, rows: Any = slice(None)) -> None:
+    for name in ("label", "decision", "reason", *NUMBERS):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name)[rows], err_msg=name)
+
+
+# ---- the numbers
+
+
+def by_definition(made: Predictor, x: Array, samples: int) -> tuple[Array, Array, Array]:
+    """Probabilities, entropy and mutual information from the layers' own eval mode, sample by sample, in float64."""
+    network = copy.deepcopy(made.network).double()
+    for layer in network.modules():
+        if isinstance(layer, (SquadLayer, GaussianLinear)):
+            layer.sampling = made.sampling
+    encoded = torch.from_numpy(made.transform.apply(x).x).double()  # type: ignore[arg-type]
+    each = []
+    for index in range(samples):
+        with squad.sample_index(index), torch.no_grad():
+            each.extend(network(encoded).logits.softmax(-1).numpy())  # one a member
+
+    def entropy(p: Array) -> Array:
+        return np.asarray([-math.fsum(q * math.log(q) for q in row if q > 0) for row in p])
+
+    p = np.mean(each, axis=0)
+    return p, entropy(p), entropy(p) - np.mean([entropy(one) for one in each], axis=0)
+
+
+WAYS = [(name, sampling) for name, kind in CONFIGS.items() for sampling in kind.samplings if sampling != "stratified"]
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize(("name", "sampling"), WAYS)
+def test_numbers_are_those_of_their_definitions(name: str, sampling: str, members: int) -> None:
+    made = predictor(name, members, sampling=sampling, num_samples=5)
+    made.network.double()
+    dropping = sampling == "mean" and name in ("relu-dropout", "maxout-dropout")
+    if dropping:
+        for stage in made.network.stages:
+            stage.dropout.sampling = "mean"  # type: ignore[union-attr]
+    x = rows(30)
+    answer = made.answer(x)
+    p, entropy, mutual = by_definition(made, x, 1 if sampling == "mean" else 5)
+    np.testing.assert_allclose(answer.probabilities, p, atol=1e-9)
+    np.testing.assert_allclose(answer.entropy, entropy, atol=1e-9)
+    np.testing.assert_allclose(answer.mutual_information, mutual, atol=1e-9)
+    if sampling == "mean" and members == 1:
+        assert not answer.mutual_information.any()
+    else:
+        assert answer.mutual_information.max() > 1e-3
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_holds_of_every_answer(name: str) -> None:
+    answer = predictor(name).answer(rows())
+    assert len(answer) == 40
+    for number in NUMBERS:
+        assert getattr(answer, number).dtype == np.float64
+        assert np.isfinite(getattr(answer, number)).all()
+    np.testing.assert_allclose(answer.probabilities.sum(1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(answer.confidence, answer.probabilities.max(1))
+    assert answer.label.tolist() == [("a", "b", "c")[place] for place in answer.probabilities.argmax(1)]
+    assert (answer.mutual_information >= 0).all()
+    assert (answer.mutual_information <= answer.entropy + 1e-12).all()
+    assert (answer.entropy <= math.log(3) + 1e-12).all()
+    assert set(answer.decision) == {"uncertified"}
+    assert set(answer.reason) == {""}
+
+
+def test_an_ensemble_is_the_mean_of_its_members() -> None:
+    together = predictor("squad", 3)
+    alone = []
+    for member in squad.unstack(together.network):
+        made = Predictor(member, together.config, together.transform, together.classes, num_samples=4)
+        assert made.members == 1
+        alone.append(made.answer(rows()).probabilities)
+    np.testing.assert_allclose(together.answer(rows()).probabilities, np.mean(alone, axis=0), atol=1e-6)
+
+
+def test_members_that_are_equal_do_not_disagree() -> None:
+    config = network_config("mlp", {"hidden": (5,)})
+    network = build(config, 6, 3, [4, 4, 4])
+    made = Predictor(network, config, ArrayTransform.fit(rows()), ("a", "b", "c"))
+    assert made.answer(rows()).mutual_information.max() < 1e-12
+    assert made.answer(rows()).entropy.min() > 1e-3
+
+
+def test_sure_answers_have_no_entropy() -> None:
+    made = predictor("mlp", 1)
+    with torch.no_grad():
+        for parameter in made.network.parameters():
+            parameter.mul_(1e4)
+    answer = made.answer(rows())
+    assert answer.confidence.max() == 1.0
+    assert np.isfinite(answer.entropy).all()
+    assert answer.entropy.min() == 0.0
+
+
+# ---- a function of the row
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_chunks_do_not_matter(table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = predictor(table=table)
+    x: Any = frame() if table else rows()
+    if table:
+        x.loc[[3, 17, 39], "color"] = "mauve"
+    else:
+        x[[3, 17, 39], 2] = np.nan
+    whole = made.answer(x)
+    for size in (1, 7, 39, 40):
+        monkeypatch.setattr(module, "CHUNK", size)
+        assert_same(made.answer(x), whole)
+    monkeypatch.undo()
+    order = np.random.default_rng(0).permutation(40)
+    assert_same(made.answer(x.iloc[order] if table else x[order]), whole, order)
+    for row in (0, 3, 39):
+        assert_same(made.answer(x[row : row + 1]), whole, slice(row, row + 1))
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_no_rows(table: bool) -> None:
+    made = predictor(table=table)
+    answer = made.answer(frame()[:0] if table else rows(0))
+    assert len(answer) == 0
+    assert answer.probabilities.shape == (0, 3)
+    assert len(answer.to_frame()) == 0
+
+
+def test_answers_leave_what_they_are_given_alone() -> None:
+    x, table = rows(), frame()
+    before = x.copy(), table.copy()
+    predictor().answer(x)
+    predictor(table=True).answer(table)
+    np.testing.assert_array_equal(x, before[0])
+    pd.testing.assert_frame_equal(table, before[1])
+
+
+# ---- rows that cannot be read
+
+
+def check_referred(made: Predictor, x: Any, clean: Any, reasons: dict[int, str]) -> None:
+    answer, expected = made.answer(x), made.answer(clean)
+    for row in range(len(answer)):
+        if row not in reasons:
+            assert_same_row(answer, expected, row)
+            continue
+        assert reasons[row] in answer.reason[row]
+        assert answer.decision[row] == "referred"
+        assert answer.label[row] is None
+        for number in NUMBERS:
+            assert np.isnan(getattr(answer, number)[row]).all()
+
+
+def assert_same_row(one: Answer, other: Answer, row: int) -> None:
+    for name in ("label", "decision", "reason", *NUMBERS):
+        np.testing.assert_array_equal(getattr(one, name)[row], getattr(other, name)[row])
+
+
+def test_numbers_that_are_none_refer_their_row() -> None:
+    x = rows()
+    x[0, 0], x[7, 5], x[39, 1], x[5, 2] = np.nan, np.inf, -np.inf, 1e300
+    wrong = "x has a number that is NaN or infinite"
+    check_referred(predictor(), x, rows(), {0: wrong, 7: wrong, 39: wrong, 5: "too far from its mean in training"})
+    check_referred(predictor(), rows() * np.nan, rows(), dict.fromkeys(range(40), wrong))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_makes_the_network_overflow_is_referred(name: str) -> None:
+    x = rows()
+    x[3] = [1e38, -1e38, 1e38, 1e38, -1e38, 1e38]
+    answer = predictor(name).answer(x)
+    if answer.decision[3] == "referred":
+        check_referred(predictor(name), x, rows(), {3: "so far from the rows of training that the network"})
+    else:
+        assert np.isfinite([getattr(answer, number)[3].max() for number in NUMBERS]).all()
+
+
+def test_the_mlp_does_overflow() -> None:
+    answer = predictor("mlp").answer(np.full((1, 6), 1e38))
+    assert answer.decision.tolist() == ["referred"]
+
+
+def test_cells_that_cannot_be_read_refer_their_row() -> None:
+    x = frame().astype({"age": object})
+    x.loc[1, "color"] = "mauve"
+    x.loc[2, "color"] = None
+    x.loc[5, "age"] = None
+    x.loc[8, "age"] = float("inf")
+    x.loc[9, "age"] = 1e300
+    reasons = {
+        1: "column 'color' is 'mauve', which was not seen in training",
+        2: "column 'color' is empty, and it never was in training",
+        5: "column 'age' is empty",
+        8: "column 'age' must be a finite number; got inf",
+        9: "column 'age' is 1e+300, too far from its mean",
+    }
+    check_referred(predictor(table=True), x, frame(), reasons)
+
+
+def test_lines_that_could_not_be_read_are_referred() -> None:
+    table = Table(frame(), "some.csv", {4: "line 6 has 3 cells of 4"})
+    check_referred(predictor(table=True), table, frame(), {4: "line 6 has 3 cells of 4"})
+
+
+def test_a_frame_of_answers() -> None:
+    x = rows()
+    x[1, 0] = np.nan
+    found = predictor(classes=(10, 20, 30)).answer(x).to_frame()
+    assert list(found.columns) == ["label", "confidence", "decision", "entropy", "mutual_information", "reason"]
+    assert found.label[1] is None
+    assert found.label[0] in (10, 20, 30)
+    assert found.decision.tolist().count("referred") == 1
+
+
+# ---- what can be asked
+
+
+def test_columns_in_any_order_and_more_of_them() -> None:
+    made, x = predictor(table=True), frame()
+    expected = made.answer(x)
+    for other in (x[["dose", "color", "label", "age"]], x.drop(columns="label"), x.assign(more=1)):
+        assert_same(made.answer(other), expected)
+    assert_same(made.answer(x.set_index(np.arange(40)[::-1])), expected)
+    assert_same(made.answer(Table.of(x)), expected)
+
+
+def test_arrays_of_any_kind() -> None:
+    made, x = predictor(), rows().astype(np.float32)
+    expected = made.answer(x)
+    for other in (x.tolist(), torch.from_numpy(x), torch.from_numpy(x).requires_grad_(), np.asfortranarray(x)):
+        assert_same(made.answer(other), expected)
+    assert_same(made.answer(pd.DataFrame(x)), expected)
+    whole = np.round(x).astype(int)
+    assert_same(made.answer(whole), made.answer(whole.astype(float)))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((3, 5)), r"x must have the shape \(rows, 6\); got \(3, 5\)"),
+        (np.zeros((0, 5)), r"x must have the shape \(rows, 6\); got \(0, 5\)"),
+        (np.zeros(6), r"x must have the shape \(rows, 6\); got \(6,\)\. For one row give x\[None\]"),
+        (np.float64(3), r"x must have the shape \(rows, 6\); got \(\)"),
+        ([], r"x must have the shape \(rows, 6\); got \(0,\)"),
+        ([[1, 2], [3]], r"x must be an array of numbers; got list\. "),
+        ("text", r"x must be an array of numbers; got <U4"),
+        (None, r"x must be an array of numbers; got object"),
+        ([["a"] * 6], r"x must be an array of numbers; got <U1"),
+        (Table.of(frame()), r"x must be an array of shape \(6,\) a row, as in training; got a table"),
+    ],
+    ids=range(10),
+)
+def test_wrong_arrays_are_told(x: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        predictor().answer(x)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (rows(), r"x must be a pandas.DataFrame with the columns of training; got ndarray\. This model was trained on"),
+        (None, r"x must be a pandas.DataFrame .*; got NoneType"),
+        (frame().drop(columns="age"), "table has no column 'age'"),
+        (frame()[:0].drop(columns="age"), "table has no column 'age'"),
+        (frame()[["label"]], "it lacks 'age', 'color', 'dose'"),
+        (frame().rename(columns={"age": "Age"}), "no column 'age'; did you mean 'Age'?"),
+        (pd.concat([frame(), frame()], axis=1), "every column once"),
+    ],
+    ids=range(7),
+)
+def test_wrong_tables_are_told(x: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        predictor(table=True).answer(x)
+    assert issubclass(DataError, squad.SquadError)
+
+
+# ---- labels
+
+
+@pytest.mark.parametrize(
+    "classes", [("no", "yes", "ä b"), (1, 5, -3), (False, True), (0.5, 1.5, 2.0), (2**70, 1, 2)], ids=str
+)
+def test_labels_keep_their_type(classes: tuple[Any, ...]) -> None:
+    made = predictor(classes=classes)
+    x = rows()
+    labels = made.answer(x).label.tolist()
+    assert set(labels) <= set(classes)
+    assert {type(label) for label in labels} == {type(classes[0])}
+    x[0, 0] = np.nan
+    with_none = made.answer(x).label.tolist()
+    assert with_none[0] is None
+    assert with_none[1:] == labels[1:]
+    assert list(map(type, with_none[1:])) == list(map(type, labels[1:]))
+
+
+def test_positions_of_labels() -> None:
+    made = predictor(classes=(1, 5, 10))
+    for labels in ([5, 1, 10], np.array([5, 1, 10]), ["5", "1", "10"], np.array(["5", "1", "10"], dtype=object), (5.0, 1.0, 10.0)):  # fmt: skip  # noqa: E501
+        found = made.positions(labels)
+        assert found.tolist() == [1, 0, 2]
+        assert found.dtype == np.int64
+    assert made.positions([]).tolist() == []
+    assert predictor(classes=("b", "a", "c")).positions(["a", "c", "a"]).tolist() == [1, 2, 1]
+    with pytest.raises(ArgumentError, match=r"labels must be among the classes of training \(1, 5, 10\); got 7, x\."):
+        made.positions([5, "x", 7, 7])
+    with pytest.raises(ArgumentError, match=r"labels must be a list of one label a row; got shape \(2, 1\)"):
+        made.positions([[1], [5]])
+    many = predictor(classes=tuple(range(20)))
+    with pytest.raises(ArgumentError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\); got 20, 21, 22, 23, 24\."):
+        many.positions(np.arange(20, 40))
+
+
+# ---- the object
+
+
+def test_what_does_not_fit_together_is_told() -> None:
+    made = predictor()
+    parts = (made.network, made.config, made.transform)
+    for classes, message in (
+        (("a", "b"), "classes must be one for each of 3 classes; got 2 names"),
+        (("a", "b", "b"), "classes must be all texts or all numbers, each once; got"),
+        (("a", "b", 1), "classes must be all texts or all numbers"),
+        ((1, True, 2), "each once"),
+        (("a", "b", None), "classes must be texts, numbers or booleans; got None"),
+        ((1.0, 2.0, float("nan")), "classes must be texts, numbers or booleans; got nan"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            Predictor(*parts, classes)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="transform must be one that gives 6; got 5 features"):
+        Predictor(made.network, made.config, ArrayTransform.fit(rows()[:, :5]), made.classes)
+    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 2 members; got 3 numbers"):
+        Predictor(made.network, network_config("squad", {"dropout": (0.1, 0.2, 0.3)}), made.transform, made.classes)
+    with pytest.raises(ArgumentError, match=r"sampling must be one of .*; got 'luck'"):
+        Predictor(*parts, made.classes, sampling="luck")
+
+
+def test_another_way_of_sampling() -> None:
+    made = predictor()
+    before = made.answer(rows())
+    other = made.with_sampling("relaxed", 9)
+    assert (other.sampling, other.num_samples, other.network) == ("relaxed", 9, made.network)
+    assert (made.with_sampling().sampling, made.with_sampling().num_samples) == ("stratified", 4)
+    assert (made.with_sampling("hard").num_samples, made.with_sampling(num_samples=2).sampling) == (4, "stratified")
+    assert not np.array_equal(other.answer(rows()).probabilities, before.probabilities)
+    assert_same(made.answer(rows()), before)
+    for wrong in (0, -1, 1.5):
+        with pytest.raises(ArgumentError, match="num_samples must be a whole number"):
+            made.with_sampling(num_samples=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="sampling must be one of"):
+        made.with_sampling("")
+
+
+def test_more_samples_agree_better() -> None:
+    made = predictor()
+    exact = made.with_sampling("hard", 2000).answer(rows()).probabilities
+    few, many = (np.abs(made.with_sampling("hard", t).answer(rows()).probabilities - exact).mean() for t in (2, 100))
+    assert many < few / 3
+
+
+def test_other_devices() -> None:
+    made = predictor()
+    before = made.answer(rows())
+    assert made.to("cpu") is made
+    assert made.device == torch.device("cpu")
+    assert_same(made.answer(rows()), before)
+    for wrong in ("abacus", "meta", "cuda:99", "", 3.5, None):
+        with pytest.raises(ArgumentError, match="device must be 'auto', 'cpu' or a GPU of this machine; got "):
+            made.to(wrong)  # type: ignore[arg-type]
+    assert_same(made.answer(rows()), before)
+
+
+def test_a_predictor_that_was_moved_through_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are shared: what was made ready on one device is made anew on the next."""
+    made = predictor()
+    before = made.answer(rows())
+    ready = made._sampler
+    assert made.answer(rows()) is not None
+    assert made._sampler is ready
+    monkeypatch.setattr(ready, "device", torch.device("cuda"))
+    assert_same(made.answer(rows()), before)
+    assert made._sampler is not ready
+
+
+def test_choosing_a_device() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device(torch.device("cpu")) == torch.device("cpu")
+    assert choose_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_copies_and_pickles() -> None:
+    made = predictor()
+    before = made.answer(rows())
+    assert made._sampler is not None
+    for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert other._sampler is None
+        assert_same(other.answer(rows()), before)
+        assert repr(other) == repr(made)
+        with torch.no_grad():
+            next(other.network.parameters()).zero_()
+        assert_same(made.answer(rows()), before)
+    ready = len(pickle.dumps(made))
+    made._sampler = None
+    assert len(pickle.dumps(made)) == ready
+
+
+def test_repr() -> None:
+    assert repr(predictor()) == "Predictor(squad 6 - 5 - 4 - 3, 2 members, 4 stratified samples)"
+    assert repr(predictor("mlp", 1, num_samples=None)) == "Predictor(mlp 6 - 5 - 4 - 3, 1 mean samples)"
+
+
+def test_answers_do_not_depend_on_torchs_generator_or_mode() -> None:
+    made = predictor("relu-dropout")
+    before = made.answer(rows())
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    made._sampler = None
+    made.network.train()
+    assert_same(made.answer(rows()), before)
+    assert torch.equal(state, torch.get_rng_state())
