@@ -47,7 +47,7 @@ format: $(VENV)/installed-dev ## put the code into shape
 	$(BIN)/ruff check --fix .
 
 test: $(VENV)/installed-dev ## the fast suite
-	$(PYTEST) tests --ignore tests/slow --ignore tests/gpu
+	$(PYTEST) --numprocesses auto --dist loadfile tests --ignore tests/slow --ignore tests/gpu
 
 test-slow: $(VENV)/installed-dev ## simulations, the noise battery, the C++ compiler
 	$(PYTEST) tests/slow

@@ -10,6 +10,9 @@ import pytest
 import torch
 from hypothesis import settings
 
+# Before scipy is imported: scikit-learn's checks of arrays other than numpy's are skipped without it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 # Deterministic: a run that fails on one machine fails on the next.
 settings.register_profile("squad", deadline=None, derandomize=True, max_examples=60, print_blob=True)
 settings.load_profile("squad")
