@@ -391,3 +391,14 @@ def test_devices() -> None:
             choose_device(name)
         with pytest.raises(ArgumentError, match=message):
             fit_predictor(x, y, settings(), device=name)
+
+
+def test_a_number_to_be_predicted_is_no_class() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(DataError, match="60 different ones in 60 rows. This is for classification"):
+        fit_predictor(x, x[:, 0])
+
+
+def test_validation_on_the_rows_of_training_is_said() -> None:
+    predictor = fit_predictor([[0.0], [1.0]], ["a", "b"], FitSettings(training=TrainConfig(max_epochs=1)))
+    assert any("validation is on the rows of training" in note for note in predictor.record["notes"])

@@ -18,10 +18,12 @@ from squad.data.problems import DataError
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError
+from squad.fitting import FitSettings, fit_predictor
 from squad.layers import GaussianLinear
 from squad.layers.quantized import SquadLayer
 from squad.models import CONFIGS, build, network_config
 from squad.predictor import Answer, Predictor, choose_device
+from squad.train import TrainConfig
 
 Array = NDArray[Any]
 NUMBERS = ("probabilities", "confidence", "entropy", "mutual_information")
@@ -482,3 +484,29 @@ def test_answers_do_not_depend_on_torchs_generator_or_mode() -> None:
     made.network.train()
     assert_same(made.answer(rows()), before)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_an_ensemble_of_five_is_a_function_of_the_row_to_the_bit() -> None:
+    """Members are added one by one: a reduction would add in an order that depends on the number of rows."""
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(150, 6)), random.integers(3, size=150)
+    settings = FitSettings(
+        network=network_config("squad", {"hidden": (16,)}), training=TrainConfig(max_epochs=2), members=5
+    )
+    predictor = fit_predictor(x, y, settings)
+    whole = predictor.answer(x).probabilities
+    alone = np.concatenate([predictor.answer(x[row : row + 1]).probabilities for row in range(150)])
+    assert np.abs(alone - whole).max() < 1e-7
+    assert isinstance(predictor.transform, ArrayTransform)
+    drawn = predictor._ready()(torch.from_numpy(predictor.transform.apply(x).x)).probabilities
+    for count in (1, 3, 17, 150):
+        assert torch.equal(module._mean(drawn[:, :count].contiguous()), module._mean(drawn)[:count])
+
+
+def test_labels_match_as_text_and_then_as_numbers() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(40, 2)), np.array(["0.0", "1.0", "x"] * 13 + ["x"])
+    predictor = fit_predictor(x, y, FitSettings(training=TrainConfig(max_epochs=1)))
+    assert predictor.positions(["0", 1, "x", "1.0", 0.0]).tolist() == [0, 1, 2, 1, 0]
+    with pytest.raises(ArgumentError, match="got 2"):
+        predictor.positions([2])

@@ -25,6 +25,12 @@ from squad.train import Progress, TrainConfig, TrainingData, fit
 __all__ = ["FitSettings", "choose_device", "fit_predictor"]
 
 
+#: So many classes, and more than half as many as rows, are not classes.
+MANY = 20
+
+SAME_ROWS = "Every class has one row, so validation is on the rows of training: its accuracy says nothing."
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
     """Everything that decides what a fit gives, beside the data.
@@ -33,9 +39,10 @@ class FitSettings:
         network: which network, and its settings.
         training: how it is trained.
         members: how many networks are trained, which then answer together.
-        seed: member i is trained with seed + i.
+        seed: member i is trained with seed + i; for ensembles that share no member, take seeds further apart.
         validation: the share of the rows that early stopping looks at, stratified; by ``seed``.
-        split_per_member: give each member a validation part of its own, by its own seed.
+        split_per_member: give each member a validation part of its own, by its own seed.  (Splits by group may differ
+            in size; the larger ones then lose their last rows, since members run together.)
         sampling, num_samples: how it is validated and will be asked; None is the network's default.
     """
 
@@ -125,6 +132,7 @@ def fit_predictor(
     if len(encoded.x) != len(y):
         raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
     data = _split(encoded.x, y, len(classes), settings, groups)
+    notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
     fitted = fit(
         settings.network,
         settings.training,
@@ -147,7 +155,7 @@ def fit_predictor(
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],
-        "notes": list(transform.notes),
+        "notes": [*transform.notes, *notes],
         "seconds": round(fitted.seconds, 3),
         "device": device.type,
         "history": fitted.history,
@@ -176,6 +184,11 @@ def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[n
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         raise DataError(f"Every row must have a label; that of row {row + 1} (from 1) is {array[row]}.")
     names, y = np.unique(array, return_inverse=True)
+    if len(names) > MANY and 2 * len(names) > len(array):
+        raise DataError(
+            f"Labels must be the names of a few classes; there are {len(names)} different ones in {len(array)} rows. "
+            "This is for classification, not for numbers to be predicted."
+        )
     if len(names) < 2:
         raise DataError(f"There must be two classes at least; all {len(array)} labels are {names.tolist()[0]!r}.")
     return names.tolist(), y.astype(np.int64)

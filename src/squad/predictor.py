@@ -101,9 +101,19 @@ class Predictor:
         self.config = config
         self.transform = transform
         self.classes = tuple(classes)
-        self.sampling, self.num_samples = config.check_sampling(sampling, num_samples)
+        self._sampling, self._num_samples = config.check_sampling(sampling, num_samples)
         self.record = dict(record or {})
         self._sampler: Sampler | None = None
+
+    @property
+    def sampling(self) -> str:
+        """How it is sampled; :meth:`with_sampling` gives another predictor."""
+        return self._sampling
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples a member takes."""
+        return self._num_samples
 
     @property
     def members(self) -> int:
@@ -163,8 +173,8 @@ class Predictor:
             end = start + CHUNK
             encoded = self.transform.apply(rows[start:end])
             drawn = sampler(torch.from_numpy(encoded.x))
-            p[start:end] = drawn.probabilities.mean(0).cpu().numpy()
-            inner[start:end] = drawn.entropy.mean(0).cpu().numpy()
+            p[start:end] = _mean(drawn.probabilities).cpu().numpy()
+            inner[start:end] = _mean(drawn.entropy).cpu().numpy()
             problems.update({start + row: reason for row, reason in encoded.problems.items()})
         for row in np.flatnonzero(~np.isfinite(p).all(1) | ~np.isfinite(inner)).tolist():
             problems.setdefault(row, "x is so far from the rows of training that the network gives no number for it")
@@ -232,10 +242,12 @@ class Predictor:
         """Where each label stands among the classes; one that is not among them is an error."""
         places = {name: place for place, name in enumerate(self.classes)}
         texts = {str(name): place for name, place in places.items()}
+        amounts = {_number(name): place for name, place in places.items()}
         if np.ndim(labels) != 1:
             raise ArgumentError.of("labels", f"shape {np.shape(labels)}", "a list of one label a row")
         values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        found = [places.get(value, texts.get(str(value), -1)) for value in values]
+        # As it is, as text, and last as a number: 5, 5.0 and "5.0" are one class to a reader.
+        found = [places.get(value, texts.get(str(value), amounts.get(_number(value), -1))) for value in values]
         unknown = sorted({str(value) for value, place in zip(values, found, strict=True) if place < 0})
         if unknown:
             known = ", ".join(map(str, self.classes[:8])) + (", ..." if len(self.classes) > 8 else "")
@@ -278,6 +290,22 @@ class Predictor:
         except (SquadError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as cause:
             raise ArtifactError(f"{path} does not describe a model that can be built: {str(cause)[:400]}") from cause
         return made.to(device)
+
+
+def _number(label: Any) -> float:
+    """A label as a number, NaN (which equals nothing) if it is none."""
+    try:
+        return float("nan") if isinstance(label, bool) else float(label)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _mean(drawn: torch.Tensor) -> torch.Tensor:
+    """Over members (M, ...), added one by one: a reduction would add in an order that depends on the number of rows."""
+    total = drawn[0]
+    for member in drawn[1:]:
+        total = total + member
+    return total / len(drawn)
 
 
 def load(path: str | Path, device: torch.device | str = "cpu") -> Predictor:

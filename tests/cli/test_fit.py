@@ -12,6 +12,7 @@ import pytest
 
 from squad import load, train
 from squad.cli import main
+from squad.cli.outputs import claimed
 from squad.train.progress import EpochReport
 from tests.cli.conftest import QUICK, Result, Run, listing
 from tests.cli.test_main import COMMAND
@@ -195,4 +196,20 @@ def test_stopped_before_the_first_checkpoint(run: Run, here: Path, monkeypatch: 
     monkeypatch.setattr(sys.modules[__name__], "LONG", [*LONG, "--checkpoint-seconds", "99"])
     before = listing(here)
     assert interrupt(run, here, monkeypatch) == (130, "", "squad: stopped; nothing was saved yet.\n")
+    assert listing(here) == before
+
+
+def test_two_fits_into_one_folder(run: Run, here: Path) -> None:
+    """The second is told at once, not after its training."""
+    with claimed(here / "model2"):
+        result = run("fit", "train.csv", *QUICK, "--out", "model2")
+    assert result.refusal.startswith("Another fit is making model2.")
+    assert run("fit", "train.csv", *QUICK, "--out", "model2").code == 0
+    assert not (here / ".model2.lock").exists()
+
+
+def test_a_folder_that_was_made_for_nothing_is_gone(run: Run, here: Path) -> None:
+    (here / "one.csv").write_text("a,y\n1,p\n2,p\n3,p\n", encoding="utf-8")
+    before = listing(here)
+    assert "two classes" in run("fit", "one.csv", "--target", "y", "--out", "new/deep/model").refusal
     assert listing(here) == before

@@ -131,3 +131,10 @@ def test_data_fetch(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert run("data", "fetch", "notmnist", "--data-dir", "sets") == (0, "notmnist: sets/notmnist\n", "")
     assert "nothing to fetch" in run("data", "fetch", "digits").out
     assert "Did you mean 'svhn'?" in run("data", "fetch", "svnh").refusal
+
+
+def test_a_part_without_rows_is_refused(run: Run, here: Path) -> None:
+    (here / "tiny.csv").write_text("a,y\n1,p\n2,q\n", encoding="utf-8")
+    before = listing(here)
+    assert "would have none" in run("split", "tiny.csv", "--target", "y", "--out", "parts").refusal
+    assert listing(here) == before

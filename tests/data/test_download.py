@@ -271,7 +271,7 @@ def test_a_lock_on_a_file_that_is_gone_is_none(target: Path, monkeypatch: pytest
         return lock(handle)
 
     monkeypatch.setattr(module, "_lock", removed_before_the_first)
-    with module._alone(target, lambda: None), open(path, "rb") as other:
+    with module.alone(target, lambda: None), open(path, "rb") as other:
         assert lock(other.fileno()) is False
     assert len(tries) == 2
 

@@ -363,3 +363,31 @@ def test_numbers_and_words_in_one_column_cost_a_row_not_the_call() -> None:
     transform = TableTransform.fit(table, "y")
     later = Table.of(pd.DataFrame({"age": [35.5, "abc", 45.0]}))
     assert set(transform.apply(later).problems) == {1}
+
+
+def test_many_different_numbers_with_words_among_them_are_dirt() -> None:
+    cells = [str(20 + row) for row in range(40)] + ["#VALUE!"] * 10
+    with pytest.raises(DataError, match=r"40 numbers and 10 cells that are none: '#VALUE!'"):
+        TableTransform.fit(Table.of(pd.DataFrame({"age": cells, "y": ["a", "b"] * 25})), "y")
+    # A few different ones are names: school grades.
+    few = [str(row % 6) for row in range(40)] + ["K"] * 10
+    transform = TableTransform.fit(Table.of(pd.DataFrame({"grade": few, "y": ["a", "b"] * 25})), "y")
+    assert transform.features == 7
+
+
+def test_what_spreadsheets_write_for_missing_is_missing() -> None:
+    frame = pd.DataFrame({"age": ["1", "#N/A", "3.5", "<NA>", "#NA"], "y": list("ababa")})
+    (column,) = TableTransform.fit(Table.of(frame), "y").columns
+    assert column.to_json()["kind"] == "number"
+
+
+@pytest.mark.parametrize(
+    ("words", "later"), [(["true", "false"], [True, False]), (["TRUE", "FALSE"], ["true", "False"])]
+)
+def test_true_and_false_however_they_are_written(words: list[str], later: list[Any]) -> None:
+    transform = TableTransform.fit(Table.of(pd.DataFrame({"b": words * 2, "y": list("abba")})), "y")
+    found = transform.apply(Table.of(pd.DataFrame({"b": later})))
+    assert not found.problems
+    expected = transform.apply(Table.of(pd.DataFrame({"b": words})))
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert transform.apply(Table.of(pd.DataFrame({"b": ["tru"]}))).problems

@@ -70,9 +70,9 @@ def test_numbers_of_other_types_become_plain() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("squad", {"hidden": ()}, r"hidden must be a sequence of layer sizes, such as \(32, 32\); got \(\)"),
-        ("squad", {"hidden": 32}, r"hidden must be a sequence of layer sizes, .*; got 32"),
-        ("squad", {"hidden": "32"}, r"hidden must be a sequence of layer sizes, .*; got '32'"),
+        ("squad", {"hidden": ()}, r"hidden must be a list of layer sizes, such as \[32, 32\]; got \(\)"),
+        ("squad", {"hidden": 32}, r"hidden must be a list of layer sizes, .*; got 32"),
+        ("squad", {"hidden": "32"}, r"hidden must be a list of layer sizes, .*; got '32'"),
         ("mlp", {"hidden": (4, 0)}, r"hidden must be a whole number of at least 1; got 0"),
         ("mlp", {"hidden": (4.5,)}, r"hidden must be a whole number of at least 1; got 4\.5"),
         ("mlp", {"hidden": (True,)}, r"hidden must be a whole number of at least 1; got True"),

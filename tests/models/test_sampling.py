@@ -13,11 +13,16 @@ from squad.core.noise import make_key
 from squad.errors import ArgumentError
 from squad.layers import draws
 from squad.models import Network, Sampler, build, network_config
-from tests.contracts.answers import FEATURES, AnswerContract, example, rows
+from tests.contracts.answers import FEATURES, WAYS, AnswerContract, example, rows
 
 
 class TestAnswersOnACpu(AnswerContract):
     device = "cpu"
+
+
+def strata(seeds: list[int], samples: int, bins: int, neurons: int, dtype: torch.dtype) -> draws.Strata:
+    key = make_key(torch.tensor(seeds))
+    return draws.strata(key, draws.levels(key, samples, neurons), 0, bins, dtype)
 
 
 def plain_loop(network: Network, x: Tensor, samples: int) -> tuple[Tensor, Tensor]:
@@ -106,17 +111,54 @@ def test_the_first_layer_is_computed_once_however_many_samples(monkeypatch: pyte
         assert sum(shape[2] for shape in calls if shape[0] != FEATURES) == 16
 
 
-def test_memory_is_bounded_whatever_the_samples_and_rows() -> None:
+@pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard"])
+def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str) -> None:
     from benchmarks.harness import peak_memory
 
-    network = build(network_config("squad", {"hidden": (32, 32)}), FEATURES, 3, [0])
+    network = build(network_config("squad", {"hidden": (8, 8)}), FEATURES, 3, [0])
     peaks = []
-    for samples, count in ((200, 128), (1600, 128), (200, 640)):
-        sampler, x = Sampler(network, "relaxed", samples), rows(count)
-        # The noise of the two layers is drawn once, for all rows; a look at it counts as memory taken.
-        known = count * 4 * 8 + sum(table.nbytes for table in sampler.tables if isinstance(table, Tensor))
+    for samples, count in ((20_000, 8), (60_000, 8), (20_000, 32)):
+        sampler = Sampler(network, sampling, samples, rows=8)
+        assert sampler.noise is None
+        # Levels, one number a sample and latent, are kept for all samples; a look at them counts as memory taken.
+        known = count * 4 * 8 + sum(0 if levels is None else levels.nbytes for levels in sampler.levels)
+        x = rows(count)
         peaks.append(peak_memory(lambda sampler=sampler, x=x: sampler(x), "cpu") - known)  # type: ignore[misc]
     assert max(peaks) < 1.1 * peaks[0]
+
+
+@pytest.mark.parametrize(("name", "sampling"), WAYS)
+def test_noise_drawn_part_by_part_is_the_same(name: str, sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, x = example(name), rows(10)
+    whole = Sampler(network, sampling, 50)(x)
+    monkeypatch.setattr(Sampler, "_kept", lambda self: 0)
+    drawn = Sampler(network, sampling, 50)
+    drawn.part = 7
+    torch.testing.assert_close(drawn(x), whole, rtol=0, atol=1e-6)
+
+
+def test_padding_a_layer_with_bins_changes_no_noise() -> None:
+    few, many = (strata([4], 6, bins, 3, torch.float32) for bins in (5, 9))
+    assert torch.equal(few.levels, many.levels)
+    assert torch.equal(few.first, many.first)
+    assert torch.equal(few.others, many.others[..., :5, :])
+
+
+def test_autocast_around_does_not_change_an_answer() -> None:
+    sampler, x = Sampler(example("squad"), "mean", 1), rows(50)
+    expected = sampler(x).probabilities
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(sampler(x).probabilities, expected, rtol=0, atol=0)
+
+
+def test_cold_samples_do_not_overflow_in_single_precision() -> None:
+    network = example("squad")
+    squad.set_temperature(network, 0.02)
+    relaxed = Sampler(network, "relaxed", 6)(rows(40)).probabilities
+    network.double()
+    expected = Sampler(network, "relaxed", 6)(rows(40).double()).probabilities
+    assert bool(relaxed.isfinite().all())
+    assert float((relaxed - expected).abs().median()) < 1e-4
 
 
 def test_one_pass_where_nothing_is_random() -> None:
@@ -136,7 +178,7 @@ def test_stratified_takes_samples_of_a_single_layer() -> None:
 
 @given(st.integers(2, 12), st.integers(1, 40))
 def test_levels_are_a_latin_hypercube(neurons: int, samples: int) -> None:
-    found = draws.strata(make_key(torch.tensor([5, 6])), samples, 4, neurons, torch.float32)
+    found = strata([5, 6], samples, 4, neurons, torch.float32)
     assert found.levels.shape == (2, samples, neurons)
     stratum = (found.levels * samples).floor().sort(1).values
     expected = torch.arange(samples, dtype=torch.float64).view(1, -1, 1)
@@ -151,7 +193,7 @@ def test_stratified_winners_are_exact_in_number() -> None:
     logits = torch.randn(1, 1, 3, 5, 4, dtype=torch.float64) * 1.5
     values = torch.arange(5.0, dtype=torch.float64).view(1, 1, 1, 5, 1)
     samples = 400
-    noise = draws.strata(make_key(torch.tensor([1])), samples, 5, 4, torch.float64)
+    noise = strata([1], samples, 5, 4, torch.float64)
     z = draws.stratified(logits, values, noise, torch.tensor([1e-6], dtype=torch.float64))
     p = logits.softmax(-2).squeeze(1)
     for value in range(5):
@@ -165,8 +207,7 @@ def test_stratified_has_the_law_of_relaxed_samples() -> None:
     logits = torch.tensor([0.3, -1.0, 1.2, 0.0], dtype=torch.float64).view(1, 1, 1, 4, 1).expand(1, 1, 1, 4, 64)
     values = torch.tensor([-2.0, -0.5, 0.7, 2.0], dtype=torch.float64).view(1, 1, 1, 4, 1)
     samples, temperature = 4000, torch.tensor([0.5], dtype=torch.float64)
-    key = make_key(torch.tensor([3]))
-    ours = draws.stratified(logits, values, draws.strata(key, samples, 4, 64, torch.float64), temperature).flatten()
+    ours = draws.stratified(logits, values, strata([3], samples, 4, 64, torch.float64), temperature).flatten()
     q = squad.Quantized(logits[0, 0, 0, :, 0], values.flatten())
     plain = q.relaxed((len(ours),), temperature=0.5)
     error = 4 / math.sqrt(len(ours))
@@ -182,7 +223,7 @@ def test_stratified_has_the_law_of_relaxed_samples() -> None:
 def test_a_bin_without_mass_is_never_drawn() -> None:
     logits = torch.tensor([0.0, -math.inf, 0.0], dtype=torch.float64).view(1, 1, 1, 3, 1)
     values = torch.tensor([-1.0, 50.0, 1.0], dtype=torch.float64).view(1, 1, 1, 3, 1)
-    noise = draws.strata(make_key(torch.tensor([2])), 500, 3, 1, torch.float64)
+    noise = strata([2], 500, 3, 1, torch.float64)
     z = draws.stratified(logits, values, noise, torch.tensor([0.5], dtype=torch.float64))
     assert bool(z.isfinite().all())
     assert float(z.abs().max()) <= 1
@@ -253,7 +294,7 @@ def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: 
 
 def test_levels_are_uniform_within_their_strata() -> None:
     samples = 50
-    levels = draws.strata(make_key(torch.tensor([5])), samples, 4, 200, torch.float32).levels
+    levels = strata([5], samples, 4, 200, torch.float32).levels
     within = (levels * samples) % 1
     assert abs(float(within.mean()) - 0.5) < 0.015
     assert abs(float(within.std()) - 12**-0.5) < 0.01

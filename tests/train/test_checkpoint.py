@@ -50,7 +50,7 @@ def assert_same(found: Fitted, expected: Fitted) -> None:
     assert found.history == expected.history
 
 
-@pytest.mark.parametrize("after", [1, 4, 9, 16])
+@pytest.mark.parametrize("after", [1, 4, 9, 11])
 def test_resumed_as_if_never_interrupted(tmp_path: Path, whole: Fitted, after: int) -> None:
     assert len({member.epochs for member in whole.members}) > 1, "members must leave at different times"
     path = tmp_path / "run.checkpoint"
@@ -116,6 +116,27 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
             checkpoint.read(path, "print")
 
 
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    checkpoint.write(path, {"a": torch.ones(300), "b": torch.zeros(7)}, {"epoch": 1}, "print")
+    data = bytearray(path.read_bytes())
+    for place in (-1, -500, -1228):
+        data[place] ^= 0x10
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match="Delete it to start anew"):
+            checkpoint.read(path, "print")
+        data[place] ^= 0x10
+
+
+def test_a_run_that_had_ended_ends_again(tmp_path: Path, whole: Fitted) -> None:
+    """The last checkpoint is of the last epoch: killed between it and saving, nothing is trained anew."""
+    path = tmp_path / "run.checkpoint"
+    train(path)
+    listener = Listener()
+    assert_same(train(path, listener), whole)
+    assert listener.reports == []
+
+
 def test_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "run.checkpoint"
     with pytest.raises(KeyboardInterrupt):
@@ -123,6 +144,8 @@ def test_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="other settings or other data"):
         train(path, settings=TrainConfig.of({**SETTINGS.to_dict(), "lr": 1e-3}))
     data = blobs(members=3, noise=2.0)
+    with pytest.raises(CheckpointError, match="other settings or other data"):
+        fit(small("squad", dropout=0.1), SETTINGS, data, [1, 2, 4], checkpoint=path)
     data.x[0, 0] += 1
     with pytest.raises(CheckpointError, match="other settings or other data"):
         fit(small("squad", dropout=0.1), SETTINGS, data, [1, 2, 3], checkpoint=path)

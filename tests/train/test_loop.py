@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 
 import squad
+from squad.core.noise import hashed_seeds, make_key
 from squad.layers.quantized import SquadLayer
+from squad.layers.stochastic import StochasticModule
 from squad.models import CONFIGS, Network, Sampler, build, network_config
 from squad.models.networks import Output
 from squad.train import EpochReport, TrainConfig, TrainingError, fit, loop
@@ -110,11 +112,19 @@ def test_nan_in_one_member_leaves_the_others_as_they_were() -> None:
         [1, 2, 3],
         progress=listener,
     )
-    assert [member.ended for member in broken.members] == ["max_epochs", "diverged", "max_epochs"]
+    assert [member.ended for member in broken.members] == ["at max_epochs", "diverged", "at max_epochs"]
     assert broken.network.members == 2
     assert torch.equal(flatten(broken.network), flatten(healthy.network)[[0, 2]])
     assert any("member 1" in message and "lower" in message for message in listener.messages)
     assert listener.closed
+
+
+def test_weights_that_break_in_the_last_step_are_not_the_best() -> None:
+    """The loss is measured before a step; what a step broke shows in the likelihood of the validation rows."""
+    config = run(max_epochs=3, batch_size=240)
+    for lr in (1e38, 1e25):
+        with pytest.raises(TrainingError):
+            fit(small("mlp"), dataclasses.replace(config, lr=lr), blobs(), [0])
 
 
 def test_nothing_to_keep_is_an_error() -> None:
@@ -269,6 +279,16 @@ def test_validation_uses_the_sampling_that_prediction_will_use(monkeypatch: pyte
     assert asked == [("hard", 3), ("hard", 3), ("stratified", 8)]
 
 
+def test_every_purpose_has_a_stream_of_its_own() -> None:
+    """Noise of training, shuffles and the eval noise of every layer: no two share a seed."""
+    seeds = torch.tensor([5])
+    purposes = [hashed_seeds(make_key(seeds, purpose)).item() for purpose in (loop.NOISE, loop.SHUFFLE)]
+    network = build(small("squad", dropout=0.1), 6, 3, [5])
+    places = [layer.seed.item() for layer in network.modules() if isinstance(layer, StochasticModule)]
+    assert len(places) == 5
+    assert len({*purposes, *places}) == 7
+
+
 def test_shuffles_are_a_members_own_and_use_every_row() -> None:
     rows = torch.arange(100, 123).unsqueeze(0)
     first = shuffled(rows, torch.tensor([1, 2]), 0, 5)
@@ -301,6 +321,20 @@ def test_adversarial_examples_are_the_fast_gradient_sign() -> None:
     for mine, parameter in zip(ours, network.parameters(), strict=True):
         torch.testing.assert_close(mine, parameter.grad)
     torch.testing.assert_close(found[0], ((near + far) / 2).detach().view(1))
+
+
+def test_adversarial_members_as_alone() -> None:
+    """Each by the ranges of its own training rows, also after another has left, and with the noise of the given row."""
+    data = blobs(100, dtype=torch.float64, members=3)
+    settings = run(max_epochs=12, anneal_epochs=1, stop_patience=3, lr_patience=1, adversarial=0.3)
+    together = fit(small("squad"), settings, data, [1, 2, 3])
+    for member in range(3):
+        rows = dataclasses.replace(
+            data, train=data.train[member : member + 1], validation=data.validation[member : member + 1]
+        )
+        alone = fit(small("squad"), settings, rows, [1 + member])
+        assert alone.members[0] == together.members[member]
+        torch.testing.assert_close(flatten(together.network)[member], flatten(alone.network)[0], rtol=0, atol=1e-10)
 
 
 def test_adversarial_training_runs_for_members() -> None:

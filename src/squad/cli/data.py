@@ -112,6 +112,9 @@ def split(
         raise DataError(f"The target {target!r} cannot be the group as well: choose another column.")
     own = groups(found, group) if group is not None and isinstance(found, Table) else None
     parts = split_rows(labels(found, target), shares, seed, own)
+    for name, rows in parts.parts.items():
+        if not len(rows):
+            raise DataError(f"{data} has too few rows in its classes: the part {name} would have none.")
     _write(found, parts.parts, paths)
     for note in parts.notes:
         say(note)

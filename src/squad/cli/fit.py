@@ -78,14 +78,12 @@ def fit(
     """
     from squad import artifact
     from squad.cli.inputs import read_rows
-    from squad.cli.outputs import check_writable
+    from squad.cli.outputs import check_writable, claimed
     from squad.cli.settings import fit_settings, merged, read_toml
     from squad.core.checks import check_number
     from squad.data.tables import Table
     from squad.errors import ArgumentError
-    from squad.fitting import choose_device, fit_predictor
-    from squad.train import SilentProgress, make_progress
-    from squad.train.checkpoint import CheckpointError
+    from squad.fitting import choose_device
 
     options: dict[str, Any] = {
         "target": target,
@@ -111,6 +109,33 @@ def fit(
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
+    with claimed(out):
+        predictor = _trained(rows, resolved, settings, out, where, restart, quiet, checkpoint_seconds, overwrite)
+    for place, result in enumerate(predictor.record["members"]) if quiet else ():
+        if result["ended"] == "diverged":
+            say(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
+    for note in predictor.record["notes"]:
+        say(note)
+    typer.echo(f"{out}: {summary(predictor)}")
+
+
+def _trained(
+    rows: Any,
+    resolved: Any,
+    settings: dict[str, Any],
+    out: Path,
+    where: Any,
+    restart: bool,
+    quiet: bool,
+    checkpoint_seconds: float,
+    overwrite: bool,
+) -> Any:
+    """Train, or go on, and save."""
+    from squad import artifact
+    from squad.fitting import fit_predictor
+    from squad.train import SilentProgress, make_progress
+    from squad.train.checkpoint import CheckpointError
+
     checkpoint = out.parent / f"{out.name}.checkpoint"
     if restart:
         checkpoint.unlink(missing_ok=True)
@@ -135,11 +160,13 @@ def fit(
     except KeyboardInterrupt:
         reached = f"the same command goes on from {checkpoint}" if checkpoint.exists() else "nothing was saved yet"
         raise StoppedError(f"stopped; {reached}.") from None
-    predictor.save(out, overwrite)
+    try:
+        predictor.save(out, overwrite)
+    except artifact.ArtifactError as error:
+        kept = f" What was trained is kept in {checkpoint}." if checkpoint.exists() else ""
+        raise artifact.ArtifactError(f"{error}{kept}") from error
     checkpoint.unlink(missing_ok=True)
-    for note in predictor.record["notes"]:
-        say(note)
-    typer.echo(f"{out}: {summary(predictor)}")
+    return predictor
 
 
 def summary(predictor: Any) -> str:

@@ -91,7 +91,12 @@ def _inputs(predictor: Any) -> str:
     shape = getattr(predictor.transform, "shape", None)
     if shape is not None:
         return " x ".join(map(str, shape))
-    return _listed([column.name for column in predictor.transform.columns])
+    return _listed([_column(column) for column in predictor.transform.columns])
+
+
+def _column(column: Any) -> str:
+    count = len(getattr(column, "values", ()))
+    return f"{column.name} ({f'{count} categories' if count else 'number'})"
 
 
 def _listed(names: list[str], most: int = 12) -> str:

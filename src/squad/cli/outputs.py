@@ -2,13 +2,14 @@
 
 import contextlib
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 from squad.data.problems import DataError
 from squad.errors import SquadError
 
-__all__ = ["OutputError", "check_answers", "check_writable"]
+__all__ = ["OutputError", "check_answers", "check_writable", "claimed"]
 
 #: What answers can be written as.
 ANSWERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -36,6 +37,25 @@ def check_writable(path: Path) -> None:
                 folder.rmdir()
 
 
+@contextlib.contextmanager
+def claimed(path: Path) -> Iterator[None]:
+    """Be the only one who makes ``path``: two fits into one folder would train, and one of them in vain."""
+    from squad.data.download import alone
+
+    def busy() -> None:
+        raise OutputError(f"Another fit is making {path}. Wait for it, or name another folder with --out.")
+
+    made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with alone(path, busy):
+            yield
+    finally:
+        for folder in made:  # those that stayed empty
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
 def check_answers(path: Path, data: str) -> None:
     """That answers to the rows of ``data`` can be written to ``path``."""
     name = path.name.lower()
@@ -45,6 +65,8 @@ def check_answers(path: Path, data: str) -> None:
         raise OutputError(f"--out must be a file; {path} is a folder.")
     if path.exists() and Path(data).exists() and path.samefile(data):
         raise OutputError(f"{path} holds the rows to answer, and would be replaced. Name another file.")
+    if (path.parent / "model.safetensors").exists():
+        raise OutputError(f"{path.parent} is the folder of a model, which holds nothing else. Name another folder.")
     if name.endswith(".parquet") and find_spec("pyarrow") is None:
         raise DataError(
             f"{path} cannot be written: Parquet needs pyarrow. Install it with: pip install 'squad-torch[parquet]'"

@@ -86,7 +86,7 @@ def predict(
     counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     unreadable = int(np.sum(answer.reason != ""))
-    say(f"{len(answer):,} rows: {told}" + (f" ({unreadable:,} could not be read)" if unreadable else ""))
+    say(f"{_rows(len(answer))}: {told}" + (f" ({unreadable:,} could not be used)" if unreadable else ""))
 
 
 def evaluate(
@@ -113,6 +113,7 @@ def evaluate(
       squad evaluate digits-model digits --json
     """
     from squad.cli.inputs import is_named, read_rows
+    from squad.data.problems import DataError
 
     predictor = _loaded(model, sampling, num_samples, device)
     if target is None and not is_named(data):
@@ -126,6 +127,8 @@ def evaluate(
     positions[readable] = predictor.positions(rows.labels[readable])
     answer = predictor.answer(rows.x)
     usable = answer.reason == ""
+    if not usable.any():
+        raise DataError(f"{data} has no row that can be used; the first: {answer.reason[0]}.")
     found = measured(answer.probabilities[usable], positions[usable])
     found = {"rows": len(answer), "unreadable": int(np.sum(~usable)), **found}
     if as_json:
@@ -136,7 +139,7 @@ def evaluate(
         ("", "observed"),
         [
             ("rows", f"{found['rows']:,}"),
-            *([("not readable, left out", f"{found['unreadable']:,}")] if found["unreadable"] else []),
+            *([("not usable, left out", f"{found['unreadable']:,}")] if found["unreadable"] else []),
             ("accuracy", f"{100 * found['accuracy']:.2f} %"),
             ("NLL", f"{found['nll']:.4f}"),
             ("Brier score", f"{found['brier']:.4f}"),
@@ -146,13 +149,14 @@ def evaluate(
     )
 
 
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
 def measured(probabilities: Any, positions: Any) -> dict[str, float]:
     """What evaluate tells, by name."""
-    from squad.data.problems import DataError
     from squad.metrics import accuracy, aurc, brier, coverage_at_risk, nll
 
-    if not len(positions):
-        raise DataError("There must be at least one row that can be read; there is none.")
     confidence = probabilities.max(1)
     correct = probabilities.argmax(1) == positions
     return {

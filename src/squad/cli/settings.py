@@ -103,9 +103,10 @@ def _assign(settings: dict[str, Any], name: str, value: Any) -> None:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        found = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    return found["value"] if len(found) == 1 else text
 
 
 def fit_settings(settings: Mapping[str, Any]) -> FitSettings:

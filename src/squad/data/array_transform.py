@@ -127,8 +127,11 @@ def _array(x: object) -> NDArray[Any]:
     if isinstance(x, torch.Tensor):
         x = x.detach().cpu()
         x = x.float() if x.dtype is torch.bfloat16 else x  # numpy has none
+    if isinstance(x, np.ma.MaskedArray):
+        raise DataError("x must be an array without a mask. Say what masked numbers are: x.filled(...).")
     try:
         array = np.asarray(x)
+        array = array.astype(np.float64) if array.dtype == object else array
     except (ValueError, TypeError) as cause:
         raise DataError(f"x must be an array of numbers with rows of one length; {str(cause)[:80]}.") from cause
     if array.dtype.kind not in "biuf":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["MISSING", "Cells", "cell_text", "column_kind", "numbers", "parse_numbers", "text_cells"]
 
 #: How a missing value is written, blanks around it aside; nulls and NaN of typed columns are missing as well.
-MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "?"})
+MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "?", "#N/A", "#NA", "<NA>"})
 
 
 def cell_text(value: object) -> str | None:

@@ -19,8 +19,10 @@ __all__ = ["CategoryColumn", "NumberColumn", "Report", "column_from_json", "fit_
 #: More categories than this are names, dates or free text.
 CATEGORIES = 100
 
-#: A text column with a larger share of numbers is a column of numbers with dirt in it.
+#: A text column with a larger share of numbers is a column of numbers with dirt in it; and so is one that is numbers
+#: for the larger part, if they are more different ones than a category would have.
 DIRT = 0.95
+DIFFERENT = 20
 
 #: How a problem is reported: the row's position, and what is wrong with it.
 Report = Callable[[int, str], None]
@@ -101,7 +103,7 @@ class CategoryColumn:
         cells = text_cells(table.column(self.name))
         places = {value: place for place, value in enumerate(self.values)}
         # -1: unseen.  The last entry is where missing cells look.
-        known = [places.get(value, -1) for value in cells.values]
+        known = [places.get(value, self._as_boolean(value)) for value in cells.values]
         at = np.asarray([*known, len(self.values) if self.missing else -1], dtype=np.int64)[cells.codes]
         for row in np.flatnonzero(at < 0).tolist():
             if cells.codes[row] < 0:
@@ -111,6 +113,11 @@ class CategoryColumn:
                 report(row, f"column {self.name!r} is {value}, which was not seen in training")
         rows = np.flatnonzero(at >= 0)
         out[rows, at[rows]] = 1.0
+
+    def _as_boolean(self, value: str) -> int:
+        """Where true and false stand however they are written: one file has words, another has booleans."""
+        alike = [place for place, known in enumerate(self.values) if known.casefold() == value.casefold()]
+        return alike[0] if len(alike) == 1 and value.casefold() in ("true", "false") else -1
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -165,7 +172,8 @@ def _check_dirt(table: Table, name: str, cells: Cells, values: NDArray[np.float6
     words = np.flatnonzero(present & np.isnan(values))
     share = 1 - len(words) / present.sum()
     first = "; ".join(f"{_cut(cells.values[cells.codes[row]])} in {table.where(row)}" for row in words[:3])
-    if share > DIRT:
+    different = len(np.unique(values[present & ~np.isnan(values)]))
+    if share > DIRT or (share > 0.5 and different > DIFFERENT):
         cell = "1 cell that is no number" if len(words) == 1 else f"{len(words)} cells that are none"
         raise DataError(
             f"Column {name!r} of {table.source} has {present.sum() - len(words)} numbers and {cell}: {first}."

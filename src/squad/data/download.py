@@ -112,7 +112,7 @@ def download(
     part = target.with_name(target.name + ".part")
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target, lambda: report(_size(part), None)) as locked:
+    with alone(target, lambda: report(_size(part), None)) as locked:
         if target.is_file():  # the run that we waited for has loaded it
             return target
         if not locked:
@@ -308,7 +308,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+def alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
     """Hold the lock of a target; ``waiting`` is called while another run has it.  False: this disk knows no locks."""
     path = target.with_name(f".{target.name}.lock")
     while True:

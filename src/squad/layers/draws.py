@@ -12,7 +12,7 @@ from torch import Tensor
 from squad.core.categorical import relaxed_one_hot
 from squad.core.noise import Key, uniform
 
-__all__ = ["Strata", "hard", "mean", "relaxed", "strata", "stratified"]
+__all__ = ["Strata", "hard", "levels", "mean", "relaxed", "strata", "stratified"]
 
 #: The coldest temperature at which exp(noise / temperature) and exp(logits / temperature) can be taken apart in
 #: float32: the largest Gumbel number is 16.64, and what underflows stays below the rounding error of what does not.
@@ -69,14 +69,20 @@ class Strata(NamedTuple):
     others: Tensor
 
 
-def strata(key: Key, samples: int, bins: int, neurons: int, dtype: torch.dtype) -> Strata:
-    """The numbers of a layer for ``samples`` stratified samples; ``levels`` are in float64 always."""
-    # Three bins more than the layer has: numbers of a bin do not depend on how many there are.
-    u = uniform(key, samples, bins + 3, neurons, dtype=torch.float64)
-    others, first, jitter, order = u.split([bins, 1, 1, 1], -2)
-    place = order.squeeze(-2).argsort(dim=-2, stable=True).argsort(-2)
-    levels = (place + jitter.squeeze(-2)) / samples
-    return Strata(levels, first.squeeze(-2).log().neg().to(dtype), others.log().neg().to(dtype))
+def levels(key: Key, samples: int, neurons: int) -> Tensor:
+    """Where the winners of T stratified samples are looked up, (T, K) in float64, members first; see Strata."""
+    # Bins 1 and 2 of each sample; bin 0 is Strata.first and the others follow, so that a layer that is padded to more
+    # bins draws what it drew.
+    jitter, order = uniform(key, samples, 3, neurons, dtype=torch.float64)[..., 1:, :].unbind(-2)
+    return (order.argsort(dim=-2, stable=True).argsort(-2) + jitter) / samples
+
+
+def strata(key: Key, at: Tensor, first_sample: int, bins: int, dtype: torch.dtype) -> Strata:
+    """The noise of samples ``first_sample``, ... whose levels are ``at`` (T, K), members first."""
+    samples, neurons = at.shape[-2:]
+    u = uniform(key, samples, bins + 3, neurons, first_row=first_sample, dtype=torch.float64)
+    first, _, others = u.log_().neg_().to(dtype).split([1, 2, bins], -2)
+    return Strata(at, first.squeeze(-2), others)
 
 
 def stratified(logits: Tensor, values: Tensor, noise: Strata, temperature: Tensor) -> Tensor:

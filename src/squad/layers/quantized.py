@@ -171,10 +171,15 @@ class SquadLayer(StochasticModule, ABC):
         key, _ = self.fixed_key()
         return noise.gumbel(key, samples, self.bins, self.out_features, first_row=first, dtype=dtype)
 
-    def strata(self, samples: int, dtype: torch.dtype = torch.float32) -> draws.Strata:
-        """The numbers of :func:`squad.layers.draws.stratified` for this layer's seed, shared by all rows."""
+    def levels(self, samples: int) -> Tensor:
+        """Where the winners of T stratified samples are looked up in eval mode, for all rows: (T, K); members first."""
         key, _ = self.fixed_key()
-        return draws.strata(key, samples, self.bins, self.out_features, dtype)
+        return draws.levels(key, samples, self.out_features)
+
+    def strata(self, at: Tensor, first: int = 0, dtype: torch.dtype = torch.float32) -> draws.Strata:
+        """The noise of stratified samples from ``first`` on, whose :meth:`levels` are ``at``, shared by all rows."""
+        key, _ = self.fixed_key()
+        return draws.strata(key, at, first, self.bins, dtype)
 
     def op_values(self, rank: int) -> Tensor:
         """The values as the operation takes them: (C, 1 or K), with members in the rank of the logits."""

@@ -61,7 +61,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         hidden: object = self.hidden
         if not isinstance(hidden, (tuple, list)) or not hidden:
-            raise ArgumentError.of("hidden", repr(self.hidden), "a sequence of layer sizes, such as (32, 32)")
+            raise ArgumentError.of("hidden", repr(self.hidden), "a list of layer sizes, such as [32, 32]")
         object.__setattr__(self, "hidden", tuple(check_count("hidden", size, 1) for size in hidden))
         for name, least, most in (("dropout", 0.0, 1.0), ("init_scale", 0.0, float("inf"))):
             value = getattr(self, name)

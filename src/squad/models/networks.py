@@ -126,7 +126,7 @@ class Network(nn.Module):
         """What ``print(network)`` shows, and what must agree for networks to be stacked."""
         return f"in_features={self.in_features}, classes={self.classes}"
 
-    def check_input(self, x: Tensor) -> Tensor:
+    def with_member_axis(self, x: Tensor) -> Tensor:
         """``x`` with its member axis, if this network has one."""
         if self.members is None or x.dim() != 2:
             return x
@@ -141,7 +141,7 @@ class Network(nn.Module):
                 (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.
             step: which training step.
         """
-        x = self.check_input(x)
+        x = self.with_member_axis(x)
         kl: Tensor | None = None
         for place, stage in enumerate(self.stages):
             # Two streams a stage: its layer's and its dropout's.

@@ -2,9 +2,9 @@
 
 An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row; and all
 matrix products have the shape of one full block, the last block being padded, so that a row meets the same arithmetic
-alone, in any batch and in any place.  Where a sample is a choice (hard and stratified ones), rounding could still turn
-it on another machine: everything up to the last choice is computed in float64, where that takes a coincidence of 1 in
-10^12 or so.
+alone, in any batch and in any place, up to the rounding of a product's edges (1e-7 or so).  Where a sample is a choice
+(hard and stratified ones), rounding could still turn it on another machine: everything up to the last choice is computed
+in float64, where that takes a coincidence of 1 in 10^12 or so.
 """
 
 import contextlib
@@ -43,6 +43,22 @@ class Draws(NamedTuple):
     entropy: Tensor
 
 
+class Noise(NamedTuple):
+    """What a stage draws for some samples, (M, T, ...): factors of its dropout, and numbers of its layer."""
+
+    masks: Tensor | None
+    table: Tensor | latents.Strata | None
+
+    def part(self, samples: slice) -> "Noise":
+        """Of some of the samples."""
+        table = self.table
+        if isinstance(table, latents.Strata):
+            table = latents.Strata(*(numbers[:, samples] for numbers in table))
+        elif table is not None:
+            table = table[:, samples]
+        return Noise(None if self.masks is None else self.masks[:, samples], table)
+
+
 class Sampler:
     """A network, made ready to be asked: its noise drawn, its first layers in float64 where choices hang on them.
 
@@ -78,8 +94,16 @@ class Sampler:
                     copy.deepcopy(stage).double() if place < self.exact else stage
                     for place, stage in enumerate(self.stages)
                 ]
-            self.masks = [self._masks(place) for place in range(len(self.stages))]
-            self.tables = [self._table(place) for place in range(len(self.stages))]
+            widest = max(_width(stage) for stage in self.stages)
+            #: Samples that are computed at once.
+            self.part = max(1, NUMBERS.get(self.device.type, NUMBERS["cuda"]) // (self.members * self.rows * widest))
+            self.levels = [self._levels(place) for place in range(len(self.stages))]
+            # One table for all rows; of more samples than a part has it is drawn part by part, for each block anew.
+            self.noise = self._noise(slice(0, self.num_samples)) if self.num_samples <= self._kept() else None
+
+    def _kept(self) -> int:
+        """So many samples' noise is kept: no more numbers than a part of a block has."""
+        return self.part * self.rows
 
     def _drops(self, place: int) -> bool:
         dropout = self.stages[place].dropout
@@ -95,30 +119,42 @@ class Sampler:
     def _working(self, place: int) -> torch.dtype:
         return torch.float64 if place < self.exact else self.dtype
 
-    def _masks(self, place: int) -> Tensor | None:
+    def _levels(self, place: int) -> Tensor | None:
+        """Where the winners of all samples are looked up, (M, T, K): an order of strata is one of all of them."""
+        layer = self.stages[place].layer
+        if self.sampling != "stratified" or not isinstance(layer, SquadLayer) or not self._draws(place):
+            return None
+        return layer.levels(self.num_samples)
+
+    def _noise(self, part: slice) -> list[Noise]:
+        """What every stage draws for some of the samples, (M, T, ...)."""
+        return [Noise(self._masks(place, part), self._table(place, part)) for place in range(len(self.stages))]
+
+    def _masks(self, place: int, part: slice) -> Tensor | None:
         """(M, T, 1, features)."""
         dropout = self.stages[place].dropout
         if dropout is None or not self._drops(place):
             return None
-        return dropout.masks(self.num_samples).unsqueeze(2).to(self._working(place))
+        return dropout.masks(part.stop - part.start, part.start).unsqueeze(2).to(self._working(place))
 
-    def _table(self, place: int) -> Tensor | latents.Strata | None:
+    def _table(self, place: int, part: slice) -> Tensor | latents.Strata | None:
         """Noise (M, T, ...) of a random layer."""
-        layer = self.stages[place].layer
+        layer, count = self.stages[place].layer, part.stop - part.start
         if not self._draws(place):
             return None
         if isinstance(layer, GaussianLinear):
-            return layer.normals(self.num_samples, dtype=self._working(place)).unsqueeze(2)
+            return layer.normals(count, part.start, self._working(place)).unsqueeze(2)
         assert isinstance(layer, SquadLayer)
-        if self.sampling == "stratified":
+        levels = self.levels[place]
+        if levels is not None:
             # What follows the last choice is continuous in its noise, and single precision will do.
-            return layer.strata(self.num_samples, self._working(place + 1))
-        return layer.gumbels(self.num_samples, dtype=self._working(place)).unsqueeze(2)
+            return layer.strata(levels[:, part], part.start, self._working(place + 1))
+        return layer.gumbels(count, part.start, self._working(place)).unsqueeze(2)
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Draws:
         """x (N, in), or (M or 1, N, in) for rows of each member's own -> (M, N, classes) and (M, N)."""
-        x = self.network.check_input(x)
+        x = self.network.with_member_axis(x)
         count = x.shape[1]
         shape = self.members, count
         probabilities = torch.empty(*shape, self.network.classes, dtype=torch.float64, device=self.device)
@@ -138,27 +174,22 @@ class Sampler:
         x = x.unsqueeze(1)  # the axis of the samples, of size 1 until something is drawn
         random = len(self.stages) if self.first_random is None else self.first_random
         for place in range(random):
-            x = self._stage(place, x, slice(0, 1))
-        if random < len(self.stages) and self.masks[random] is None:
+            x = self._stage(place, x, Noise(None, None))
+        prepared = random < len(self.stages) and not self._drops(random)
+        if prepared:
             x = self._prepared(random, x)  # the first latent layer's logits do not depend on the sample either
         total = h = torch.zeros((), dtype=torch.float64, device=self.device)
-        for part in self._parts():
+        for start in range(0, self.num_samples, self.part):
+            part = slice(start, min(start + self.part, self.num_samples))
+            noise = self._noise(part) if self.noise is None else [own.part(part) for own in self.noise]
             y = x
             for place in range(random, len(self.stages)):
-                y = self._stage(place, y, part, prepared=place == random and self.masks[random] is None)
+                y = self._stage(place, y, noise[place], prepared=prepared and place == random)
             log_p = y.double().log_softmax(-1)
             p = log_p.exp()
             total = total + p.sum(1)
             h = h - (p * log_p).sum((1, -1))
         return total / self.num_samples, h / self.num_samples
-
-    def _parts(self) -> Iterator[slice]:
-        """The samples in parts whose tensors keep to the bound."""
-        widest = max(_width(stage) for stage in self.stages)
-        bound = NUMBERS.get(self.device.type, NUMBERS["cuda"])
-        size = max(1, bound // (self.members * self.rows * widest))
-        for start in range(0, self.num_samples, size):
-            yield slice(start, min(start + size, self.num_samples))
 
     def _prepared(self, place: int, x: Tensor) -> Tensor:
         """What a random layer makes of x (M, S, rows, in) before it draws: its logits, or its moments side by side."""
@@ -169,28 +200,27 @@ class Sampler:
         assert isinstance(layer, GaussianLinear)
         return torch.cat(layer.moments(x), -1)
 
-    def _stage(self, place: int, x: Tensor, part: slice, prepared: bool = False) -> Tensor:
+    def _stage(self, place: int, x: Tensor, noise: Noise, prepared: bool = False) -> Tensor:
         """x (M, S, rows, in), or what was prepared of it -> (M, S or T, rows, out)."""
-        stage, masks, table = self.stages[place], self.masks[place], self.tables[place]
+        stage, table = self.stages[place], noise.table
         layer = stage.layer
-        if masks is not None:
-            x = x * masks[:, part]
+        if noise.masks is not None:
+            x = x * noise.masks
         if not isinstance(layer, (SquadLayer, GaussianLinear)):
             out = layer(x.to(self._working(place)))
             return cast(Tensor, out.relu() if stage.relu else out)
         made = x if prepared else self._prepared(place, x)
         if isinstance(layer, GaussianLinear):
             mu, sigma = made.chunk(2, -1)
-            return mu if table is None else mu + sigma * cast(Tensor, table)[:, part]
+            return mu if table is None else mu + sigma * cast(Tensor, table)
         values = layer.op_values(made.dim()).to(made.dtype)
         if table is None:
             return latents.mean(made, values)
         if isinstance(table, latents.Strata):
-            own = latents.Strata(*(numbers[:, part] for numbers in table))
-            return latents.stratified(made, values, own, layer.temperature)
+            return latents.stratified(made, values, table, layer.temperature)
         if self.sampling == "hard":
-            return latents.hard(made, values, table[:, part])
-        return latents.relaxed(made, values, table[:, part], layer.temperature)
+            return latents.hard(made, values, table)
+        return latents.relaxed(made, values, table, layer.temperature)
 
 
 def _width(stage: Stage) -> int:
@@ -205,13 +235,14 @@ def _width(stage: Stage) -> int:
 
 @contextlib.contextmanager
 def _exact_products(device: torch.device) -> Iterator[None]:
-    """Matrix products in full single precision, whatever the caller allows: TF32 keeps three decimals."""
+    """Matrix products in full precision, whatever the caller allows: bfloat16 and TF32 keep three decimals."""
     before = torch.backends.cuda.matmul.allow_tf32
-    if device.type != "cuda" or not before:
-        yield
-        return
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+    with torch.autocast(device.type, enabled=False):
+        if device.type != "cuda" or not before:
+            yield
+            return
+        torch.backends.cuda.matmul.allow_tf32 = False
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before

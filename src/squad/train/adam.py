@@ -77,7 +77,7 @@ class Adam:
 
     def set_lr(self, lr: list[float]) -> None:
         """Another learning rate for each member."""
-        self.lr = torch.tensor(lr, dtype=torch.float64).to(self.flat)
+        self.lr.copy_(torch.tensor(lr, dtype=torch.float64))
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -93,6 +93,8 @@ class Adam:
         self.steps += 1
         self.mean.lerp_(grad, 1 - first)
         self.square.mul_(second).addcmul_(grad, grad, value=1 - second)
-        size = self.lr / (1 - first**self.steps)
-        spread = self.square.sqrt().div_((1 - second**self.steps).sqrt().unsqueeze(1)).add_(self.epsilon)
+        steps = self.steps.double()  # 1 - .999 has few digits left in single precision
+        size = (self.lr / (1 - first**steps)).to(self.flat)
+        root = (1 - second**steps).sqrt().to(self.flat)
+        spread = self.square.sqrt().div_(root.unsqueeze(1)).add_(self.epsilon)
         self.flat.sub_(self.mean.mul(size.unsqueeze(1)).div_(spread))

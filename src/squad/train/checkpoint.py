@@ -1,6 +1,7 @@
 """Where a run stands, in one file: written whole or not at all, read without running anything from it."""
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -25,8 +26,10 @@ def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any], fingerp
     """Put a checkpoint in the place of the one before."""
     from safetensors.torch import save
 
-    header = {"format": str(FORMAT), "fingerprint": fingerprint, "state": json.dumps(state)}
-    data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(state)
+    header = {"format": str(FORMAT), "fingerprint": fingerprint, "state": text, "sha256": _digest(plain, text)}
+    data = save(plain, header)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -60,7 +63,20 @@ def read(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any
                 f"{path} belongs to a run with other settings or other data. "
                 "Run that one again to finish it, or delete the file to start anew."
             )
+        if header["sha256"] != _digest(tensors, header["state"]):
+            raise CheckpointError(
+                f"{path} is damaged: its content does not have its checksum. Delete it to start anew."
+            )
         state = json.loads(header["state"])
     except (SafetensorError, OSError, ValueError, KeyError) as cause:
         raise CheckpointError(f"{path} cannot be read as a checkpoint ({cause}). Delete it to start anew.") from cause
     return tensors, state
+
+
+def _digest(tensors: dict[str, Tensor], state: str) -> str:
+    """Of everything that a run goes on from."""
+    found = hashlib.sha256(state.encode())
+    for name in sorted(tensors):
+        found.update(name.encode())
+        found.update(tensors[name].numpy().data)
+    return found.hexdigest()

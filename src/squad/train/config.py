@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from squad.core.checks import check_count, check_keys, check_number
+from squad.core.checks import COLDEST, check_count, check_keys, check_number
 from squad.errors import ArgumentError
 from squad.models import NetworkConfig
 from squad.models.config import PerMember
@@ -53,14 +53,14 @@ class TrainConfig:
     adversarial: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, positive in _NUMBERS.items():
+        for name, (least, most) in _NUMBERS.items():
             value = getattr(self, name)
             value = tuple(value) if isinstance(value, (tuple, list)) else value
             if value is None and name in ("lr", "kl_multiplier"):
                 continue
             # Plain floats: a number of numpy's could not be saved.
             each = tuple(
-                check_number(name, number, 0.0, exclude=0.0 if positive else None)
+                check_number(name, number, least, most, exclude=0.0 if least == 0 and name == "lr" else None)
                 for number in (value if isinstance(value, tuple) else (value,))
             )
             object.__setattr__(self, name, each if isinstance(value, tuple) else each[0])
@@ -115,12 +115,12 @@ class TrainConfig:
         return list(value)
 
 
-#: Settings that are numbers, and whether they must be above zero.
+#: Settings that are numbers, and within which bounds; a learning rate is above its own.
 _NUMBERS = {
-    "lr": True,
-    "kl_multiplier": False,
-    "weight_decay": False,
-    "temperature_start": True,
-    "temperature_end": True,
-    "adversarial": False,
+    "lr": (0.0, float("inf")),
+    "kl_multiplier": (0.0, float("inf")),
+    "weight_decay": (0.0, float("inf")),
+    "temperature_start": (COLDEST, float("inf")),
+    "temperature_end": (COLDEST, float("inf")),
+    "adversarial": (0.0, 1.0),
 }

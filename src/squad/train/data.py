@@ -62,7 +62,7 @@ def shuffled(rows: Tensor, seeds: Tensor, epoch: int, batch_size: int) -> Tensor
     return torch.cat([order, order[:, : steps * batch_size - count]], 1).view(len(seeds), steps, batch_size)
 
 
-def feature_ranges(x: Tensor) -> Tensor:
-    """(in,), from the smallest to the largest of each feature."""
-    low, high = torch.aminmax(x, dim=0)
-    return high - low
+def feature_ranges(x: Tensor, rows: Tensor) -> Tensor:
+    """From the smallest to the largest of each feature among rows (M or 1, n) of x (N, in): (M or 1, 1, in)."""
+    ends = [torch.aminmax(x[own.to(x.device)], dim=0) for own in rows]
+    return torch.stack([high - low for low, high in ends]).unsqueeze(1)

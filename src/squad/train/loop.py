@@ -32,8 +32,8 @@ from squad.train.state import Epoch, MemberResult, State
 
 __all__ = ["Fitted", "TrainingError", "fit"]
 
-#: What seeds are hashed for: each purpose has numbers of its own.
-NOISE, SHUFFLE = 1, 2
+#: What seeds are hashed for: each purpose has numbers of its own, far from the places of layers (networks.py).
+NOISE, SHUFFLE = 2**20, 2**20 + 1
 
 
 class TrainingError(SquadError):
@@ -104,8 +104,8 @@ def fit(
     noise_seeds, shuffle_seeds = (
         hashed_seeds(make_key(torch.tensor(seeds), purpose)).squeeze(-1).to(device) for purpose in (NOISE, SHUFFLE)
     )
-    # How far an adversarial example may be, feature by feature.
-    reach = feature_ranges(x[train[0].to(x.device)]).to(device) * config.adversarial if config.adversarial else None
+    # How far an adversarial example may be, feature by feature, by a member's own training rows: (M or 1, 1, in).
+    reach = feature_ranges(x, train).to(device) * config.adversarial if config.adversarial else None
 
     adam = Adam(network, own["lr"], own["weight_decay"])
     best = adam.flat.clone()
@@ -115,8 +115,9 @@ def fit(
     if found is not None:
         state = State(**found[1])
         best.copy_(found[0].pop("best"))
-        network = take(network, state.slots)
-        adam.restore(network, found[0])
+        if state.slots:
+            network = take(network, state.slots)
+            adam.restore(network, found[0])
         progress.message(f"going on after epoch {state.epoch}, from {checkpoint}")
 
     try:
@@ -125,6 +126,7 @@ def fit(
             slots = torch.tensor(state.slots, device=device)
             now = {name: values[slots] for name, values in own.items()}
             noise, beta = noise_seeds[slots], now["kl_multiplier"]
+            near_by = reach[slots] if reach is not None and len(reach) > 1 else reach
             passed = (state.epoch / now["anneal_epochs"].clamp_min(1)).clamp_max(1).where(now["anneal_epochs"] > 0, 1)
             temperature = now["temperature_start"].lerp(now["temperature_end"], passed)
             if network.has_temperature:
@@ -138,7 +140,7 @@ def fit(
                 step = state.epoch * order.shape[1] + index
                 adam.zero_grad()
                 batch = x[rows.to(x.device)].to(device)
-                totals += _backward(network, batch, y[rows], beta, noise, step, reach)
+                totals += _backward(network, batch, y[rows], beta, noise, step, near_by)
                 adam.step()
 
             network.eval()
@@ -153,7 +155,8 @@ def fit(
             if keep:
                 network = take(network, keep)
                 adam.keep(network, keep)
-            adam.set_lr([state.lr[slot] for slot in state.slots])
+            if state.slots:
+                adam.set_lr([state.lr[slot] for slot in state.slots])
             if checkpoint is not None and time.monotonic() - saved >= checkpoint_seconds:
                 checkpoints.write(checkpoint, {**adam.state(), "best": best}, vars(state), fingerprint)
                 saved = time.monotonic()

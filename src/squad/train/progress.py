@@ -63,7 +63,7 @@ class EpochReport(NamedTuple):
 
 
 class Progress(Protocol):
-    """What the loop tells; any object with these three will do."""
+    """What the loop tells; any object with these four will do."""
 
     def start(self, epoch: int, epochs: int) -> None:
         """A run begins, or goes on, after ``epoch`` epochs."""

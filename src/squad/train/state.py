@@ -13,7 +13,7 @@ class MemberResult(NamedTuple):
 
     Attributes:
         seed: its own.
-        ended: "stopped early", "max_epochs" or "diverged".
+        ended: "stopped early", "at max_epochs" or "diverged".
         epochs: how many it trained.
         best_epoch, best_accuracy: of the weights that were kept; None if there are none.
     """
@@ -90,7 +90,8 @@ class State:
         better = []
         for place, slot in enumerate(self.slots):
             self.epochs[slot] = self.epoch
-            if not abs(found.loss[place]) < float("inf"):
+            # The loss is that before a step, the likelihood that after it.
+            if not (abs(found.loss[place]) < float("inf") and abs(found.nll[place]) < float("inf")):
                 self.ended[slot] = "diverged"
             elif found.arrived[place] and self._judge(slot, found.accuracy[place], found.nll[place], config):
                 better.append(place)
@@ -139,7 +140,7 @@ class State:
         return tuple(
             MemberResult(
                 seed,
-                self.ended[slot] or "max_epochs",
+                self.ended[slot] or "at max_epochs",
                 self.epochs[slot],
                 self.best_epoch[slot],
                 self.best_accuracy[slot] if self.best_epoch[slot] else None,
