@@ -323,7 +323,7 @@ def test_the_predictor_can_be_saved(tmp_path: Path) -> None:
     [
         ({"model": "squat"}, r"model must be one of 'squad', .*; got 'squat'\. Did you mean 'squad'\?"),
         ({"model": None}, r"model must be one of .*; got None"),
-        ({"hidden": ()}, r"hidden must be a sequence of layer sizes"),
+        ({"hidden": ()}, r"hidden must be a list of layer sizes"),
         ({"hidden": (8, 0)}, r"hidden must be a whole number of at least 1; got 0"),
         ({"bins": 1}, r"bins must be a whole number of at least 2; got 1"),
         ({"model": "mlp", "bins": 15}, r"bins is not a setting of the network mlp"),

@@ -395,7 +395,7 @@ def test_devices() -> None:
 
 def test_a_number_to_be_predicted_is_no_class() -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(DataError, match="60 different ones in 60 rows. This is for classification"):
+    with pytest.raises(DataError, match=r"60 different ones in 60 rows\. This is for classification"):
         fit_predictor(x, x[:, 0])
 
 

@@ -311,7 +311,7 @@ def test_arrays_of_any_kind() -> None:
         ([], r"x must have the shape \(rows, 6\); got \(0,\)"),
         ([[1, 2], [3]], r"x must be an array of numbers; got list\. "),
         ("text", r"x must be an array of numbers; got <U4"),
-        (None, r"x must be an array of numbers; got object"),
+        (None, r"x must have the shape \(rows, 6\); got \(\)"),
         ([["a"] * 6], r"x must be an array of numbers; got <U1"),
         (Table.of(frame()), r"x must be an array of shape \(6,\) a row, as in training; got a table"),
     ],

@@ -53,7 +53,7 @@ def test_rows_that_cannot_be_read_are_referred(run: Run, here: Path) -> None:
         lines[place] = line
     (here / "new.csv").write_text("\n".join(lines) + "\n")
     done = run("predict", "model", "new.csv")
-    assert done.err == "20 rows: 15 uncertified, 5 referred (5 could not be read)\n"
+    assert done.err == "20 rows: 15 uncertified, 5 referred (5 could not be used)\n"
     answers = done.out.splitlines()
     assert [line for place, line in enumerate(answers) if place not in wrong] == [
         line for place, line in enumerate(good) if place not in wrong
@@ -147,7 +147,7 @@ def test_evaluate_leaves_out_what_cannot_be_read(run: Run, here: Path) -> None:
     found = json.loads(run("evaluate", "model", "broken.csv", "--json").out)
     assert (found.pop("rows"), found.pop("unreadable")) == (62, 2)
     assert found.items() <= {**whole, "data": "broken.csv"}.items()
-    assert "not readable, left out" in run("evaluate", "model", "broken.csv").out
+    assert "not usable, left out" in run("evaluate", "model", "broken.csv").out
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_evaluate_leaves_out_what_cannot_be_read(run: Run, here: Path) -> None:
         (["new.csv"], "new.csv has no column 'y'"),
         (["test.csv", "--target", "sex"], "among the classes of training (ill, well); got f, m"),
         (["nolabel.csv"], "Every row of nolabel.csv must have a label; there is none in line 3."),
-        (["unreadable.csv"], "at least one row that can be read"),
+        (["unreadable.csv"], "unreadable.csv has no row that can be used; the first: column 'weight'"),
         (["rows.npz"], "was trained on a table"),
         (["test.csv", "--num-samples", "0"], "num_samples must be"),
     ],
@@ -183,6 +183,13 @@ def test_models_of_arrays(run: Run, here: Path) -> None:
 def test_info(run: Run) -> None:
     shown = run("info", "model")
     assert (shown.code, shown.err) == (0, "")
-    for word in ("squad: hidden 32-32", "age, weight, sex", "ill, well", "certificate", "train.csv", "member 0"):
+    for word in (
+        "squad: hidden 32-32",
+        "age (number), weight (number), sex (2 categories)",
+        "ill, well",
+        "certificate",
+        "train.csv",
+        "member 0",
+    ):
         assert word in shown.out
     assert "must be a folder with a saved model" in run("info", "missing").refusal

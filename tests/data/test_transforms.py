@@ -346,7 +346,11 @@ def test_rows_of_arrays_that_cannot_be_used() -> None:
     assert list(ArrayTransform.fit([[0.0, 5.0], [1.0, 5.0]]).apply([[0.0, math.nan]]).problems) == [0]
     with pytest.raises(DataError, match=r"row 2 \(from 1\) has NaN or infinity"):
         ArrayTransform.fit([[0.0], [math.nan], [math.inf]])
-    for wrong in ([["a"]], [[1], [1, 2]], [[1j]], [[None]]):
+    with pytest.raises(DataError, match=r"row 2 \(from 1\) has NaN or infinity"):
+        ArrayTransform.fit([[0.0], [None]])
+    with pytest.raises(DataError, match="without a mask"):
+        ArrayTransform.fit(np.ma.masked_equal([[0.0], [1.0]], 0.0))
+    for wrong in ([["a"]], [[1], [1, 2]], [[1j]], np.asarray([["b"]], dtype=object)):
         with pytest.raises(DataError, match="x must be an array of numbers"):
             ArrayTransform.fit(wrong)
     for shape in ((3,), (0, 2), (2, 0), (1, 1, 1, 1, 1)):

@@ -3,8 +3,8 @@
 An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row; and all
 matrix products have the shape of one full block, the last block being padded, so that a row meets the same arithmetic
 alone, in any batch and in any place, up to the rounding of a product's edges (1e-7 or so).  Where a sample is a choice
-(hard and stratified ones), rounding could still turn it on another machine: everything up to the last choice is computed
-in float64, where that takes a coincidence of 1 in 10^12 or so.
+(hard and stratified ones), rounding could still turn it on another machine: everything up to the last choice is
+computed in float64, where that takes a coincidence of 1 in 10^12 or so.
 """
 
 import contextlib
