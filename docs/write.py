@@ -9,7 +9,6 @@ import inspect
 import io
 import json
 import re
-import statistics
 from pathlib import Path
 
 import matplotlib
@@ -94,7 +93,7 @@ def ways(gpu: Record, cpu: Record) -> str:
     """The ways to sample, beside each other: quality over the GPU's ten networks, time on both machines."""
     risks = (0.005, 0.01, 0.02)
     heads = ["sampling", "T", "accuracy", "NLL", "AURC x 1000", *(f"coverage at {100 * r:g} %" for r in risks)]
-    times = {(way["sampling"], way["samples"]): statistics.median(way["seconds"]) for way in cpu.results["ways"]}
+    times = {(way["sampling"], way["samples"]): way["seconds"]["median"] for way in cpu.results["ways"]}
     lines = [[*heads, "two CPU cores, ms", "GPU, ms"], ["---"] * (len(heads) + 2)]
     for way in gpu.results["ways"]:
         each = way["each"]
@@ -107,7 +106,7 @@ def ways(gpu: Record, cpu: Record) -> str:
                 f"{1000 * each['aurc']['mean']:.2f} ± {1000 * each['aurc']['std']:.2f}",
                 *(f"{100 * each[f'coverage@{risk}']['mean']:.1f} %" for risk in risks),
                 f"{1000 * times[way['sampling'], way['samples']]:.0f}",
-                f"{1000 * statistics.median(way['seconds']) / gpu.settings['members']:.1f}",
+                f"{1000 * way['seconds']['median'] / gpu.settings['members']:.1f}",
             ]
         )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
