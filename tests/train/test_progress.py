@@ -48,7 +48,7 @@ def test_what_a_network_does_not_have_is_not_shown() -> None:
 
 def test_a_bar_on_a_terminal() -> None:
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=140)
+    console = Console(file=stream, force_terminal=True, width=140, _environ={"TERM": "xterm"})
     progress = BarProgress(console, "training")
     progress.start(1, 4)
     progress.epoch(report(2))
