@@ -103,7 +103,9 @@ def test_what_matters_least_goes_first(room: int, text: str) -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
 @pytest.mark.parametrize("label", ["training", "squad-factorized"])
 def test_the_bar_is_one_line(width: int, label: str) -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=width, color_system=None, _environ={"TERM": "xterm"}
+    )
     bar = BarProgress(console, label)
     bar.start(0, 200)
     bar.epoch(REPORT)
