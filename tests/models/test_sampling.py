@@ -303,3 +303,9 @@ def test_levels_are_uniform_within_their_strata() -> None:
     correlation = torch.corrcoef(order.T) - torch.eye(200, dtype=torch.float64)
     assert float(correlation.abs().max()) < 0.75
     assert abs(float(correlation.mean())) < 0.005
+
+
+def test_more_members_take_fewer_samples_at_once() -> None:
+    config = network_config("squad", {"hidden": (64, 64)})
+    one, four = (Sampler(build(config, FEATURES, 3, list(range(count))), "relaxed", 8) for count in (1, 4))
+    assert 1 <= four.part == one.part // 4

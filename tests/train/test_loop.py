@@ -14,7 +14,7 @@ from squad.layers.quantized import SquadLayer
 from squad.layers.stochastic import StochasticModule
 from squad.models import CONFIGS, Network, Sampler, build, network_config
 from squad.models.networks import Output
-from squad.train import EpochReport, TrainConfig, TrainingError, fit, loop
+from squad.train import EpochReport, TrainConfig, TrainingData, TrainingError, fit, loop
 from squad.train.adam import Adam, flatten
 from squad.train.data import shuffled
 from squad.train.state import Epoch, State
@@ -27,6 +27,12 @@ def run(**settings: object) -> TrainConfig:
 
 def layers(network: Network) -> list[SquadLayer]:
     return [layer for layer in network.modules() if isinstance(layer, SquadLayer)]
+
+
+def own_rows(data: TrainingData, member: int) -> TrainingData:
+    """The data with one member's rows alone."""
+    pick = slice(member, member + 1)
+    return dataclasses.replace(data, train=data.train[pick], validation=data.validation[pick])
 
 
 class Listener:
@@ -81,9 +87,7 @@ def test_together_as_alone_over_200_steps(name: str, dtype: torch.dtype, toleran
     together = fit(small(name, **options), run(max_epochs=epochs, **per_member), data, [7, 8, 9])
     for member in range(members):
         own = {name: values[member] for name, values in per_member.items()}
-        rows = dataclasses.replace(
-            data, train=data.train[member : member + 1], validation=data.validation[member : member + 1]
-        )
+        rows = own_rows(data, member)
         config = small(name, **{key: values[member] for key, values in options.items()})
         alone = fit(config, run(max_epochs=epochs, **own), rows, [7 + member])
         assert together.members[member] == alone.members[0]
@@ -257,9 +261,7 @@ def test_members_leave_one_by_one_and_keep_their_best() -> None:
     together = fit(small("squad"), settings, data, [1, 2, 3])
     assert len({member.epochs for member in together.members}) > 1, "the test needs members that stop at other times"
     for member in range(3):
-        rows = dataclasses.replace(
-            data, train=data.train[member : member + 1], validation=data.validation[member : member + 1]
-        )
+        rows = own_rows(data, member)
         alone = fit(small("squad"), settings, rows, [1 + member])
         assert alone.members[0] == together.members[member]
         torch.testing.assert_close(flatten(together.network)[member], flatten(alone.network)[0], rtol=0, atol=1e-10)
@@ -329,12 +331,19 @@ def test_adversarial_members_as_alone() -> None:
     settings = run(max_epochs=12, anneal_epochs=1, stop_patience=3, lr_patience=1, adversarial=0.3)
     together = fit(small("squad"), settings, data, [1, 2, 3])
     for member in range(3):
-        rows = dataclasses.replace(
-            data, train=data.train[member : member + 1], validation=data.validation[member : member + 1]
-        )
+        rows = own_rows(data, member)
         alone = fit(small("squad"), settings, rows, [1 + member])
         assert alone.members[0] == together.members[member]
         torch.testing.assert_close(flatten(together.network)[member], flatten(alone.network)[0], rtol=0, atol=1e-10)
+
+
+def test_adversarial_reach_is_that_of_the_training_rows() -> None:
+    data = blobs(100, dtype=torch.float64)
+    unused = int(data.train[0, -1])
+    data = dataclasses.replace(data, train=data.train[:, :-1])
+    expected = fit(small("mlp"), run(adversarial=0.1), data, [0])
+    data.x[unused] = 1e3
+    assert torch.equal(flatten(fit(small("mlp"), run(adversarial=0.1), data, [0]).network), flatten(expected.network))
 
 
 def test_adversarial_training_runs_for_members() -> None:
