@@ -1,0 +1,322 @@
+"""A promise: which answers are accepted, and how often they may be wrong."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from squad.errors import ArgumentError, SquadError
+from squad.selective.scores import as_array
+from squad.selective.words import sentence
+
+__all__ = ["Certificate", "CertificateError", "Rule", "plain"]
+
+KIND, FORMAT = "squad-torch certificate", 1
+
+
+class CertificateError(SquadError):
+    """A certificate that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One threshold, and what was shown for it.
+
+    Attributes:
+        risks: by harm, the share of accepted cases that may suffer it; "wrong" is a wrong answer.
+        group: the group it is for; None for all cases.
+        threshold: answers with a confidence above it are accepted; -inf accepts all, +inf none.
+        n: calibration cases (of the group) that it accepts.
+        m: calibration cases (of the group).
+        errors: by harm, how many of the n suffered it.
+        level: the part of delta that each of its harms was tested at.
+        needed: about how many calibration cases it would take, where nothing could be shown; None if not known.
+        hopeless: the errors that were seen reach the risk at every threshold: more labels will not help.
+    """
+
+    risks: Mapping[str, float]
+    group: Any
+    threshold: float
+    n: int
+    m: int
+    errors: Mapping[str, int]
+    level: float
+    needed: int | None = None
+    hopeless: bool = False
+
+    @property
+    def certified(self) -> bool:
+        """Whether it accepts anything."""
+        return self.threshold < math.inf
+
+    @property
+    def coverage(self) -> float:
+        """The share of the calibration cases that it accepts."""
+        return self.n / self.m if self.m else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; JSON knows no infinity."""
+        accepts = "above" if math.isfinite(self.threshold) else "none" if self.threshold > 0 else "all"
+        return {
+            "risks": dict(self.risks),
+            "group": self.group,
+            "accepts": accepts,
+            "threshold": self.threshold if accepts == "above" else None,
+            "n": self.n,
+            "m": self.m,
+            "coverage": self.coverage,
+            "errors": dict(self.errors),
+            "level": self.level,
+            "needed": self.needed,
+            "hopeless": self.hopeless,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Rule":
+        """What :meth:`to_json` made."""
+        accepts, threshold = data["accepts"], data["threshold"]
+        if accepts not in ("above", "all", "none") or (accepts == "above") != (threshold is not None):
+            raise ValueError(f"accepts {accepts!r} with a threshold of {threshold}")
+        limit = {"all": -math.inf, "none": math.inf}.get(accepts, threshold)
+        rule = cls(
+            {str(name): _share(risk) for name, risk in data["risks"].items()},
+            data["group"],
+            float(limit),
+            _count(data["n"]),
+            _count(data["m"]),
+            {str(name): _count(count) for name, count in data["errors"].items()},
+            _share(data["level"]),
+            None if data["needed"] is None else _count(data["needed"]),
+            bool(data["hopeless"]),
+        )
+        if math.isnan(rule.threshold) or rule.n > rule.m or set(rule.errors) != set(rule.risks) or not rule.risks:
+            raise ValueError("its numbers contradict each other")
+        return rule
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What holds, all of it at once, with probability 1 - ``delta`` over the calibration cases.
+
+    Made by :func:`squad.certify` and ``Predictor.certify``.  ``str(certificate)`` says it in one sentence.
+
+    Attributes:
+        rules: one for each target and group.
+        method: how they were found.
+        delta: the chance that any of it is false.
+        m: calibration cases.
+        ties: how many of them share their confidence with another.
+        by: what the groups are called, such as "label" or a column's name; None if there are none.
+        options: of the method.
+        details: where it comes from: plain data; a predictor notes here which model it belongs to.
+    """
+
+    rules: tuple[Rule, ...]
+    method: str
+    delta: float
+    m: int
+    ties: int = 0
+    by: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def certified(self) -> bool:
+        """Whether any case can be accepted."""
+        return any(rule.certified for rule in self.rules)
+
+    @property
+    def targets(self) -> list[Mapping[str, float]]:
+        """The risks that were asked for, each a mapping from harm to risk, in their order."""
+        found: list[Mapping[str, float]] = []
+        for rule in self.rules:
+            if rule.risks not in found:
+                found.append(rule.risks)
+        return found
+
+    @property
+    def threshold(self) -> float:
+        """What a confidence must exceed; of a certificate with one rule."""
+        return self._one("threshold").threshold
+
+    @property
+    def risk(self) -> float:
+        """The share of accepted cases that may be wrong; of a certificate with one rule and harm."""
+        return float(self._harm("risk", self._one("risk").risks))
+
+    @property
+    def errors(self) -> int:
+        """How many of the n were wrong; of a certificate with one rule and harm."""
+        return int(self._harm("errors", self._one("errors").errors))
+
+    @property
+    def needed(self) -> int | None:
+        """About how many calibration cases it would take; of a certificate with one rule."""
+        return self._one("needed").needed
+
+    @property
+    def n(self) -> int:
+        """Calibration cases that are accepted; of a certificate with one target, over all groups."""
+        self._one_target("n")
+        return sum(rule.n for rule in self.rules)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the calibration cases that are accepted; of a certificate with one target."""
+        self._one_target("coverage")
+        return self.n / self.m if self.m else 0.0
+
+    def target(self, risk: float | Mapping[str, float] | None = None) -> tuple[Rule, ...]:
+        """The rules of one target: of the only one, or of the one with this risk."""
+        targets = self.targets
+        if risk is None:
+            self._one_target("its rule")
+            return self.rules
+        wanted = dict(risk) if isinstance(risk, Mapping) else {"wrong": risk}
+        found = [t for t in targets if t == wanted] or [t for t in targets if t.get("wrong") == wanted.get("wrong")]
+        if len(found) != 1:
+            raise ArgumentError.of("risk", risk, f"one of those certified ({_listed(targets)})")
+        return tuple(rule for rule in self.rules if rule.risks == found[0])
+
+    def accepts(
+        self,
+        confidence: ArrayLike | torch.Tensor,
+        by: ArrayLike | torch.Tensor | None = None,
+        risk: float | Mapping[str, float] | None = None,
+    ) -> NDArray[np.bool_]:
+        """Which answers are accepted: those whose confidence is above the threshold.  NaN never is.
+
+        Args:
+            confidence: of any shape, on the scale of the calibration cases.
+            by: the group of each, where there is a threshold a group; one without a rule is not accepted.
+            risk: which target, where there are several.
+        """
+        numbers = as_array("confidence", confidence)
+        if numbers.dtype.kind not in "biuf":
+            raise ArgumentError.of("confidence", numbers.dtype, "numbers")
+        numbers = numbers.astype(np.float64)
+        rules = self.target(risk)
+        if self.by is None:
+            if by is not None:
+                raise ArgumentError.of("by", "groups", "left out: this certificate has one threshold for all")
+            return numbers > rules[0].threshold
+        if by is None:
+            raise ArgumentError.of("by", None, f"the group of each case ({self.by}): each has a threshold of its own")
+        groups = as_array("by", by)
+        if groups.shape != numbers.shape:
+            raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape {numbers.shape}: a group a case")
+        limits = {rule.group: rule.threshold for rule in rules}
+        limit = np.array([limits.get(plain(group), np.inf) for group in groups.ravel()]).reshape(groups.shape)
+        return numbers > limit
+
+    def __str__(self) -> str:
+        return sentence(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "kind": KIND,
+            "format": FORMAT,
+            "says": str(self),
+            "certified": self.certified,
+            "method": self.method,
+            "delta": self.delta,
+            "m": self.m,
+            "ties": self.ties,
+            "by": self.by,
+            "options": dict(self.options),
+            "rules": [rule.to_json() for rule in self.rules],
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> "Certificate":
+        """What :meth:`to_json` made; anything else is a :class:`CertificateError`."""
+        if not isinstance(data, Mapping) or data.get("kind") != KIND:
+            raise CertificateError(f"A {KIND} must be a JSON object that says so ('kind'); this is none.")
+        if data.get("format") != FORMAT:
+            raise CertificateError(f"This version reads certificates of format {FORMAT}; got {data.get('format')}.")
+        try:
+            made = cls(
+                tuple(Rule.from_json(rule) for rule in data["rules"]),
+                str(data["method"]),
+                _share(data["delta"]),
+                _count(data["m"]),
+                _count(data["ties"]),
+                None if data["by"] is None else str(data["by"]),
+                dict(data["options"]),
+                dict(data["details"]),
+            )
+            if not made.rules or str(made) != data["says"] or made.certified != data["certified"]:
+                raise ValueError("what it says is not what its numbers say")
+        except (KeyError, TypeError, ValueError, AttributeError) as cause:
+            raise CertificateError(f"A saved certificate is damaged: {str(cause)[:200]}. Certify again.") from cause
+        return made
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a JSON file."""
+        path = Path(path)
+        text = json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as cause:
+            raise CertificateError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Certificate":
+        """Read a file that :meth:`save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as cause:
+            raise CertificateError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
+        except (ValueError, RecursionError) as cause:
+            raise CertificateError(f"{path} must be a JSON file with a certificate: {str(cause)[:120]}.") from cause
+        return cls.from_json(data)
+
+    def _one(self, name: str) -> Rule:
+        if len(self.rules) > 1:
+            raise ArgumentError(
+                f"{name} must be asked of one rule; this certificate has {len(self.rules)}: see certificate.rules."
+            )
+        return self.rules[0]
+
+    def _one_target(self, name: str) -> None:
+        if len(targets := self.targets) > 1:
+            raise ArgumentError(f"Say which target {name} is asked for (risk=...): there are {_listed(targets)}.")
+
+    def _harm(self, name: str, values: Mapping[str, Any]) -> Any:
+        if len(values) > 1:
+            raise ArgumentError(
+                f"{name} must be asked of one harm; this certificate has {', '.join(values)}: see rules."
+            )
+        return next(iter(values.values()))
+
+
+def plain(value: Any) -> Any:
+    """A group as JSON keeps it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _listed(targets: list[Mapping[str, float]]) -> str:
+    return "; ".join(", ".join(f"{name} {risk:g}" for name, risk in target.items()) for target in targets)
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(f"{value!r} is not between 0 and 1")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value

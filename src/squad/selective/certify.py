@@ -1,0 +1,171 @@
+"""From confidences and their errors to a certificate."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from squad.core.checks import check_choice, check_count
+from squad.errors import ArgumentError
+from squad.selective.certificate import Certificate, Rule, plain
+from squad.selective.methods import METHODS, Options
+from squad.selective.planning import check_share, labels_needed
+from squad.selective.scores import WRONG, Ranked, Scores, rank
+
+__all__ = ["Risk", "certify", "certify_scores", "check_targets"]
+
+#: One target: a risk of wrong answers, or a risk for each harm.
+Risk = float | Mapping[str, float]
+
+
+def certify(
+    confidence: ArrayLike | torch.Tensor,
+    correct: ArrayLike | torch.Tensor,
+    risk: Risk | Sequence[Risk],
+    delta: float = 0.01,
+    method: str = "fallback",
+    *,
+    harms: Mapping[str, ArrayLike | torch.Tensor] | None = None,
+    by: ArrayLike | torch.Tensor | None = None,
+    thresholds: Sequence[float] | NDArray[Any] | None = None,
+    ranks: int = 20,
+    r_max: float = 0.1,
+) -> Certificate:
+    """Find the lowest threshold on confidence with a promise: at most ``risk`` of the accepted answers are wrong.
+
+    The promise holds with probability 1 - ``delta`` over the calibration cases, which must be drawn like the cases to
+    come, and must not have been used to make the model.  It is for anybody's model: all it sees is confidences, and
+    whether the answers were right.
+
+    Args:
+        confidence: (m,), of the calibration cases, the higher the surer, on any scale.
+        correct: (m,), whether each answer is right.
+        risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, all of which must hold
+            for accepted cases; or several such targets, each of which gets its own threshold.
+        delta: the chance that anything promised is false, for all targets, groups and harms together.
+        method: "fallback" (the default), "fixed_sequence", "sgr", "bonferroni", "grid" or "band".
+        harms: by name, (m,) 0 or 1: whether the case, if accepted, suffers it, such as a missed class.  "wrong" is
+            known from ``correct``.
+        by: (m,), a group each, known before the right answer is (such as the predicted class): every group gets a
+            threshold and a promise of its own.
+        thresholds: of "grid": named before the calibration cases were looked at.
+        ranks: of "bonferroni": how many are tested.
+        r_max: of "band": the largest risk that may be asked for.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> confidence = rng.random(2000)
+    >>> correct = rng.random(2000) < 0.8 + 0.2 * confidence
+    >>> certificate = certify(confidence, correct, risk=0.05, delta=0.05)
+    >>> certificate.certified, round(certificate.threshold, 2), certificate.n, certificate.errors
+    (True, 0.67, 672, 23)
+    >>> certificate.accepts([0.2, 0.9])
+    array([False,  True])
+    """
+    scores = Scores.of(confidence, correct, harms, by)
+    options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
+    return certify_scores(scores, check_targets(risk, scores.harms), delta, method, options, "group")
+
+
+def certify_scores(
+    scores: Scores,
+    targets: Sequence[Mapping[str, float]],
+    delta: float,
+    method: str,
+    options: Mapping[str, Any],
+    by: str,
+    details: Mapping[str, Any] | None = None,
+) -> Certificate:
+    """The same for scores that were checked; ``by`` is what their groups are called."""
+    delta = check_share("delta", delta)
+    check_choice("method", method, tuple(METHODS))
+    settings = Options(
+        check_count("ranks", options.get("ranks", 20), 1), check_share("r_max", options.get("r_max", 0.1))
+    )
+    thresholds = _thresholds(method, options.get("thresholds"))
+    if method == "band" and (high := max(max(target.values()) for target in targets)) > settings.r_max:
+        hint = "r_max must be fixed before looking; a larger one makes the band wider."
+        raise ArgumentError.of("risk", f"{high:g}", f"at most r_max ({settings.r_max:g}) for the method band", hint)
+    parts = [(None, scores)] if scores.by is None else _groups(scores)
+    if method == "band":  # holds for all targets at once
+        statements = len({name for target in targets for name in target}) * max(1, len(parts))
+    else:
+        statements = sum(map(len, targets)) * max(1, len(parts))
+    level = delta / statements
+    ranked = [(group, rank(part, thresholds)) for group, part in parts]
+    rules = tuple(_rule(one, target, group, level, method, settings) for target in targets for group, one in ranked)
+    used: dict[str, Any] = {}
+    if method == "bonferroni":
+        used["ranks"] = settings.ranks
+    if method == "band":
+        used["r_max"] = settings.r_max
+    if thresholds is not None:
+        used["thresholds"] = [value if np.isfinite(value) else None for value in thresholds.tolist()]
+    ties = sum(one.ties for _, one in ranked) if thresholds is None else 0
+    return Certificate(
+        rules, method, delta, len(scores), ties, None if scores.by is None else by, used, dict(details or {})
+    )
+
+
+def _rule(ranked: Ranked, risks: Mapping[str, float], group: Any, level: float, method: str, options: Options) -> Rule:
+    shown = np.ones(len(ranked.n), dtype=np.bool_)
+    for name, risk in risks.items():
+        shown &= METHODS[method](ranked.m, ranked.n, ranked.errors[name], risk, level, options)
+    places = np.flatnonzero(shown)
+    if not len(places):
+        needed, hopeless = labels_needed(ranked, risks, level, method, options)
+        return Rule(dict(risks), group, np.inf, 0, ranked.m, dict.fromkeys(risks, 0), level, needed, hopeless)
+    best = int(places[-1])
+    errors = {name: int(ranked.errors[name][best]) for name in risks}
+    return Rule(dict(risks), group, float(ranked.threshold[best]), int(ranked.n[best]), ranked.m, errors, level)
+
+
+def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Targets as mappings from harm to risk, each of them known."""
+    many: Any = risk.tolist() if isinstance(risk, (np.ndarray, torch.Tensor)) else risk
+    given = list(many) if isinstance(many, (list, tuple, set)) else [many]
+    if not given:
+        raise ArgumentError.of("risk", "nothing", "a share of wrong answers, such as .02")
+    targets: list[dict[str, float]] = []
+    for one in given:
+        target = dict(one) if isinstance(one, Mapping) else {WRONG: one}
+        if not target:
+            raise ArgumentError.of("risk", "an empty mapping", "a risk for one harm at least")
+        for name in target:
+            if name not in harms:
+                hint = "" if len(harms) > 1 else "Give the losses of others with harms={name: ...}."
+                raise ArgumentError.of("risk", repr(name), f"for a harm that is known ({', '.join(harms)})", hint)
+        checked = {name: check_share("risk", value) for name, value in target.items()}
+        if checked in targets:
+            raise ArgumentError.of("risk", f"{one} twice", "each target once")
+        targets.append(checked)
+    return targets
+
+
+def _thresholds(method: str, given: Any) -> NDArray[np.float64] | None:
+    """The user's thresholds, the strictest first."""
+    if method != "grid":
+        if given is not None:
+            raise ArgumentError.of("thresholds", "numbers", f"left out for the method {method}; it is for grid")
+        return None
+    if given is None:
+        raise ArgumentError.of("thresholds", None, "named for the method grid, such as [.99, .95, .9]")
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError.of("thresholds", repr(given)[:60], "a list of numbers") from None
+    if found.ndim != 1 or not found.size or np.isnan(found).any() or (found == np.inf).any():
+        raise ArgumentError.of("thresholds", repr(given)[:60], "a list of numbers below infinity, one at least")
+    return np.unique(found)[::-1]
+
+
+def _groups(scores: Scores) -> list[tuple[Any, Scores]]:
+    """The cases of each group."""
+    assert scores.by is not None
+    names = [plain(group) for group in scores.by.tolist()]
+    found = []
+    for group in sorted(set(names), key=lambda name: (str(type(name)), name)):
+        found.append((group, scores.only(np.array([name == group for name in names]))))
+    return found

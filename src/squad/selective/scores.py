@@ -1,0 +1,135 @@
+"""Scores of a calibration set: confidences, and for each harm whether a case, once accepted, has suffered it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from squad.errors import ArgumentError
+
+__all__ = ["WRONG", "Ranked", "Scores", "as_array", "rank"]
+
+#: The harm that ``correct`` speaks of.
+WRONG = "wrong"
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a guarantee is made from.
+
+    Attributes:
+        confidence: (m,), the higher the surer, float64.
+        harms: by name, (m,) booleans: what an accepted case must not do too often.  "wrong" is among them.
+        by: (m,) groups that get a threshold each; None for one threshold.
+    """
+
+    confidence: NDArray[np.float64]
+    harms: Mapping[str, NDArray[np.bool_]]
+    by: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @classmethod
+    def of(
+        cls,
+        confidence: ArrayLike | torch.Tensor,
+        correct: ArrayLike | torch.Tensor,
+        harms: Mapping[str, ArrayLike | torch.Tensor] | None = None,
+        by: ArrayLike | torch.Tensor | None = None,
+    ) -> "Scores":
+        """Check what came, of whatever type."""
+        numbers = as_array("confidence", confidence)
+        if numbers.ndim != 1 or (numbers.dtype.kind not in "biuf" and numbers.size):
+            got = f"{numbers.dtype} of shape {numbers.shape}"
+            raise ArgumentError.of("confidence", got, "a list of numbers, one a case")
+        numbers = numbers.astype(np.float64)
+        if np.isnan(numbers).any():
+            row = int(np.flatnonzero(np.isnan(numbers))[0])
+            hint = "Leave out cases that have no answer: they are referred whatever the threshold is."
+            raise ArgumentError.of("confidence", f"NaN in case {row + 1} (from 1)", "a number for every case", hint)
+        losses = {WRONG: ~_flags("correct", correct, len(numbers))}
+        for name, loss in (harms or {}).items():
+            if name == WRONG:
+                raise ArgumentError.of("harms", repr(WRONG), "of other names: this one is made from correct")
+            losses[str(name)] = _flags(f"harms[{name!r}]", loss, len(numbers))
+        groups = None if by is None else as_array("by", by)
+        if groups is not None and groups.shape != numbers.shape:
+            raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape ({len(numbers)},): a group a case")
+        return cls(numbers, losses, groups)
+
+    def only(self, rows: NDArray[np.bool_]) -> "Scores":
+        """Some of the cases."""
+        losses = {name: loss[rows] for name, loss in self.harms.items()}
+        return Scores(self.confidence[rows], losses, None if self.by is None else self.by[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Rules "accept above a threshold", from the strictest to the one that accepts most.
+
+    Attributes:
+        m: cases in all.
+        n: (rules,), how many of them each rule accepts, ascending.
+        threshold: (rules,), what a confidence must exceed.
+        errors: by harm, (rules,): how many of the accepted have suffered it.
+    """
+
+    m: int
+    n: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    errors: Mapping[str, NDArray[np.int64]]
+
+    @property
+    def ties(self) -> int:
+        """How many cases share their confidence with another, if the rules are those of the cases themselves."""
+        sizes = np.diff(self.n, prepend=0)
+        return int(sizes[sizes > 1].sum())
+
+
+def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranked:
+    """The rules that the cases themselves suggest, or those of given thresholds (descending).
+
+    Equal confidences are accepted together or not at all: only the ends of such groups count.  The threshold of a rule
+    is the highest confidence that it does not accept; none for the last, which accepts everything.
+    """
+    m = len(scores)
+    order = np.argsort(-scores.confidence)
+    sorted_ = scores.confidence[order]
+    if thresholds is not None:
+        n = np.searchsorted(-sorted_, -thresholds, side="left").astype(np.int64)
+        kappa = thresholds
+    elif m:
+        n = np.flatnonzero(np.append(sorted_[1:] != sorted_[:-1], True)) + 1
+        kappa = np.append(sorted_[n[:-1]], -np.inf)
+    else:
+        n, kappa = np.empty(0, dtype=np.int64), np.empty(0)
+    errors = {name: np.append(0, np.cumsum(loss[order], dtype=np.int64))[n] for name, loss in scores.harms.items()}
+    return Ranked(m, n, kappa, errors)
+
+
+def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
+    """A tensor of any device, an array or a list as an array."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()  # numpy has no bfloat16
+    try:
+        return np.asarray(value)
+    except ValueError as cause:
+        raise ArgumentError(f"{name} must be an array; {cause}.") from cause
+
+
+def _flags(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[np.bool_]:
+    """One truth a case: booleans, or the numbers 0 and 1."""
+    flags = as_array(name, value)
+    if flags.shape != (count,):
+        raise ArgumentError.of(name, f"the shape {flags.shape}", f"of shape ({count},), one a confidence")
+    if flags.dtype.kind not in "biuf" and flags.size:
+        raise ArgumentError.of(name, flags.dtype, "booleans, or 0 and 1")
+    truth = flags.astype(np.bool_)
+    if (odd := truth != flags).any():
+        raise ArgumentError.of(name, flags[odd][0], "booleans, or 0 and 1")
+    return truth

@@ -1,0 +1,120 @@
+"""A certificate in words: one honest sentence, with what it takes for granted."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from squad.selective.certificate import Certificate, Rule
+
+__all__ = ["assumptions", "confidence_text", "percent", "sentence"]
+
+SOURCE = (
+    "new cases come in the same way as the calibration cases, which were drawn independently of each other and of"
+    " everything the model was made from"
+)
+ORDER = (
+    "the share of errors does not fall as the threshold falls and confidences are hardly ever equal (for other scores"
+    " it was tested by simulation, not proven)"
+)
+DISTINCT = "confidences are hardly ever equal (for other scores it was tested by simulation, not proven)"
+#: What a method needs beyond independent cases.
+NEEDS = {
+    "fallback": ORDER,
+    "fixed_sequence": ORDER,
+    "bonferroni": DISTINCT,
+    "sgr": DISTINCT,
+    "grid": "the thresholds were named before the calibration cases were looked at",
+    "band": "",
+}
+
+
+def sentence(certificate: "Certificate") -> str:
+    """The whole certificate in one sentence."""
+    good = [rule for rule in certificate.rules if rule.certified]
+    bad = [rule for rule in certificate.rules if not rule.certified]
+    sure = percent(1 - certificate.delta)
+    many = len(certificate.rules) > 1
+    parts = []
+    if good:
+        first = f"With {sure} certainty" + (", for all of this at once: " if many else ", ")
+        parts.append(first + "; ".join(_promise(rule, certificate.by) for rule in good))
+    parts += [f"no answers{_failure(rule, certificate.by, sure)}" for rule in bad]
+    given = f" (method {certificate.method}"
+    if good:
+        given += ", provided that " + "; that ".join(assumptions(certificate))
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + given + ")."
+
+
+def assumptions(certificate: "Certificate") -> list[str]:
+    """What must be true for the promise to hold, each as a part of a sentence."""
+    found = [SOURCE]
+    if NEEDS[certificate.method]:
+        found.append(NEEDS[certificate.method])
+    found.append("no other certificate was tried on them and thrown away")
+    if certificate.by:
+        found.append(f"the {certificate.by} of a case is known before its right answer is")
+    found += [str(note) for note in certificate.details.get("assumptions", ())]
+    if certificate.ties and certificate.method not in ("grid", "band"):
+        found[1] += f"; here {certificate.ties:,} of {certificate.m:,} confidences equal another"
+    return found
+
+
+def _promise(rule: "Rule", by: str | None) -> str:
+    which = "all answers" if rule.threshold == -math.inf else "the answers"
+    where = "" if rule.group is None else f" where {by} is {rule.group}"
+    above = "" if rule.threshold == -math.inf else f" with a confidence above {confidence_text(rule.threshold)}"
+    limits = " and ".join(f"at most {percent(risk)} {_suffer(name)}" for name, risk in rule.risks.items())
+    counts = " and ".join(f"{count:,} {_suffer(name, count)}" for name, count in rule.errors.items())
+    seen = f"of {_cases(rule.m)} {rule.n:,} ({100 * rule.coverage:.1f} %) are accepted, of which {counts}"
+    return f"of {which}{where}{above} {limits} ({seen})"
+
+
+def _failure(rule: "Rule", by: str | None, sure: str) -> str:
+    where = "" if rule.group is None else f" where {by} is {rule.group}"
+    limits = " and ".join(f"at most {percent(risk)} {_suffer(name)}" for name, risk in rule.risks.items())
+    if rule.hopeless:
+        why = f"errors among the {_cases(rule.m)} reach that at every threshold: more labels will not help"
+    elif rule.needed is None:
+        why = f"the {_cases(rule.m)} have too many errors among the most confident, where this method must begin"
+    elif rule.m == 0:
+        why = f"there are no calibration cases: it takes at least {rule.needed:,}"
+    else:
+        why = f"the {_cases(rule.m)} are too few: it would take about {rule.needed:,}"
+    return f"{where} can be accepted with the promise, of {sure} certainty, that {limits}, because {why}"
+
+
+def _cases(m: int) -> str:
+    return f"{m:,} calibration case{'' if m == 1 else 's'}"
+
+
+def _suffer(harm: str, count: int = 2) -> str:
+    one = count == 1
+    verb = "is" if one else "are"
+    if harm == "wrong":
+        return f"{verb} wrong"
+    kind, _, name = harm.partition(" ")
+    if kind == "missed" and name:
+        return f"{'is a case' if one else 'are cases'} of {name} under another name"
+    if kind == "false" and name:
+        return f"wrongly {'says' if one else 'say'} {name}"
+    return f"{'has' if one else 'have'} the harm '{harm}'"
+
+
+def percent(share: float) -> str:
+    """A share as people read it: 2 %, 0.5 %, 99.9 %."""
+    return f"{round(100 * share, 6):g} %"
+
+
+def confidence_text(confidence: float) -> str:
+    """A confidence with the digits that matter: near 1 these are the last ones."""
+    if not 0 < confidence < 1:
+        return f"{confidence:.6g}"
+    digits = max(4, math.ceil(-math.log10(1 - confidence)) + 2)
+    return f"{confidence:.{min(digits, 17)}f}"
+
+
+def risks_text(risks: Mapping[str, Any]) -> str:
+    """Several harms' risks on one line."""
+    return ", ".join(f"{name} {percent(risk)}" for name, risk in risks.items())
