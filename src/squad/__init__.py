@@ -24,9 +24,11 @@ from squad.layers import (
 if TYPE_CHECKING:
     from squad.estimator import SquadClassifier
     from squad.predictor import Predictor, load
+    from squad.selective import Certificate, certify, plan
 
 __all__ = [
     "ArgumentError",
+    "Certificate",
     "Dropout",
     "FactorizedSquadLinear",
     "GaussianLinear",
@@ -37,12 +39,14 @@ __all__ = [
     "SquadClassifier",
     "SquadError",
     "SquadLinear",
+    "certify",
     "collect_kl",
     "gaussian_bins",
     "js_divergence",
     "linear_bins",
     "load",
     "mutual_information",
+    "plan",
     "reseed",
     "sample_index",
     "set_temperature",
@@ -51,7 +55,14 @@ __all__ = [
 ]
 
 #: Where names stand that are imported when they are first asked for: scikit-learn is not needed to use a layer.
-_LAZY = {"Predictor": "squad.predictor", "SquadClassifier": "squad.estimator", "load": "squad.predictor"}
+_LAZY = {
+    "Certificate": "squad.selective",
+    "Predictor": "squad.predictor",
+    "SquadClassifier": "squad.estimator",
+    "certify": "squad.selective",
+    "load": "squad.predictor",
+    "plan": "squad.selective",
+}
 
 
 def __getattr__(name: str) -> Any:

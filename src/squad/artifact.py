@@ -1,8 +1,11 @@
-"""The folder a model is saved in: model.safetensors and config.json.
+"""The folder a model is saved in: model.safetensors and config.json, and a few files that may be missing.
 
 Loading runs nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that a
 file that was cut short or edited is noticed: a model is certified as it is, and must stay so.  (A checksum shows
 accidents and careless edits; it does not keep out somebody who computes it anew.)
+
+What is not needed to answer is in files of its own, which are read when they are asked for: rows.safetensors (hashes of
+the rows that fit saw) and calibration.safetensors (scores of the calibration set).  config.json notes their checksums.
 """
 
 import contextlib
@@ -19,15 +22,19 @@ from typing import Any, NoReturn
 
 from torch import Tensor
 
-from squad.errors import SquadError
+from squad.errors import ArgumentError, SquadError
 from squad.records import versions
 
-__all__ = ["FORMAT", "ArtifactError", "check_target", "load", "save"]
+__all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_extra", "save"]
 
-#: Raised with every change that an older version would misread.
+#: Raised with every change that an older version would misread.  (One that does not know of the files beside the
+#: weights answers just the same, and leaves a folder that holds them alone.)
 FORMAT = 1
 KIND = "squad-torch model"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+#: The files that may be there as well, by the names they are asked for.
+EXTRAS = {"rows": "rows.safetensors", "calibration": "calibration.safetensors"}
 
 #: A larger config.json is none: it would only fill the memory.
 CONFIG_BYTES = 256 << 20
@@ -37,26 +44,33 @@ class ArtifactError(SquadError):
     """A folder that is not a model this version can read, or one that would be overwritten."""
 
 
-def save(path: str | Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any], overwrite: bool = False) -> Path:
+def save(
+    path: str | Path,
+    tensors: Mapping[str, Tensor],
+    config: Mapping[str, Any],
+    overwrite: bool = False,
+    *,
+    extras: Mapping[str, Mapping[str, Tensor]] | None = None,
+) -> Path:
     """Write the folder ``path``, whole or not at all.
 
     Args:
         path: the folder; its parents are made.  If it is a link, the folder it points to is written.
         tensors: of model.safetensors.
         config: of config.json, plain data.
-        overwrite: put it in the place of a model that is there.  Other folders are never replaced.
+        overwrite: put it in the place of a model that is there, with all its files.  Other folders are never replaced.
+        extras: tensors of further files, by the names in :data:`EXTRAS`.
     """
-    from safetensors.torch import save as to_bytes
-
+    for name in extras or {}:
+        if name not in EXTRAS:
+            raise ArgumentError.of("extras", repr(name), "files among " + ", ".join(map(repr, EXTRAS)))
     check_target(path, overwrite)
-    weights = to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
-    data = {
-        "kind": KIND,
-        "format": FORMAT,
-        **config,
-        "versions": versions(),
-        "weights": {"sha256": hashlib.sha256(weights).hexdigest(), "bytes": len(weights)},
-    }
+    weights = _bytes(tensors)
+    files = {EXTRAS[name]: _bytes(arrays) for name, arrays in (extras or {}).items()}
+    data = {"kind": KIND, "format": FORMAT, **config, "versions": versions(), "weights": _note(weights)}
+    data.pop("files", None)  # settings that were loaded from elsewhere would note the files there
+    if files:
+        data["files"] = {name: _note(content) for name, content in files.items()}
     try:
         data["checksum"] = _checksum(data)
         text = json.dumps(data, indent=1, allow_nan=False) + "\n"
@@ -68,8 +82,8 @@ def save(path: str | Path, tensors: Mapping[str, Tensor], config: Mapping[str, A
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch.mkdir()
-        _write(scratch / WEIGHTS, weights)
-        _write(scratch / CONFIG, text.encode())
+        for name, content in {WEIGHTS: weights, **files, CONFIG: text.encode()}.items():
+            _write(scratch / name, content)
         _sync(scratch)
         _put(scratch, target)
         _sync(target.parent)
@@ -78,6 +92,17 @@ def save(path: str | Path, tensors: Mapping[str, Tensor], config: Mapping[str, A
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return Path(path)
+
+
+def _bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Of a safetensors file."""
+    from safetensors.torch import save as to_bytes
+
+    return to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
+
+
+def _note(content: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
 def check_target(path: str | Path, overwrite: bool = False) -> None:
@@ -95,8 +120,10 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
     _check_parent(path, target)
     if not names:
         return
-    others = [name for name in names if name not in (WEIGHTS, CONFIG)]
-    if others or len(names) < 2 or not _is_ours(target):
+    noted = _noted(target)
+    known = {WEIGHTS, CONFIG, *(noted or ())}
+    others = [name for name in names if name not in known or not (target / name).is_file()]
+    if others or noted is None or WEIGHTS not in names:
         shown = ", ".join((others or names)[:3]) + (", ..." if len(others) > 3 else "")
         raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
     if not overwrite:
@@ -112,13 +139,13 @@ def _check_parent(path: str | Path, target: Path) -> None:
         raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Name another folder.")
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether the config.json is one of this library: other things have files of these names too."""
+def _noted(path: Path) -> list[str] | None:
+    """The further files that config.json notes; None if it is not one of this library: others have such names too."""
     try:
-        _read_config(path)
+        files = _read_config(path).get("files")
     except ArtifactError:
-        return False
-    return True
+        return None
+    return [name for name in EXTRAS.values() if name in files] if isinstance(files, dict) else []
 
 
 def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -140,7 +167,26 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         )
     if config.get("checksum") != _checksum(config):
         raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again, or copy it again.")
+    files = config.get("files", {})
+    if not isinstance(files, dict):
+        raise ArtifactError(f"'files' of {path / CONFIG} must be an object; got {str(files)[:40]}.")
+    for name, note in files.items():
+        _check_note(path, name[:40], note)
     return _tensors(path / WEIGHTS, config.get("weights")), config
+
+
+def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[str, Tensor] | None:
+    """The tensors of one of the further files, checked; None if the model has none of this name.
+
+    Args:
+        path: the folder.
+        name: one of :data:`EXTRAS`.
+        config: the settings that :func:`load` gave.  A file that they do not note is not read.
+    """
+    if name not in EXTRAS:
+        raise ArgumentError.of("name", repr(name), "one of " + ", ".join(map(repr, EXTRAS)))
+    note = config.get("files", {}).get(EXTRAS[name])
+    return None if note is None else _tensors(Path(path) / EXTRAS[name], note)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -165,16 +211,22 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number that JSON has")
 
 
-def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
-    """The weights, if they are those that config.json has noted."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load as from_bytes
-
-    size = _size(file.parent, WEIGHTS)
+def _check_note(path: Path, name: str, noted: object) -> tuple[int, str]:
+    """Size and checksum of a file, as config.json says them."""
     expected = noted.get("bytes") if isinstance(noted, dict) else None
     digest = noted.get("sha256") if isinstance(noted, dict) else None
     if type(expected) is not int or not isinstance(digest, str):
-        raise ArtifactError(f"{file.parent / CONFIG} must say the size and checksum of {WEIGHTS}; it does not.")
+        raise ArtifactError(f"{path / CONFIG} must say the size and checksum of {name}; it does not.")
+    return expected, digest
+
+
+def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
+    """What is in a safetensors file, if it is the one that config.json has noted."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load as from_bytes
+
+    size = _size(file.parent, file.name)
+    expected, digest = _check_note(file.parent, file.name, noted)
     if size != expected:  # before it is read: it could be of any size
         raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
     try:
@@ -195,6 +247,10 @@ def _size(path: Path, name: str) -> int:
     try:
         if not file.is_file():
             what = "not a file" if file.exists() else "missing"
+            if name in EXTRAS.values():
+                raise ArtifactError(
+                    f"{path} must hold {name}, which {CONFIG} notes; it is {what}. Copy the model again."
+                )
             raise ArtifactError(f"{path} must hold {CONFIG} and {WEIGHTS}; {name} is {what}.")
         return file.stat().st_size
     except OSError as cause:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from squad.core.checks import check_count, check_number
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
+from squad.data.memory import Memory, row_hashes
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
@@ -20,6 +21,7 @@ from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError
 from squad.models import NetworkConfig, network_config
 from squad.predictor import Predictor, choose_device
+from squad.predictor.certifying import group_texts
 from squad.train import Progress, TrainConfig, TrainingData, fit
 
 __all__ = ["FitSettings", "choose_device", "fit_predictor"]
@@ -96,6 +98,7 @@ def fit_predictor(
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 30.0,
     record: Mapping[str, Any] | None = None,
+    keep_row_hashes: bool = True,
 ) -> Predictor:
     """Train on rows and their labels.
 
@@ -112,6 +115,8 @@ def fit_predictor(
         checkpoint: a file to go on from if it is there, and to keep while the run lasts.
         checkpoint_seconds: time between two of them, at least.
         record: what else to save about where the data came from.
+        keep_row_hashes: let the predictor remember which rows (and groups) it has seen, so that it can refuse to be
+            certified on them.  The hashes tell whether a given row was among them.
     """
     settings = settings or FitSettings()
     device = choose_device(device)
@@ -132,6 +137,7 @@ def fit_predictor(
     if len(encoded.x) != len(y):
         raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
     data = _split(encoded.x, y, len(classes), settings, groups)
+    hashes = row_hashes(encoded.x)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
     fitted = fit(
         settings.network,
@@ -152,6 +158,7 @@ def fit_predictor(
         "validation": settings.validation,
         "split_per_member": settings.split_per_member,
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
+        "repeats": _repeats(hashes, data),
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],
@@ -168,7 +175,18 @@ def fit_predictor(
         sampling=settings.sampling,
         num_samples=settings.num_samples,
         record=made,
+        memory=Memory.of(encoded.x, group_texts(groups)) if keep_row_hashes else None,
     )
+
+
+def _repeats(hashes: NDArray[np.uint64], data: TrainingData) -> dict[str, int]:
+    """How often rows are alike by chance: among all of them, and between validation and training (of all members)."""
+    alike = [
+        int(np.isin(hashes[validation], hashes[train]).sum())
+        for train, validation in zip(data.train.numpy(), data.validation.numpy(), strict=True)
+    ]
+    _, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return {"rows": len(hashes), "repeated": int((counts[place] > 1).sum()), "validation": data.validation.numel(), "in_training": sum(alike)}
 
 
 def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

@@ -18,7 +18,7 @@ MOST = 1 << 30
 
 def tail(errors: ArrayLike, n: ArrayLike, risk: float) -> NDArray[np.float64]:
     """``P(Bin(n, risk) <= errors)``; 0 below 0 errors, 1 for n = 0."""
-    k, size = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    k, size = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.int64)
     found = bdtr(np.clip(k, 0, size), size, risk)
     return np.where(k < 0, 0.0, np.where(k >= size, 1.0, found))
 

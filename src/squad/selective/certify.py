@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from squad.core.checks import check_choice, check_count
 from squad.errors import ArgumentError
 from squad.selective.certificate import Certificate, Rule, plain
-from squad.selective.methods import METHODS, Options
+from squad.selective.methods import METHODS, Options, shown_for_all
 from squad.selective.planning import check_share, labels_needed
 from squad.selective.scores import WRONG, Ranked, Scores, rank
 
@@ -110,10 +110,7 @@ def certify_scores(
 
 
 def _rule(ranked: Ranked, risks: Mapping[str, float], group: Any, level: float, method: str, options: Options) -> Rule:
-    shown = np.ones(len(ranked.n), dtype=np.bool_)
-    for name, risk in risks.items():
-        shown &= METHODS[method](ranked.m, ranked.n, ranked.errors[name], risk, level, options)
-    places = np.flatnonzero(shown)
+    places = np.flatnonzero(shown_for_all(method, ranked, risks, level, options))
     if not len(places):
         needed, hopeless = labels_needed(ranked, risks, level, method, options)
         return Rule(dict(risks), group, np.inf, 0, ranked.m, dict.fromkeys(risks, 0), level, needed, hopeless)

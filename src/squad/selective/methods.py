@@ -8,7 +8,7 @@ same rule: it must be among the rules shown for each.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from squad.selective.bands import risk_bounds
 from squad.selective.bounds import MOST, fewest, fewest_with, most_errors, passes
+from squad.selective.scores import Ranked
 
-__all__ = ["FALLBACK", "METHODS", "Options", "Start", "least_cases", "shows_alone", "starts", "walk"]
+__all__ = ["FALLBACK", "METHODS", "Options", "Start", "least_cases", "shown_for_all", "shows_alone", "starts", "walk"]
 
 #: Where a fallback procedure may begin, as a share of the cases, and how delta is shared out.
 FALLBACK = ((1 / 4, 0.8), (1 / 2, 0.1), (3 / 4, 0.1))
@@ -137,6 +138,13 @@ def sgr(
     With integer counts, whole groups of equal confidence, full coverage among the ranks, and no threshold where
     nothing passed.
     """
+    return _search(m, n, [(errors, risk)], level)
+
+
+def _search(
+    m: int, n: NDArray[np.int64], harms: Sequence[tuple[NDArray[np.int64], float]], level: float
+) -> NDArray[np.bool_]:
+    """A binary search for the largest rank at which all harms pass."""
     shown = np.zeros(len(n), dtype=np.bool_)
     tests = max(1, math.ceil(math.log2(m))) if m else 0
     low, high = 0, m + 1
@@ -144,7 +152,7 @@ def sgr(
         if high - low <= 1:
             break
         place = int(np.searchsorted(n, (low + high + 1) // 2, side="left"))
-        if passes(errors[place], n[place], risk, level / tests):
+        if all(passes(errors[place], n[place], risk, level / tests) for errors, risk in harms):
             shown[place] = True
             low = int(n[place])
         else:
@@ -195,6 +203,19 @@ METHODS: dict[
     "grid": grid,
     "band": band,
 }
+
+
+def shown_for_all(
+    method: str, ranked: Ranked, risks: Mapping[str, float], level: float, options: Options
+) -> NDArray[np.bool_]:
+    """The rules for which every harm was shown to be rare enough, each of them at ``level``."""
+    harms = [(ranked.errors[name], risk) for name, risk in risks.items()]
+    if method == "sgr":  # searches for each harm would look at different ranks
+        return _search(ranked.m, ranked.n, harms, level)
+    shown = np.ones(len(ranked.n), dtype=np.bool_)
+    for errors, risk in harms:
+        shown &= METHODS[method](ranked.m, ranked.n, errors, risk, level, options)
+    return shown
 
 
 def shows_alone(method: str, m: int, n: int, errors: int, risk: float, level: float, options: Options) -> bool:

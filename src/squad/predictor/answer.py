@@ -1,0 +1,89 @@
+"""What a predictor says about rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ACCEPTED", "REFERRED", "UNCERTIFIED", "Answer", "answer_of", "on_grid"]
+
+ACCEPTED, REFERRED, UNCERTIFIED = "accepted", "referred", "uncertified"
+
+#: Steps of log-odds, 1 in so many, on which confidences stand.
+STEPS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a predictor says about N rows.
+
+    Attributes:
+        label: (N,), the most likely class; None for a row that could not be read.
+        confidence: (N,), its probability (the softmax response), float64, rounded to steps of 1/8192 in log-odds (3e-5
+            in the middle, ever finer towards 0 and 1); NaN for a row that could not be read.
+        decision: (N,), "accepted" or "referred", by the certificate; "uncertified" where there is none.
+        entropy: (N,), of the class probabilities before recalibration, in nats.
+        mutual_information: (N,), between the class and which sample (and member) is asked, in nats: how much of the
+            entropy comes from samples that disagree.
+        probabilities: (N, classes).
+        reason: (N,), why a row could not be read, or has no threshold of its own; empty otherwise.
+    """
+
+    label: NDArray[Any]
+    confidence: NDArray[np.float64]
+    decision: NDArray[Any]
+    entropy: NDArray[np.float64]
+    mutual_information: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    reason: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """As a pandas data frame, one column for each of the above but the probabilities."""
+        import pandas as pd
+
+        names = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
+        return pd.DataFrame({name: getattr(self, name) for name in names})
+
+
+def on_grid(confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Confidences on steps of log-odds.
+
+    A matrix product rounds a row differently at different places and on other machines, by 1e-7 or so: equal rows
+    would differ by a hair, and a threshold could fall between them.  On the grid they are equal, but for the few that
+    stand at the edge of a step.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log(confidence) - np.log1p(-confidence)
+        found = 1 / (1 + np.exp(-np.round(STEPS * odds) / STEPS))
+    return np.where(np.isfinite(odds), found, confidence)
+
+
+def answer_of(
+    p: NDArray[np.float64],
+    entropy: NDArray[np.float64],
+    mutual: NDArray[np.float64],
+    classes: Sequence[Any],
+    problems: Mapping[int, str],
+) -> Answer:
+    """Answers without a certificate, from probabilities (N, classes); rows with problems are referred."""
+    label: NDArray[Any] = np.array(classes)[p.argmax(1)]
+    confidence = on_grid(p.max(1))
+    decision = np.full(len(p), UNCERTIFIED, dtype=object)
+    reason = np.full(len(p), "", dtype=object)
+    if problems:
+        rows = list(problems)
+        label = label.astype(object)
+        label[rows] = None
+        decision[rows] = REFERRED
+        reason[rows] = list(problems.values())
+        for numbers in (p, entropy, mutual, confidence):
+            numbers[rows] = np.nan
+    return Answer(label, confidence, decision, entropy, mutual, p, reason)

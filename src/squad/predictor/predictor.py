@@ -1,0 +1,384 @@
+"""What is loaded, asked and saved: a network with its input transformation, classes, sampling, seeds and certificate."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from squad.data.array_transform import ArrayTransform
+from squad.data.encoding import Encoded
+from squad.data.memory import Memory
+from squad.data.tables import Table
+from squad.data.transforms import TableTransform
+from squad.errors import ArgumentError
+from squad.layers import stack
+from squad.models import Network, NetworkConfig, Sampler
+from squad.predictor import saving
+from squad.predictor.answer import Answer, answer_of
+from squad.predictor.certifying import CertificationError, certificate_for, decide, identity, labelled
+from squad.predictor.device import choose_device
+from squad.selective.certificate import Certificate
+from squad.selective.certify import Risk
+from squad.selective.recalibration import Recalibration, fit_recalibration
+from squad.selective.scores import Scores
+
+__all__ = ["Predictor", "load"]
+
+#: Rows that are transformed at once: memory stays bounded however many there are.
+CHUNK = 8192
+
+#: The kinds of class names that JSON keeps as they are.
+Label = str | int | float | bool
+
+
+class Predictor:
+    """A trained network that can be asked.
+
+    Made by ``squad.SquadClassifier``, ``squad fit`` and :func:`squad.load`.
+
+    Attributes:
+        network: with members, in eval mode.
+        config: its settings.
+        transform: what turns rows into the network's input.
+        classes: the names of the classes, in the order of the probabilities.
+        sampling, num_samples: how it is sampled.
+        record: how it was made: plain data.
+        recalibration: what its confidences went through, if anything.
+        certificate: what is promised about its answers, if anything; it belongs to this very model and sampling.
+        calibration: the scores that the certificate was made from, if they were kept.
+        memory: hashes of the rows that fit saw, if they were kept.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        config: NetworkConfig,
+        transform: TableTransform | ArrayTransform,
+        classes: Sequence[Label],
+        *,
+        sampling: str | None = None,
+        num_samples: int | None = None,
+        record: Mapping[str, Any] | None = None,
+        recalibration: Recalibration | None = None,
+        certificate: Certificate | None = None,
+        calibration: Scores | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        _check_classes(classes, network.classes)
+        if transform.features != network.in_features:
+            raise ArgumentError.of(
+                "transform", f"{transform.features} features", f"one that gives {network.in_features}"
+            )
+        config.check_members(network.members or 1)
+        self.network = (network if network.members is not None else stack([network])).eval()
+        self.config = config
+        self.transform = transform
+        self.classes = tuple(classes)
+        self._sampling, self._num_samples = config.check_sampling(sampling, num_samples)
+        self.record = dict(record or {})
+        self.recalibration = recalibration
+        self.memory = memory
+        self._sampler: Sampler | None = None
+        self.certificate = certificate
+        self.calibration = calibration
+        if certificate is not None and certificate.details.get("model") != identity(self):
+            raise CertificationError(
+                "A certificate must belong to the model it stands with; this one was made for other weights, another"
+                " transformation or other samples. Certify this model."
+            )
+
+    @property
+    def sampling(self) -> str:
+        """How it is sampled; :meth:`with_sampling` gives another predictor."""
+        return self._sampling
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples a member takes."""
+        return self._num_samples
+
+    @property
+    def members(self) -> int:
+        """How many networks answer together."""
+        return self.network.members or 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.network.parameters()).device
+
+    def __repr__(self) -> str:
+        sizes = " - ".join(map(str, (self.network.in_features, *self.config.hidden, len(self.classes))))
+        many = f", {self.members} members" if self.members > 1 else ""
+        state = "" if self.certificate is None else ", certified" if self.certificate.certified else ", certifies nothing"
+        return f"Predictor({self.config.name} {sizes}{many}, {self.num_samples} {self.sampling} samples{state})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was made ready for asking is made anew; and a copy must open where there is no GPU.
+        return {**vars(self), "_sampler": None, "network": copy.deepcopy(self.network).cpu()}
+
+    def to(self, device: torch.device | str) -> "Predictor":
+        """Compute on another device from now on; returns itself.
+
+        Predictors that share its weights (:meth:`with_sampling`) move along.
+        """
+        self.network.to(choose_device(device))
+        return self
+
+    def with_sampling(self, sampling: str | None = None, num_samples: int | None = None) -> "Predictor":
+        """The same network, sampled in another way; weights are shared.
+
+        A certificate is about one way of sampling: of a certified predictor another one is an error.  Take
+        ``predictor.uncertified().with_sampling(...)`` to look at what it would give.
+        """
+        new = self.config.check_sampling(
+            self.sampling if sampling is None else sampling, self.num_samples if num_samples is None else num_samples
+        )
+        if self.certificate is not None and new != (self.sampling, self.num_samples):
+            raise CertificationError(
+                f"This model is certified with {self.num_samples} {self.sampling} samples, and the promise holds for no"
+                f" others; got {new[1]} {new[0]}. Leave the setting out, or certify the model with it."
+            )
+        return self._changed(sampling=new[0], num_samples=new[1])
+
+    def uncertified(self) -> "Predictor":
+        """The same without its certificate; weights are shared."""
+        return self._changed(certificate=None, calibration=None)
+
+    def without_row_hashes(self) -> "Predictor":
+        """The same without the hashes of the rows that fit saw; weights are shared."""
+        return self._changed(memory=None)
+
+    def without_scores(self) -> "Predictor":
+        """The same without the scores of its calibration cases; weights are shared."""
+        return self._changed(calibration=None)
+
+    def _changed(self, **changes: Any) -> "Predictor":
+        kept = {
+            "sampling": self.sampling,
+            "num_samples": self.num_samples,
+            "record": self.record,
+            "recalibration": self.recalibration,
+            "certificate": self.certificate,
+            "calibration": self.calibration,
+            "memory": self.memory,
+        }
+        return Predictor(self.network, self.config, self.transform, self.classes, **{**kept, **changes})
+
+    def certify(
+        self,
+        x: Any,
+        y: Sequence[Any] | NDArray[Any],
+        risk: Risk | Sequence[Risk],
+        delta: float = 0.01,
+        method: str = "fallback",
+        *,
+        by: str | ArrayLike | None = None,
+        harms: Mapping[str, ArrayLike] | None = None,
+        groups: ArrayLike | None = None,
+        thresholds: Sequence[float] | None = None,
+        ranks: int = 20,
+        r_max: float = 0.1,
+        source: str | None = None,
+    ) -> "Predictor":
+        """The same predictor with a promise: at most ``risk`` of the answers that it accepts are wrong.
+
+        The promise holds with probability 1 - ``delta`` over the calibration rows, which must be like those to come and
+        new to the model: rows (or groups) that fit has seen are refused.  The result's answers are accepted or
+        referred; ``result.certificate`` says what was shown, and may say that nothing could be.
+
+        Args:
+            x: the calibration rows, as :meth:`answer` takes them.
+            y: (N,), their right labels.
+            risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, where harms are
+                "wrong", "missed CLASS" (a case of the class that got another label), "false CLASS" (an answer that
+                wrongly says so) and those of ``harms``; or several such targets.
+            delta: the chance that anything promised is false.
+            method: see :func:`squad.certify`.
+            by: gives every group its own threshold and promise: "label" (the answer's), a column of ``x``, or (N,)
+                groups.
+            harms: by name, (N,) 0 or 1: other things that an accepted row must not do too often.
+            groups: (N,), which rows belong together, such as those of one patient; none may have been trained on.
+            thresholds: of the method "grid".
+            ranks: of the method "bonferroni".
+            r_max: of the method "band".
+            source: what the rows are called in the certificate.
+        """
+        found = labelled(self, x, y, groups)
+        options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
+        made, scores = certificate_for(
+            self, x, found, risk, delta, method, by=by, harms=harms, groups=groups, options=options, source=source
+        )
+        return self._changed(certificate=made, calibration=scores)
+
+    def recalibrate(
+        self, x: Any, y: Sequence[Any] | NDArray[Any], method: str = "temperature", groups: ArrayLike | None = None
+    ) -> "Predictor":
+        """The same predictor with probabilities that are nearer to how often it is right; labels stay the same.
+
+        It takes rows of their own: not those of training, and not those that it will be certified on, which are
+        refused afterwards.  A certificate is lost, since confidences change.
+
+        Args:
+            x: rows, as :meth:`answer` takes them.
+            y: (N,), their right labels.
+            method: "temperature" (one number; the order of confidences stays) or "isotonic" (any rising curve).
+            groups: (N,), which rows belong together; none may have been trained on.
+        """
+        raw = self._changed(recalibration=None, certificate=None, calibration=None)
+        found = labelled(raw, x, y, groups)
+        fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
+        memory = self.memory and self.memory.with_rows(self.encode(self.checked(x)).x[found.kept])
+        return raw._changed(recalibration=fitted, memory=memory)
+
+    def answer(
+        self, x: Any, *, by: ArrayLike | None = None, risk: float | Mapping[str, float] | None = None
+    ) -> Answer:
+        """Class probabilities with their confidence, entropy and mutual information, row by row.
+
+        An answer is a function of its row: it does not depend on what else is in ``x``.
+
+        Args:
+            x: for a model of a table, a data frame (or a table that was read) with the columns of training in any
+                order; otherwise an array (N, ...) like the one that was trained on.
+            by: (N,), the group of each row, if the certificate is by groups that stand in no column.
+            risk: which target decides, if the certificate has several.
+        """
+        rows = self.checked(x)
+        if self.certificate is not None:
+            self.certificate.target(risk)  # before the work
+        elif by is not None or risk is not None:
+            raise ArgumentError.of("by and risk", "one of them", "left out: the model has no certificate")
+        answer = self.undecided(rows)
+        return answer if self.certificate is None else decide(self, rows, answer, by, risk)
+
+    def undecided(self, rows: Any) -> Answer:
+        """Answers to rows that were :meth:`checked`, whatever the certificate says."""
+        count = len(rows)
+        p = np.empty((count, len(self.classes)))
+        inner = np.empty(count)
+        problems: dict[int, str] = {}
+        sampler = self._ready()
+        for start in range(0, count, CHUNK):
+            end = start + CHUNK
+            encoded = self.transform.apply(rows[start:end])
+            drawn = sampler(torch.from_numpy(encoded.x))
+            p[start:end] = _mean(drawn.probabilities).cpu().numpy()
+            inner[start:end] = _mean(drawn.entropy).cpu().numpy()
+            problems.update({start + row: reason for row, reason in encoded.problems.items()})
+        finite = np.isfinite(p).all(1) & np.isfinite(inner)
+        for row in np.flatnonzero(~finite).tolist():
+            problems.setdefault(row, "x is so far from the rows of training that the network gives no number for it")
+        entropy = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), 1)
+        if self.members * sampler.num_samples == 1:
+            inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
+        if self.recalibration is not None:
+            p[finite] = self.recalibration.apply(p[finite])
+        # Rounding could leave either a hair below zero.
+        return answer_of(p, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), self.classes, problems)
+
+    def encode(self, rows: Any) -> Encoded:
+        """Rows that were :meth:`checked`, as the network takes them."""
+        return self.transform.apply(rows)
+
+    def checked(self, x: Any) -> Any:
+        """``x`` as the transform takes it: something with rows to slice."""
+        if isinstance(self.transform, ArrayTransform):
+            if isinstance(x, Table):
+                raise ArgumentError.of(
+                    "x", "a table", f"an array of shape {self.transform.shape} a row, as in training"
+                )
+            if not isinstance(x, (np.ndarray, torch.Tensor)):
+                try:
+                    x = np.asarray(x)
+                except (TypeError, ValueError) as cause:
+                    reason = str(cause).splitlines()[0]
+                    raise ArgumentError.of("x", type(x).__name__, "an array of numbers", reason) from cause
+            if tuple(x.shape[1:]) != self.transform.shape:
+                self.transform.apply(x)  # says what is wrong, even if there are no rows
+            return x
+        if not isinstance(x, Table):
+            import pandas as pd
+
+            if not isinstance(x, pd.DataFrame):
+                hint = "This model was trained on a table: pandas.DataFrame(x, columns=[...]) names them."
+                raise ArgumentError.of("x", type(x).__name__, "a pandas.DataFrame with the columns of training", hint)
+            x = Table.of(x)
+        self.transform.apply(x[:0])
+        return x
+
+    def _ready(self) -> Sampler:
+        sampler = self._sampler
+        if sampler is None or sampler.device != self.device:
+            sampler = self._sampler = Sampler(self.network, self.sampling, self.num_samples)
+        return sampler
+
+    def positions(self, labels: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
+        """Where each label stands among the classes; one that is not among them is an error."""
+        places = {name: place for place, name in enumerate(self.classes)}
+        texts = {str(name): place for name, place in places.items()}
+        amounts = {_number(name): place for name, place in places.items()}
+        if np.ndim(labels) != 1:
+            raise ArgumentError.of("labels", f"shape {np.shape(labels)}", "a list of one label a row")
+        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        # As it is, as text, and last as a number: 5, 5.0 and "5.0" are one class to a reader.
+        found = [places.get(value, texts.get(str(value), amounts.get(_number(value), -1))) for value in values]
+        unknown = sorted({str(value) for value, place in zip(values, found, strict=True) if place < 0})
+        if unknown:
+            known = ", ".join(map(str, self.classes[:8])) + (", ..." if len(self.classes) > 8 else "")
+            raise ArgumentError.of("labels", ", ".join(unknown[:5]), f"among the classes of training ({known})")
+        return np.array(found, dtype=np.int64)
+
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write the folder ``path`` with model.safetensors, config.json and what belongs to them, whole or not at all."""
+        if self.certificate is not None and self.certificate.details["model"] != identity(self):
+            raise CertificationError("The model was changed after it was certified. Certify it again.")
+        return saving.save(self, path, overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "Predictor":
+        """Read a folder that :meth:`save` wrote."""
+        device = choose_device(device)
+        return cls(**saving.load(path)).to(device)
+
+
+def _number(label: Any) -> float:
+    """A label as a number, NaN (which equals nothing) if it is none."""
+    try:
+        return float("nan") if isinstance(label, bool) else float(label)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _mean(drawn: torch.Tensor) -> torch.Tensor:
+    """Over members (M, ...), added one by one: a reduction would add in an order that depends on the number of rows."""
+    total = drawn[0]
+    for member in drawn[1:]:
+        total = total + member
+    return total / len(drawn)
+
+
+def load(path: str | Path, device: torch.device | str = "cpu") -> Predictor:
+    """A saved model, ready to answer; nothing in the folder is run.
+
+    Args:
+        path: the folder that ``squad fit`` or ``Predictor.save`` wrote.
+        device: where to compute.
+    """
+    return Predictor.load(path, device)
+
+
+def _check_classes(classes: Sequence[object], count: int) -> None:
+    """Names that files keep, one for each class."""
+    if len(classes) != count:
+        raise ArgumentError.of("classes", f"{len(classes)} names", f"one for each of {count} classes")
+    for name in classes:
+        if not isinstance(name, str | int | float | bool) or (isinstance(name, float) and not math.isfinite(name)):
+            raise ArgumentError.of("classes", repr(name)[:80], "texts, numbers or booleans")
+    if len({isinstance(name, str) for name in classes}) > 1 or len(set(classes)) < count:
+        raise ArgumentError.of("classes", repr(list(classes))[:80], "all texts or all numbers, each once")

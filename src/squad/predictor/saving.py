@@ -1,0 +1,112 @@
+"""A predictor as a folder, and back."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from squad import artifact
+from squad.artifact import ArtifactError
+from squad.data.memory import Memory
+from squad.data.transforms import from_json
+from squad.errors import ArgumentError, SquadError
+from squad.models import network_config, restore
+from squad.selective.certificate import Certificate
+from squad.selective.recalibration import Recalibration
+from squad.selective.scores import WRONG, Scores
+
+if TYPE_CHECKING:
+    from squad.predictor.predictor import Predictor
+
+__all__ = ["load", "save"]
+
+#: The files beside the weights and config.json.
+ROWS, CALIBRATION = "rows", "calibration"
+
+
+def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
+    """Write the folder, whole or not at all."""
+    certificate, calibration = predictor.certificate, predictor.calibration
+    config: dict[str, Any] = {
+        "network": {"name": predictor.config.name, **predictor.config.to_dict()},
+        "members": predictor.members,
+        "in_features": predictor.network.in_features,
+        "classes": list(predictor.classes),
+        "transform": predictor.transform.to_json(),
+        "prediction": {"sampling": predictor.sampling, "num_samples": predictor.num_samples},
+        "record": predictor.record,
+    }
+    extras: dict[str, Mapping[str, Tensor]] = {}
+    if predictor.recalibration is not None:
+        config["recalibration"] = predictor.recalibration.to_json()
+    if certificate is not None:
+        config["certificate"] = certificate.to_json()
+    if calibration is not None:
+        names = list(calibration.harms)
+        groups = None if calibration.by is None else sorted({str(group) for group in calibration.by.tolist()})
+        config["calibration"] = {"harms": names, "groups": groups}
+        extras[CALIBRATION] = _scores_to_tensors(calibration, groups)
+    if predictor.memory is not None:
+        extras[ROWS] = predictor.memory.to_tensors()
+    return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """What a predictor is made of."""
+    tensors, saved = artifact.load(path)
+    rows, calibration = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION))
+    try:
+        settings = dict(_entry(saved, "network", dict))
+        config = network_config(_entry(settings, "name", str), {k: v for k, v in settings.items() if k != "name"})
+        classes = _entry(saved, "classes", list)
+        in_features, members = (_entry(saved, name, int) for name in ("in_features", "members"))
+        prediction = _entry(saved, "prediction", dict)
+        return {
+            "network": restore(config, in_features, len(classes), members, tensors),
+            "config": config,
+            "transform": from_json(_entry(saved, "transform", dict)),
+            "classes": classes,
+            "sampling": _entry(prediction, "sampling", str),
+            "num_samples": _entry(prediction, "num_samples", int),
+            "record": _entry(saved, "record", dict),
+            "recalibration": Recalibration.from_json(saved["recalibration"]) if "recalibration" in saved else None,
+            "certificate": Certificate.from_json(saved["certificate"]) if "certificate" in saved else None,
+            "calibration": None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict)),
+            "memory": None if rows is None else Memory.from_tensors(rows),
+        }
+    except (SquadError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as cause:
+        raise ArtifactError(f"{path} does not describe a model that can be built: {str(cause)[:400]}") from cause
+
+
+def _scores_to_tensors(scores: Scores, groups: list[str] | None) -> dict[str, Tensor]:
+    found = {
+        "confidence": torch.from_numpy(scores.confidence),
+        "harms": torch.from_numpy(np.stack(list(scores.harms.values()))),
+    }
+    if groups is not None and scores.by is not None:
+        places = {name: place for place, name in enumerate(groups)}
+        found["by"] = torch.tensor([places[str(group)] for group in scores.by.tolist()])
+    return found
+
+
+def _scores(tensors: Mapping[str, Tensor], names: Mapping[str, Any]) -> Scores:
+    harms = dict(zip(_entry(names, "harms", list), tensors["harms"].numpy(), strict=True))
+    by = None
+    if "by" in tensors:
+        by = np.array(_entry(names, "groups", list), dtype=object)[tensors["by"].numpy()]
+    return Scores.of(tensors["confidence"], ~harms.pop(WRONG), harms, by)
+
+
+_WORDS = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
+
+
+def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    """One entry of config.json, of its type."""
+    if name not in data:
+        raise ArgumentError(f"{name!r} is missing.")
+    if type(data[name]) is not kind:
+        raise ArgumentError.of(repr(name), repr(data[name])[:60], _WORDS[kind])
+    return data[name]

@@ -1,0 +1,120 @@
+"""A certificate on disk, and what must not pass for one."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from squad.selective import Certificate, CertificateError, certify
+from squad.selective.words import confidence_text, percent
+
+
+def several() -> Certificate:
+    rng = np.random.default_rng(0)
+    confidence = rng.random(4000)
+    correct = rng.random(4000) >= 0.3 * (1 - confidence) ** 2
+    by = np.where(rng.random(4000) < 0.99, "Zürich", "Oslo")
+    return certify(confidence, correct, [{"wrong": 0.05, "harm": 0.03}, 0.2], harms={"harm": ~correct}, by=by)
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    for certificate in (
+        several(),
+        certify([], [], 0.02),
+        certify(np.arange(1000), np.ones(1000), 0.02),
+        certify(np.arange(1000), np.ones(1000), 0.02, method="grid", thresholds=[3.5, -math.inf]),
+    ):
+        path = certificate.save(tmp_path / "folder" / "certificate.json")
+        again = Certificate.load(path)
+        assert again == certificate
+        assert str(again) == str(certificate)
+        text = path.read_text()
+        assert "Infinity" not in text
+        assert "NaN" not in text
+        assert json.loads(text)["says"] == str(certificate)
+
+
+def test_infinite_thresholds_as_words() -> None:
+    none = certify([], [], 0.02).to_json()["rules"][0]
+    assert (none["accepts"], none["threshold"]) == ("none", None)
+    rules = several().to_json()["rules"]
+    assert {rule["accepts"] for rule in rules} == {"above", "all", "none"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "recipe"},
+        {"format": 2},
+        {"delta": 0},
+        {"delta": "0.01"},
+        {"m": -1},
+        {"method": "magic"},
+        {"rules": []},
+        {"rules": 3},
+        {"says": "all is well"},
+        {"certified": False},
+        {"options": None},
+    ],
+)
+def test_a_changed_one_is_refused(change: dict[str, Any]) -> None:
+    data = several().to_json()
+    with pytest.raises(CertificateError):
+        Certificate.from_json({**data, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threshold": None},
+        {"accepts": "all"},
+        {"accepts": "some"},
+        {"threshold": "high"},
+        {"threshold": 0.0},
+        {"n": 10**6},
+        {"n": 2.5},
+        {"risks": {}},
+        {"risks": {"wrong": 2}},
+        {"errors": {"wrong": 0}},
+    ],
+)
+def test_a_changed_rule_is_refused(change: dict[str, Any]) -> None:
+    data = several().to_json()
+    assert data["rules"][1]["accepts"] == "above"
+    data["rules"][1] = {**data["rules"][1], **change}
+    with pytest.raises(CertificateError):
+        Certificate.from_json(data)
+
+
+def test_a_missing_entry_is_told() -> None:
+    data = several().to_json()
+    del data["rules"][0]["level"]
+    with pytest.raises(CertificateError, match="level"):
+        Certificate.from_json(data)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "text.json").write_text("no")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(CertificateError, match=r"text.json must be a JSON file"):
+        Certificate.load(tmp_path / "text.json")
+    with pytest.raises(CertificateError, match="this is none"):
+        Certificate.load(tmp_path / "list.json")
+    with pytest.raises(CertificateError, match=r"missing.json cannot be read: No such file"):
+        Certificate.load(tmp_path / "missing.json")
+    with pytest.raises(CertificateError, match="cannot be written"):
+        several().save(tmp_path / "text.json" / "deeper.json")
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [percent(x) for x in (0.02, 0.005, 0.99, 0.9999, 1 - 0.01)] == ["2 %", "0.5 %", "99 %", "99.99 %", "99 %"]
+    assert [confidence_text(x) for x in (0.5, 0.98765, 0.99999873, 3.25, 0.0)] == [
+        "0.5000",
+        "0.9877",
+        "0.99999873",
+        "3.25",
+        "0",
+    ]

@@ -1,0 +1,288 @@
+"""The edges of certified selection: what is refused, what cannot be promised, and what holds together."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import squad
+from squad.selective import Certificate, certify
+from squad.selective.methods import METHODS
+
+RANKED = [name for name in METHODS if name != "grid"]
+
+
+def sample(m: int, seed: int = 0, worst: float = 0.3, digits: int | None = None) -> tuple[Any, Any]:
+    """Well-ranked scores: errors among the unsure."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(m)
+    correct = rng.random(m) >= worst * (1 - confidence) ** 2
+    return (confidence if digits is None else confidence.round(digits)), correct
+
+
+def made(method: str, confidence: Any, correct: Any, risk: Any, **more: Any) -> Certificate:
+    if method == "grid":
+        more.setdefault("thresholds", [0.9, 0.7, 0.5, 0.3, 0.1, -math.inf])
+    return certify(confidence, correct, risk, method=method, **more)
+
+
+class TestEdges:
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("m", [0, 1, 10, 227])
+    def test_fewer_than_an_errorless_certificate_takes(self, method: str, m: int) -> None:
+        found = made(method, np.linspace(0, 1, m), np.ones(m, bool), 0.02)
+        assert not found.certified
+        assert found.threshold == math.inf
+        assert found.coverage == 0.0
+        assert found.n == found.errors == 0
+        assert not found.accepts([0.0, 1.0, math.inf]).any()
+        assert found.needed is not None
+        assert found.needed > m
+        assert f"{found.needed:,}" in str(found)
+
+    @pytest.mark.parametrize(("risk", "fewest"), [(0.005, 919), (0.01, 459), (0.02, 228), (0.05, 90)])
+    def test_the_fewest_cases(self, risk: float, fewest: int) -> None:
+        for method in ("fallback", "fixed_sequence"):
+            assert not certify(np.arange(fewest - 1), np.ones(fewest - 1), risk, method=method).certified
+            found = certify(np.arange(fewest), np.ones(fewest), risk, method=method)
+            assert found.certified
+            assert found.n == fewest
+            assert certify([], [], risk, method=method).needed == fewest
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_the_number_of_labels_that_it_would_take_is_enough_if_all_are_right(self, method: str) -> None:
+        needed = made(method, [], [], 0.03).needed
+        assert needed is not None
+        assert made(method, np.full(needed, 0.95), np.ones(needed), 0.03).certified
+        assert not made(method, np.full(needed - 1, 0.95), np.ones(needed - 1), 0.03).certified
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_every_point_wrong(self, method: str) -> None:
+        found = made(method, np.linspace(0, 1, 3000), np.zeros(3000), 0.05)
+        assert not found.certified
+        assert found.threshold == math.inf
+        assert found.rules[0].hopeless
+        assert found.needed is None
+        assert "more labels will not help" in str(found)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_all_are_accepted(self, method: str) -> None:
+        found = made(method, np.linspace(0, 1, 3000), np.ones(3000), 0.05)
+        assert found.threshold == -math.inf
+        assert found.coverage == 1.0
+        assert found.accepts([-math.inf, 0.0]).tolist() == [False, True]  # -inf is above nothing
+        assert "of all answers" in str(found)
+        rule = found.to_json()["rules"][0]
+        assert (rule["threshold"], rule["accepts"]) == (None, "all")
+
+    @pytest.mark.parametrize("method", RANKED)
+    @pytest.mark.parametrize(("wrong", "good"), [(5, True), (300, False)])
+    def test_all_scores_tied(self, method: str, wrong: int, good: bool) -> None:
+        correct = np.arange(3000) >= wrong
+        found = made(method, np.full(3000, 0.7), correct, 0.05)
+        assert found.certified is good
+        assert found.n == (3000 if good else 0)
+        assert found.threshold == (-math.inf if good else math.inf)
+
+    def test_nan_is_an_error_here_and_abstains_there(self) -> None:
+        with pytest.raises(ValueError, match=r"NaN in case 2 \(from 1\)"):
+            certify([0.5, math.nan], [True, True], 0.1)
+        found = certify(np.ones(500), np.ones(500), 0.1)
+        assert found.accepts([math.nan, 0.5]).tolist() == [False, True]
+
+    @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
+    @pytest.mark.parametrize("name", ["risk", "delta"])
+    def test_shares_outside_of_0_to_1(self, name: str, value: float) -> None:
+        given_ = {"risk": 0.1, "delta": 0.1, name: value}
+        with pytest.raises(ValueError, match=rf"{name} must be .*0.*1.*got {value}"):
+            certify([0.5], [True], **given_)
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"confidence": ["a"]}, "confidence must be a list of numbers"),
+            ({"confidence": [[0.5]]}, "one a case"),
+            ({"correct": [True, False]}, r"correct must be of shape \(1,\)"),
+            ({"correct": [0.5]}, "booleans, or 0 and 1; got 0.5"),
+            ({"correct": ["yes"]}, "booleans, or 0 and 1"),
+            ({"method": "magic"}, "one of 'fallback'"),
+            ({"thresholds": [0.5]}, "left out for the method fallback"),
+            ({"method": "grid"}, "named for the method grid"),
+            ({"method": "grid", "thresholds": []}, "one at least"),
+            ({"method": "grid", "thresholds": ["x"]}, "a list of numbers"),
+            ({"method": "grid", "thresholds": [math.nan]}, "below infinity"),
+            ({"method": "band", "risk": 0.2}, r"at most r_max \(0.1\)"),
+            ({"method": "bonferroni", "ranks": 0}, "ranks must be a whole number"),
+            ({"risk": []}, "such as .02"),
+            ({"risk": {}}, "one harm at least"),
+            ({"risk": {"missed": 0.1}}, "for a harm that is known"),
+            ({"risk": [0.1, 0.1]}, "each target once"),
+            ({"risk": "many"}, "risk must be a number"),
+            ({"harms": {"wrong": [1]}}, "made from correct"),
+            ({"harms": {"missed": [1, 0]}}, r"harms\['missed'\] must be of shape"),
+            ({"by": [1, 2]}, "a group a case"),
+        ],
+    )
+    def test_wrong_input(self, change: dict[str, Any], match: str) -> None:
+        arguments = {"confidence": [0.5], "correct": [True], "risk": 0.1, **change}
+        with pytest.raises(squad.ArgumentError, match=match):
+            certify(**arguments)
+
+    def test_types_of_input(self) -> None:
+        confidence, correct = sample(1500)
+        expected = certify(confidence, correct, 0.05)
+        assert expected.certified
+        for pair in (
+            (confidence.tolist(), correct.tolist()),
+            (torch.tensor(confidence), torch.tensor(correct)),
+            (torch.tensor(confidence, requires_grad=True), torch.tensor(correct).int()),
+            (confidence, correct.astype(float)),
+        ):
+            assert certify(*pair, 0.05) == expected
+        half = certify(torch.tensor(confidence).bfloat16(), torch.tensor(correct), 0.05)
+        assert half.certified
+        assert half.ties > 1000
+        assert bool(expected.accepts(torch.tensor(0.99)))
+
+    def test_infinite_scores_are_scores(self) -> None:
+        confidence = np.r_[np.full(100, np.inf), np.linspace(0, 1, 200)]
+        found = certify(confidence, np.r_[np.ones(100), np.zeros(200)], 0.05)
+        assert found.n == 100
+        assert found.threshold == 1.0
+
+
+class TestGuarantee:
+    @pytest.mark.parametrize("method", METHODS)
+    @given(seed=st.integers(0, 10**6), digits=st.sampled_from([1, 2, None]), m=st.integers(0, 2000))
+    @settings(max_examples=25, deadline=None)
+    def test_the_threshold_accepts_exactly_what_was_tested(
+        self, method: str, seed: int, digits: int | None, m: int
+    ) -> None:
+        confidence, correct = sample(m, seed, 0.3, digits)
+        found = made(method, confidence, correct, 0.05, delta=0.1)
+        good = found.accepts(confidence)
+        assert good.sum() == found.n
+        assert (~correct[good]).sum() == found.errors
+        if found.certified:
+            assert found.errors <= 0.05 * found.n
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_the_order_of_cases_does_not_matter(self, method: str) -> None:
+        confidence, correct = sample(1500, digits=2)
+        order = np.random.default_rng(1).permutation(1500)
+        assert made(method, confidence, correct, 0.05) == made(method, confidence[order], correct[order], 0.05)
+
+    @pytest.mark.parametrize("method", RANKED)
+    def test_only_the_order_of_scores_matters(self, method: str) -> None:
+        confidence, correct = sample(1500)
+        one, other = made(method, confidence, correct, 0.05), made(method, -1 / (confidence + 1e-9), correct, 0.05)
+        assert one.n == other.n
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_a_stricter_promise_accepts_no_more(self, method: str) -> None:
+        confidence, correct = sample(4000)
+        found = [made(method, confidence, correct, risk).n for risk in (0.01, 0.02, 0.05, 0.09)]
+        assert found == sorted(found)
+        assert found[-1] > 0
+        assert made(method, confidence, correct, 0.05, delta=0.2).n >= made(method, confidence, correct, 0.05).n
+
+
+class TestTogether:
+    def test_targets_share_delta(self) -> None:
+        confidence, correct = sample(4000)
+        both = certify(confidence, correct, [0.02, 0.05], delta=0.01)
+        for risk in (0.02, 0.05):
+            alone = certify(confidence, correct, risk, delta=0.005)
+            (rule,) = both.target(risk)
+            assert (rule.n, rule.threshold, rule.level) == (alone.n, alone.threshold, 0.005)
+            assert (both.accepts(confidence, risk=risk) == alone.accepts(confidence)).all()
+        with pytest.raises(squad.ArgumentError, match=r"Say which target .* wrong 0.02; wrong 0.05"):
+            both.accepts(confidence)
+        with pytest.raises(squad.ArgumentError, match="one of those certified"):
+            both.accepts(confidence, risk=0.03)
+        with pytest.raises(squad.ArgumentError, match=r"see certificate\.rules"):
+            _ = both.threshold
+
+    def test_the_band_needs_no_share_for_targets(self) -> None:
+        confidence, correct = sample(4000)
+        both = certify(confidence, correct, [0.02, 0.05], method="band")
+        for rule in both.rules:
+            assert rule.n == certify(confidence, correct, rule.risks["wrong"], method="band").n
+            assert rule.level == 0.01
+
+    def test_groups_share_delta_and_have_their_own_thresholds(self) -> None:
+        confidence, correct = sample(6000)
+        by = np.where(np.arange(6000) % 3 == 0, "a", "b")
+        found = certify(confidence, correct, 0.05, delta=0.02, by=by)
+        assert [rule.group for rule in found.rules] == ["a", "b"]
+        for rule in found.rules:
+            mine = by == rule.group
+            alone = certify(confidence[mine], correct[mine], 0.05, delta=0.01)
+            assert (rule.n, rule.m, rule.threshold) == (alone.n, mine.sum(), alone.threshold)
+        good = found.accepts(confidence, by)
+        assert found.n == good.sum()
+        assert found.coverage == good.mean()
+        assert not found.accepts([1.0], ["c"]).any()  # nothing is known about it
+        with pytest.raises(squad.ArgumentError, match="a threshold of its own"):
+            found.accepts(confidence)
+        with pytest.raises(squad.ArgumentError, match="one threshold for all"):
+            certify(confidence, correct, 0.05).accepts(confidence, by)
+
+    def test_groups_of_numbers(self) -> None:
+        confidence, correct = sample(4000)
+        found = certify(confidence, correct, 0.05, by=torch.arange(4000) % 2)
+        assert [rule.group for rule in found.rules] == [0, 1]
+        again = Certificate.from_json(found.to_json())
+        assert (again.accepts(confidence, np.arange(4000) % 2) == found.accepts(confidence, np.arange(4000) % 2)).all()
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_harms_must_all_be_rare_at_one_threshold(self, method: str) -> None:
+        confidence, correct = sample(5000)
+        rng = np.random.default_rng(3)
+        missed = ~correct & (rng.random(5000) < 0.5)
+        found = made(method, confidence, correct, {"wrong": 0.08, "missed": 0.02}, harms={"missed": missed})
+        alone = {
+            "wrong": made(method, confidence, correct, 0.08, delta=0.005),
+            "missed": made(method, confidence, ~missed, 0.02, delta=0.005),
+        }
+        assert found.certified
+        assert found.n <= min(one.n for one in alone.values())
+        good = found.accepts(confidence)
+        assert found.rules[0].errors == {"wrong": (~correct[good]).sum(), "missed": missed[good].sum()}
+        with pytest.raises(squad.ArgumentError, match="asked of one harm"):
+            _ = found.errors
+
+    def test_a_harm_that_falls_with_coverage_is_not_promised_where_it_was_not_shown(self) -> None:
+        # The most confident third is full of the harm: below its start the chain of "harm" has shown nothing.
+        m = 6000
+        confidence = np.linspace(1, 0, m)
+        harm = np.zeros(m, dtype=bool)
+        harm[:60] = True
+        wrong = np.zeros(m, dtype=bool)
+        wrong[2000:] = np.random.default_rng(0).random(4000) < 0.5
+        found = certify(confidence, ~wrong, {"wrong": 0.02, "harm": 0.02}, harms={"harm": harm})
+        both = found.rules[0]
+        assert not found.certified or both.errors["harm"] < 0.02 * both.n
+
+
+def test_the_sentence_says_what_is_taken_for_granted() -> None:
+    confidence, correct = sample(3000, digits=2)
+    text = str(certify(confidence, correct, 0.05))
+    for part in (
+        "With 99 % certainty",
+        "at most 5 % are wrong",
+        "provided that",
+        "independently",
+        "not proven",
+        "equal",
+    ):
+        assert part in text
+    assert text.endswith(".")
+    assert text.count(". ") == 0  # one sentence
+    grid = str(made("grid", confidence, correct, 0.05))
+    assert "named before" in grid
+    assert "not proven" not in grid
