@@ -17,6 +17,8 @@ from squad.core.checks import check_count, check_number
 from squad.errors import ArgumentError
 from squad.fitting import FitSettings, choose_device, fit_predictor
 from squad.models import network_config
+from squad.predictor import Predictor
+from squad.selective.certify import Risk
 from squad.train import TrainConfig, make_progress
 
 __all__ = ["SquadClassifier"]
@@ -155,6 +157,33 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 stacklevel=2,
             )
         return self
+
+    def certify(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        risk: Risk | Sequence[Risk],
+        delta: float = 0.01,
+        method: str = "fallback",
+        **options: Any,
+    ) -> Predictor:
+        """The trained network with a promise: at most ``risk`` of the answers that it accepts are wrong.
+
+        Args:
+            X: calibration rows, new to the classifier and like those to come.
+            y: (rows,), their labels.
+            risk: the share of accepted answers that may be wrong; or several, or harms: see
+                :meth:`squad.Predictor.certify`.
+            delta: the chance that the promise is false.
+            method: how the threshold is found.
+            options: further arguments of :meth:`squad.Predictor.certify`, such as ``groups`` and ``by``.
+
+        Returns:
+            A predictor whose answers are accepted or referred.  The classifier itself stays as it is.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
+        return self.predictor_.certify(X, y, risk, delta, method, **options)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The most likely class of each row of X (rows, features): (rows,)."""

@@ -186,7 +186,12 @@ def _repeats(hashes: NDArray[np.uint64], data: TrainingData) -> dict[str, int]:
         for train, validation in zip(data.train.numpy(), data.validation.numpy(), strict=True)
     ]
     _, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return {"rows": len(hashes), "repeated": int((counts[place] > 1).sum()), "validation": data.validation.numel(), "in_training": sum(alike)}
+    return {
+        "rows": len(hashes),
+        "repeated": int((counts[place] > 1).sum()),
+        "validation": data.validation.numel(),
+        "in_training": sum(alike),
+    }
 
 
 def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

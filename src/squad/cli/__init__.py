@@ -1,6 +1,7 @@
 """The command ``squad``.
 
-Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wrong input, 130 interrupted.
+Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wrong input, 3 nothing could be certified,
+130 interrupted.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import squad
-from squad.cli import data, demo, fit, info, predict
+from squad.cli import certify, data, demo, fit, info, keeping, predict, report
 from squad.cli.layout import STYLE, Command, Group
 from squad.cli.screen import StoppedError, complain
 from squad.errors import SquadError
@@ -20,7 +21,20 @@ __all__ = ["app", "main"]
 UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(cls=Group, **STYLE)
-for command in (demo.demo, fit.fit, predict.predict, predict.evaluate, info.info, data.split):
+COMMANDS = (
+    demo.demo,
+    data.split,
+    fit.fit,
+    predict.evaluate,
+    certify.plan,
+    keeping.recalibrate,
+    certify.certify,
+    predict.predict,
+    report.report,
+    info.info,
+    keeping.strip,
+)
+for command in COMMANDS:
     app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")
 
@@ -35,9 +49,11 @@ def options(
     \b
     First steps:
       squad demo
+      squad split data.csv --target y
       squad fit train.csv --target y --out model
-      squad evaluate model test.csv
+      squad certify model calibration.csv --risk .02
       squad predict model new.csv --out answers.csv
+      squad report model test.csv --out report.html
     """
     if version:
         typer.echo(f"squad-torch {squad.__version__}")

@@ -61,6 +61,12 @@ def fit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(metavar="S", help="Least time between two checkpoints.")] = 30.0,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew; do not go on with a stopped run.")] = False,
+    no_row_hashes: Annotated[
+        bool,
+        typer.Option(
+            "--no-row-hashes", help="Do not keep hashes of the rows; certify then cannot refuse rows of training."
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a model and save it.
@@ -110,7 +116,9 @@ def fit(
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
     with claimed(out):
-        predictor = _trained(rows, resolved, settings, out, where, restart, quiet, checkpoint_seconds, overwrite)
+        predictor = _trained(
+            rows, resolved, settings, out, where, restart, quiet, checkpoint_seconds, overwrite, not no_row_hashes
+        )
     for place, result in enumerate(predictor.record["members"]) if quiet else ():
         if result["ended"] == "diverged":
             say(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
@@ -129,6 +137,7 @@ def _trained(
     quiet: bool,
     checkpoint_seconds: float,
     overwrite: bool,
+    keep_row_hashes: bool,
 ) -> Any:
     """Train, or go on, and save."""
     from squad import artifact
@@ -154,6 +163,7 @@ def _trained(
             checkpoint=checkpoint,
             checkpoint_seconds=checkpoint_seconds,
             record={"source": rows.source, "settings": settings},
+            keep_row_hashes=keep_row_hashes,
         )
     except CheckpointError as error:
         raise CheckpointError(f"{error} --restart does that.") from error

@@ -39,7 +39,9 @@ def info(
         ("classes", _listed([str(name) for name in predictor.classes])),
         ("weights", f"{_weights(predictor):,} in {predictor.members} member{'s' if predictor.members > 1 else ''}"),
         ("answers", f"{predictor.num_samples} {predictor.sampling} samples a member"),
-        ("certificate", "none"),
+        ("recalibration", str(predictor.recalibration) if predictor.recalibration else "none"),
+        ("certificate", str(predictor.certificate) if predictor.certificate else "none"),
+        ("remembers", _memory(predictor)),
     ]
     if record:
         shown += [
@@ -51,6 +53,16 @@ def info(
             *(("note", note) for note in record.get("notes", [])),
         ]
     facts(str(model), shown)
+
+
+def _memory(predictor: Any) -> str:
+    """What the folder holds of its rows."""
+    kept = []
+    if predictor.memory is not None:
+        kept.append(f"hashes of {len(predictor.memory.rows):,} rows and {len(predictor.memory.groups):,} groups")
+    if predictor.calibration is not None:
+        kept.append(f"{len(predictor.calibration):,} calibration scores")
+    return " and ".join(kept) or "nothing of its rows"
 
 
 def _toml(predictor: Any) -> str:

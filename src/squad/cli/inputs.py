@@ -15,7 +15,7 @@ from squad.data.registry import DATASETS
 from squad.data.tables import Arrays, Table, groups, labels, read
 from squad.errors import ArgumentError
 
-__all__ = ["Rows", "is_named", "read_rows"]
+__all__ = ["Rows", "halves", "is_named", "named_labels", "read_rows"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,14 @@ class Rows:
         return len(self.x)
 
 
+#: Parts of a data set that can be named, after a colon: the test part is halved, to certify on one half and look at the
+#: other.
+PARTS = ("train", "calibration", "test")
+
+
 def is_named(data: str) -> bool:
-    """Whether DATA is the name of a data set; a file of that name comes first."""
-    return data in DATASETS and not Path(data).is_file()
+    """Whether DATA is the name of a data set, or NAME:PART; a file of that name comes first."""
+    return data.partition(":")[0] in DATASETS and not Path(data).is_file()
 
 
 def read_rows(
@@ -96,19 +101,33 @@ def _labels(table: Table, target: str | None, strict: bool) -> NDArray[Any]:
 
 
 def _named(
-    name: str, part: Literal["train", "test"], target: str | None, group: str | None, data_dir: Path | None
+    data: str, part: Literal["train", "test"], target: str | None, group: str | None, data_dir: Path | None
 ) -> Rows:
     from squad.data.images import load_images
 
+    name, colon, asked = data.partition(":")
+    if colon and asked not in PARTS:
+        raise ArgumentError.of("DATA", repr(data), f"{name}, or one of {', '.join(f'{name}:{one}' for one in PARTS)}")
     for option, value in (("--target", target), ("--group", group)):
         if value is not None:
             raise ArgumentError.of(option, repr(value), f"left out for the data set {name}, which has no columns")
     with download_bar() as progress:
         images = load_images(name, data_dir, progress)
-    for note in images.notes if part == "train" else ():
+    train = (asked or part) == "train"
+    for note in images.notes if train else ():
         say(f"{name}: {note}")
-    x, y = (images.x_train, images.y_train) if part == "train" else (images.x_test, images.y_test)
-    return Rows(x, named_labels(images.classes, y), None, f"{name} ({part} part)")
+    x, y = (images.x_train, images.y_train) if train else (images.x_test, images.y_test)
+    if asked in ("calibration", "test"):
+        rows = halves(y)[asked]
+        return Rows(x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({asked} half of the test part)")
+    return Rows(x, named_labels(images.classes, y), None, f"{name} ({'train' if train else 'test'} part)")
+
+
+def halves(y: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """The rows of a test part that certify, and those that are looked at afterwards."""
+    from squad.data.splits import split_rows
+
+    return split_rows(y.tolist(), {"calibration": 0.5, "test": 0.5}, 0).parts
 
 
 def named_labels(classes: Sequence[str], y: NDArray[np.int64]) -> NDArray[Any]:

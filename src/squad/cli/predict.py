@@ -44,6 +44,9 @@ def predict(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Copy a column of DATA to the answers, such as an id; several times."),
     ] = None,
+    risk: Annotated[
+        str | None, typer.Option(metavar="R", help="Which target decides, if the certificate has several.")
+    ] = None,
     sampling: Sampling = None,
     num_samples: Samples = None,
     device: Device = "auto",
@@ -58,23 +61,27 @@ def predict(
     Examples:
       squad predict model new.csv --out answers.csv
       squad predict model new.csv --keep patient_id --out answers.parquet
-      squad predict model new.csv --num-samples 32
+      squad predict model new.csv --require-certificate --out certain.csv
+      squad predict ensemble new.csv --num-samples 16
       squad predict digits-model digits --out answers.csv
     """
+    from squad.artifact import ArtifactError
     from squad.cli.inputs import read_rows
     from squad.cli.outputs import check_answers
+    from squad.cli.rows import check_kind
     from squad.data.tables import write
 
     if out is not None:
         check_answers(out, data)
     _check_kept(keep or [])
     predictor = _loaded(model, sampling, num_samples, device)
-    if require_certificate:
-        _refuse_without_certificate(model)
+    if require_certificate and (predictor.certificate is None or not predictor.certificate.certified):
+        raise ArtifactError(f"{model} has no certificate, and --require-certificate asks for one. Nothing was written.")
+    target = _target_of(predictor, model, risk)
     rows = read_rows(data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir)
-    _check_kind(predictor, rows.x, model, data)
+    check_kind(predictor, rows.x, model, data)
     copied = {name: _column(rows.x, name, data) for name in keep or ()}
-    answer = predictor.answer(rows.x)
+    answer = predictor.answer(rows.x, risk=target)
     frame = answer.to_frame()
     for place, (name, column) in enumerate(copied.items()):
         frame.insert(place, name, column)
@@ -103,8 +110,8 @@ def evaluate(
 ) -> None:
     """Measure a model on rows with labels.
 
-    Accuracy, NLL, Brier score, AURC, and coverage at several risks: the largest share of rows that could have been
-    answered with that share of errors or less. It is what was observed here, and no guarantee.
+    Accuracy, NLL, Brier score, ECE, AURC and its relatives, and coverage at several risks: the largest share of rows
+    that could have been answered with that share of errors or less. It is what was observed here, and no guarantee.
 
     \b
     Examples:
@@ -112,25 +119,26 @@ def evaluate(
       squad evaluate model test.csv --sampling relaxed --num-samples 32
       squad evaluate digits-model digits --json
     """
-    from squad.cli.inputs import is_named, read_rows
+    from squad.cli.rows import labelled_rows
     from squad.data.problems import DataError
 
-    predictor = _loaded(model, sampling, num_samples, device)
-    if target is None and not is_named(data):
-        target = getattr(predictor.transform, "target", None)
-    rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir)
-    _check_kind(predictor, rows.x, model, data)
+    # What was observed is no promise: another way of sampling may be looked at.
+    predictor = _loaded(
+        model, sampling, num_samples, device, uncertified=sampling is not None or num_samples is not None
+    )
+    rows = labelled_rows(predictor, model, data, target, data_dir=data_dir)
     assert rows.labels is not None
     # Before the work, so that an unknown label is told at once; a row that cannot be read has none.
     readable = rows.labels != ""
     positions = np.full(len(rows), -1)
     positions[readable] = predictor.positions(rows.labels[readable])
-    answer = predictor.answer(rows.x)
+    answer = predictor.uncertified().answer(rows.x)
     usable = answer.reason == ""
     if not usable.any():
         raise DataError(f"{data} has no row that can be used; the first: {answer.reason[0]}.")
     found = measured(answer.probabilities[usable], positions[usable])
-    found = {"rows": len(answer), "unreadable": int(np.sum(~usable)), **found}
+    accepted = _accepted(predictor, rows.x, positions)
+    found = {"rows": len(answer), "unreadable": int(np.sum(~usable)), **found, **accepted}
     if as_json:
         typer.echo(json.dumps({"model": str(model), "data": rows.source, **found}, indent=2))
         return
@@ -143,19 +151,43 @@ def evaluate(
             ("accuracy", f"{100 * found['accuracy']:.2f} %"),
             ("NLL", f"{found['nll']:.4f}"),
             ("Brier score", f"{found['brier']:.4f}"),
+            ("ECE (15 bins)", f"{100 * found['ece']:.2f} %"),
             ("AURC x 1000", f"{1000 * found['aurc']:.2f}"),
+            ("E-AURC x 1000", f"{1000 * found['e_aurc']:.2f}"),
+            ("AUGRC x 1000", f"{1000 * found['augrc']:.2f}"),
+            ("AUROC of errors", "-" if found["failure_auroc"] is None else f"{found['failure_auroc']:.4f}"),
             *((f"coverage at {100 * risk:g} % risk", f"{100 * found[f'coverage@{risk}']:.1f} %") for risk in RISKS),
+            *(
+                (f"accepted at {name}", f"{100 * one['coverage']:.1f} %, {one['errors']:,} of {one['n']:,} wrong")
+                for name, one in accepted.get("accepted", {}).items()
+            ),
         ],
     )
+
+
+def _accepted(predictor: Any, x: Any, positions: Any) -> dict[str, Any]:
+    """What the certificate accepts of these rows, and how many of those are wrong, for each target."""
+    from squad.selective.words import risks_text
+
+    if predictor.certificate is None:
+        return {}
+    found = {}
+    for target in predictor.certificate.targets:
+        answer = predictor.answer(x, risk=target)
+        good = answer.decision == "accepted"
+        wrong = answer.probabilities[good].argmax(1) != positions[good]
+        counts = {"coverage": float(good.mean()), "n": int(good.sum()), "errors": int(wrong.sum())}
+        found[risks_text(target)] = counts
+    return {"accepted": found}
 
 
 def _rows(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def measured(probabilities: Any, positions: Any) -> dict[str, float]:
+def measured(probabilities: Any, positions: Any) -> dict[str, Any]:
     """What evaluate tells, by name."""
-    from squad.metrics import accuracy, aurc, brier, coverage_at_risk, nll
+    from squad.metrics import accuracy, augrc, aurc, brier, coverage_at_risk, e_aurc, ece, failure_auroc, nll
 
     confidence = probabilities.max(1)
     correct = probabilities.argmax(1) == positions
@@ -163,37 +195,28 @@ def measured(probabilities: Any, positions: Any) -> dict[str, float]:
         "accuracy": accuracy(probabilities, positions),
         "nll": nll(probabilities, positions),
         "brier": brier(probabilities, positions),
+        "ece": ece(confidence, correct),
         "aurc": aurc(confidence, correct),
+        "e_aurc": e_aurc(confidence, correct),
+        "augrc": augrc(confidence, correct),
+        # Errors cannot be told from hits where there are none of either.
+        "failure_auroc": failure_auroc(confidence, correct) if 0 < correct.sum() < len(correct) else None,
         **{f"coverage@{risk}": coverage_at_risk(confidence, correct, risk) for risk in RISKS},
     }
 
 
-def _loaded(model: Path, sampling: str | None, num_samples: int | None, device: str) -> Any:
+def _loaded(model: Path, sampling: str | None, num_samples: int | None, device: str, uncertified: bool = False) -> Any:
     from squad.fitting import choose_device
     from squad.predictor import load
 
     where = choose_device(device)
     predictor = load(model, where)
+    predictor = predictor.uncertified() if uncertified else predictor
     if sampling is None and num_samples is None:
         return predictor
     sampling = predictor.sampling if sampling is None else sampling
     num_samples = predictor.num_samples if num_samples is None else num_samples
     return predictor.with_sampling(*predictor.config.check_sampling(sampling, num_samples))
-
-
-def _check_kind(predictor: Any, x: Any, model: Path, data: str) -> None:
-    """That a model of a table is asked with a table, and one of arrays with arrays."""
-    from squad.data.problems import DataError
-    from squad.data.tables import Table
-
-    shape = getattr(predictor.transform, "shape", None)
-    if shape is None and not isinstance(x, Table):
-        raise DataError(f"{model} was trained on a table; {data} has no columns. Give a CSV, TSV or Parquet file.")
-    if shape is not None and isinstance(x, Table):
-        wanted = " x ".join(map(str, shape))
-        raise DataError(
-            f"{model} was trained on arrays of {wanted} numbers a row; {data} is a table. Give an NPZ file."
-        )
 
 
 def _check_kept(keep: Sequence[str]) -> None:
@@ -206,11 +229,21 @@ def _check_kept(keep: Sequence[str]) -> None:
             raise ArgumentError.of("--keep", f"{name!r} twice", "given once for each column")
 
 
-def _refuse_without_certificate(model: Path) -> None:
-    """No model has one yet: certified selection is the next thing to be built."""
-    from squad.artifact import ArtifactError
+def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
+    """The target of the certificate that decides, told before the work if it must be chosen."""
+    from squad.cli.certify import target_of
+    from squad.errors import ArgumentError
 
-    raise ArtifactError(f"{model} has no certificate, and --require-certificate asks for one. Nothing was written.")
+    if predictor.certificate is None:
+        if risk is not None:
+            raise ArgumentError.of("--risk", risk, f"left out: {model} has no certificate. squad certify makes one")
+        return None
+    target = None if risk is None else target_of(risk)
+    try:
+        predictor.certificate.target(target)
+    except ArgumentError as cause:
+        raise ArgumentError(f"{cause} Choose with --risk.") from cause
+    return target
 
 
 def _column(x: Any, name: str, data: str) -> Any:

@@ -134,6 +134,11 @@ def _hashes(count: int, seed: int) -> NDArray[np.uint64]:
     return state ^ (state >> np.uint64(31))
 
 
+def row_order(count: int, seed: int = 0) -> Rows:
+    """The numbers of rows in an order that looks random and is the same on every machine."""
+    return np.argsort(_hashes(count, seed), kind="stable")
+
+
 def _by_row(classes: Cells, shares: NDArray[np.float64], seed: int) -> Rows:
     """The part of each row."""
     # All rows by class, and within a class by hash.

@@ -28,7 +28,17 @@ from squad.selective.scores import WRONG, Scores
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
 
-__all__ = ["LABEL", "CertificationError", "Labelled", "certificate_for", "decide", "group_texts", "harm_of", "identity", "labelled"]
+__all__ = [
+    "LABEL",
+    "CertificationError",
+    "Labelled",
+    "certificate_for",
+    "decide",
+    "group_texts",
+    "harm_of",
+    "identity",
+    "labelled",
+]
 
 #: The group that an answer's own label makes.
 LABEL = "label"
@@ -177,8 +187,8 @@ def _check_size(certificate: Certificate, options: Mapping[str, Any]) -> None:
         of = "" if certificate.by is None else f" in a group of one {certificate.by}"
         raise CertificationError(
             f"{max(rule.m for rule in certificate.rules):,} calibration rows{of} are too few: with fewer than"
-            f" {min(least):,}, nothing can be promised even if all answers are right. Label more rows (squad plan says how"
-            " many), or allow a higher risk or delta."
+            f" {min(least):,}, nothing can be promised even if all answers are right. Label more rows (squad plan says"
+            " how many), or allow a higher risk or delta."
         )
 
 
@@ -191,8 +201,8 @@ def _notes(predictor: "Predictor", found: Labelled, groups: ArrayLike | None) ->
         many = len(set(np.asarray(groups)[found.kept].tolist()))
         if many < len(found.answer):
             notes.append(
-                f"rows of one group are independent ({len(found.answer):,} rows came from {many:,} groups; where they are"
-                " not, certify on one row a group)"
+                f"rows of one group are independent ({len(found.answer):,} rows came from {many:,} groups; where they"
+                " are not, certify on one row a group)"
             )
     return notes
 
@@ -229,9 +239,7 @@ def harm_of(
     return np.asarray((side == places[label]) & (predicted != right))
 
 
-def _by(
-    predictor: "Predictor", x: Any, by: str | ArrayLike | None, found: Labelled
-) -> tuple[str, NDArray[Any] | None]:
+def _by(predictor: "Predictor", x: Any, by: str | ArrayLike | None, found: Labelled) -> tuple[str, NDArray[Any] | None]:
     """What groups are called, and the group of each row that was kept."""
     if by is None:
         return "group", None

@@ -1,4 +1,4 @@
-"""What is loaded, asked and saved: a network with its input transformation, classes, sampling, seeds and certificate."""
+"""The predictor: a network with its input transformation, classes, sampling, seeds and certificate."""
 
 import copy
 import math
@@ -115,7 +115,9 @@ class Predictor:
     def __repr__(self) -> str:
         sizes = " - ".join(map(str, (self.network.in_features, *self.config.hidden, len(self.classes))))
         many = f", {self.members} members" if self.members > 1 else ""
-        state = "" if self.certificate is None else ", certified" if self.certificate.certified else ", certifies nothing"
+        state = (
+            "" if self.certificate is None else ", certified" if self.certificate.certified else ", certifies nothing"
+        )
         return f"Predictor({self.config.name} {sizes}{many}, {self.num_samples} {self.sampling} samples{state})"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -236,9 +238,7 @@ class Predictor:
         memory = self.memory and self.memory.with_rows(self.encode(self.checked(x)).x[found.kept])
         return raw._changed(recalibration=fitted, memory=memory)
 
-    def answer(
-        self, x: Any, *, by: ArrayLike | None = None, risk: float | Mapping[str, float] | None = None
-    ) -> Answer:
+    def answer(self, x: Any, *, by: ArrayLike | None = None, risk: float | Mapping[str, float] | None = None) -> Answer:
         """Class probabilities with their confidence, entropy and mutual information, row by row.
 
         An answer is a function of its row: it does not depend on what else is in ``x``.
@@ -335,7 +335,7 @@ class Predictor:
         return np.array(found, dtype=np.int64)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
-        """Write the folder ``path`` with model.safetensors, config.json and what belongs to them, whole or not at all."""
+        """Write the folder ``path``: model.safetensors, config.json and what belongs to them, whole or not at all."""
         if self.certificate is not None and self.certificate.details["model"] != identity(self):
             raise CertificationError("The model was changed after it was certified. Certify it again.")
         return saving.save(self, path, overwrite)

@@ -1,0 +1,301 @@
+"""``squad certify`` and ``squad plan``: from labelled rows, or anybody's scores, to a promise."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squad.cli.screen import say
+
+__all__ = ["certify", "plan", "target_of"]
+
+#: The exit code if nothing could be promised: it went well, and the answer is no.
+NOTHING = 3
+
+Risks = Annotated[
+    list[str],
+    typer.Option(
+        metavar="R",
+        help="Share of accepted answers that may be wrong, such as .02; or .02,missed CLASS=.005. May be given several"
+        " times, for several targets.",
+        show_default=False,
+    ),
+]
+Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the promise is false.")]
+
+
+def certify(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA", help="Labelled rows that are new to the model: the calibration file.", show_default=False
+        ),
+    ] = None,
+    risk: Risks = [],  # noqa: B006  # typer copies it
+    delta: Delta = 0.01,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="fallback, fixed_sequence, sgr, bonferroni, grid or band.")
+    ] = "fallback",
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="A threshold and a promise for each value of a column, or for each label (label)."
+        ),
+    ] = None,
+    thresholds: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Of the method grid, with commas: .99,.95,.9.")
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="In the place of MODEL and DATA: any model's confidence and correct (0/1)."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Which rows belong together; none may have been trained on."),
+    ] = None,
+    one_per_group: Annotated[
+        bool, typer.Option("--one-per-group", help="Use one row of each group, as rows of one are not independent.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Another folder for the certified model; with --scores a JSON file for the certificate.",
+        ),
+    ] = None,
+    no_scores: Annotated[
+        bool, typer.Option("--no-scores", help="Do not keep the calibration scores (the report's slider needs them).")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a certificate that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
+    ] = None,
+) -> None:
+    """Promise how often accepted answers are wrong, at most.
+
+    Finds the lowest confidence above which answers can be accepted, and saves it with the model: squad predict then
+    accepts or refers each row. The rows must be new to the model and like those to come. Exit code 3 says that nothing
+    could be promised; nothing is changed then.
+
+    \b
+    Examples:
+      squad certify model calibration.csv --risk .1 --delta .05
+      squad certify model calibration.csv --risk ".1,missed ill=.1" \\
+          --delta .1 --by sex --out by-sex
+      squad certify --scores scores.csv --risk .05 --out certificate.json
+      squad certify digits-model digits:calibration --risk .1
+    """
+    targets = [target_of(text) for text in risk]
+    if not targets:
+        from squad.errors import ArgumentError
+
+        raise ArgumentError.of(
+            "--risk", "nothing", "given: the share of accepted answers that may be wrong, such as .02"
+        )
+    options = {"method": method, "thresholds": _numbers(thresholds)}
+    if scores is not None:
+        _refuse_beside_scores(model=model, data=data, target=target, group=group, one_per_group=one_per_group)
+        certificate = _of_scores(scores, targets, delta, by, out, overwrite, options)
+    else:
+        certificate = _of_model(
+            model,
+            data,
+            targets,
+            delta,
+            by,
+            target,
+            group,
+            one_per_group,
+            out,
+            no_scores,
+            overwrite,
+            device,
+            data_dir,
+            options,
+        )
+    if as_json:
+        typer.echo(json.dumps(certificate.to_json(), indent=2))
+    else:
+        typer.echo(str(certificate))
+    if not certificate.certified:
+        say("Nothing could be promised, and nothing was saved.")
+        raise typer.Exit(NOTHING)
+    if out is not None or scores is None:
+        say(f"saved in {out or model}")
+
+
+def plan(
+    risk: Annotated[float, typer.Option(metavar="R", help="Share of accepted answers that may be wrong.")],
+    delta: Delta = 0.01,
+    coverage: Annotated[float, typer.Option(metavar="C", help="Share of cases that you hope to accept.")] = 1.0,
+    error: Annotated[float, typer.Option(metavar="E", help="Share of wrong answers you expect among these.")] = 0.0,
+    power: Annotated[float, typer.Option(metavar="P", help="Chance to succeed.")] = 0.9,
+) -> None:
+    """Say how many labelled rows a promise takes.
+
+    squad evaluate tells coverage and errors of a model on rows that it does not know; these are what to plan with.
+
+    \b
+    Examples:
+      squad plan --risk .02
+      squad plan --risk .02 --delta .05 --coverage .7 --error .01
+    """
+    from squad.selective import plan as count
+    from squad.selective.words import percent
+
+    labels = count(risk, delta, coverage, error, power)
+    typer.echo(labels)
+    expected = f"{percent(error)} of them wrong" if error else "none of them wrong"
+    say(
+        f"labelled rows, to promise with {percent(1 - delta)} certainty that at most {percent(risk)} of the accepted"
+        f" answers are wrong, if {percent(coverage)} are accepted and {expected}; that succeeds in {percent(power)} of"
+        " cases"
+    )
+
+
+def target_of(text: str) -> dict[str, float]:
+    """Risks by harm: of ".02", or of "wrong=.02,missed ill=.005"."""
+    from squad.errors import ArgumentError
+
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        name = name.strip() or "wrong"
+        try:
+            number = float(value)
+        except ValueError:
+            raise ArgumentError.of("--risk", repr(text), "a share such as .02, or .02,missed CLASS=.005") from None
+        if name in found:
+            raise ArgumentError.of("--risk", repr(text), f"one risk for {name!r}; take --risk twice for two targets")
+        found[name] = number
+    return found
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    from squad.errors import ArgumentError
+
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError.of(
+            "--thresholds", repr(text), "numbers with commas between them, such as .99,.95"
+        ) from None
+
+
+def _refuse_beside_scores(**given: Any) -> None:
+    from squad.errors import ArgumentError
+
+    for name, value in given.items():
+        if value:
+            shown = name.upper() if name in ("model", "data") else f"--{name.replace('_', '-')}"
+            raise ArgumentError.of(shown, repr(str(value)), "left out where --scores is given: scores know no model")
+
+
+def _of_scores(
+    path: Path,
+    targets: list[dict[str, float]],
+    delta: float,
+    by: str | None,
+    out: Path | None,
+    overwrite: bool,
+    options: Mapping[str, Any],
+) -> Any:
+    """From a table with the columns confidence and correct; other columns named in --risk are harms."""
+    from squad.cli.outputs import OutputError, check_writable
+    from squad.cli.tables import flags, numbers, read_table
+    from squad.data.tables import groups
+    from squad.selective.certify import certify_scores, check_targets
+    from squad.selective.scores import Scores
+
+    if out is not None:
+        if out.exists() and not overwrite:
+            raise OutputError(f"{out} exists. Name another file, or say --overwrite.")
+        if out.is_dir() or out.suffix.lower() != ".json":
+            raise OutputError(f"--out must be a .json file for a certificate of scores; got {out}.")
+        check_writable(out)
+    table = read_table(path)
+    harms = {name: flags(table, name) for target in targets for name in target if name != "wrong"}
+    values = None if by is None else groups(table, by)
+    found = Scores.of(numbers(table, "confidence"), flags(table, "correct"), harms, values)
+    checked = check_targets(targets, found.harms)
+    settings = {"thresholds": options["thresholds"]}
+    details = {"scores": str(path)}
+    made = certify_scores(found, checked, delta, options["method"], settings, by or "group", details)
+    if out is not None and made.certified:
+        made.save(out)
+    return made
+
+
+def _of_model(
+    model: Path | None,
+    data: str | None,
+    targets: list[dict[str, float]],
+    delta: float,
+    by: str | None,
+    target: str | None,
+    group: str | None,
+    one_per_group: bool,
+    out: Path | None,
+    no_scores: bool,
+    overwrite: bool,
+    device: str,
+    data_dir: Path | None,
+    options: Mapping[str, Any],
+) -> Any:
+    from squad import artifact
+    from squad.cli.outputs import OutputError, check_writable
+    from squad.cli.rows import labelled_rows
+    from squad.errors import ArgumentError
+    from squad.predictor import choose_device, load
+
+    if model is None or data is None:
+        raise ArgumentError("Give MODEL and DATA, or --scores FILE. See squad certify --help.")
+    where = choose_device(device)
+    predictor = load(model, where)
+    if predictor.certificate is not None and out is None and not overwrite:
+        raise OutputError(
+            f"{model} has a certificate already. To certify until one suits makes the promise worthless; if this one"
+            " shall take its place, say --overwrite, or save a model of its own with --out."
+        )
+    artifact.check_target(out or model, overwrite or out is None)
+    check_writable(out or model)
+    rows = labelled_rows(predictor, model, data, target, group, data_dir, one_per_group)
+    assert rows.labels is not None
+    made = predictor.uncertified().certify(
+        rows.x,
+        rows.labels,
+        targets,
+        delta,
+        options["method"],
+        by=by,
+        groups=rows.groups,
+        thresholds=options["thresholds"],
+        source=rows.source,
+    )
+    certificate = made.certificate
+    assert certificate is not None
+    _tell(certificate)
+    if certificate.certified:
+        (made.without_scores() if no_scores else made).save(out or model, overwrite=overwrite or out is None)
+    return certificate
+
+
+def _tell(certificate: Any) -> None:
+    """What a user should know of the rows, on stderr."""
+    calibration = certificate.details["calibration"]
+    if calibration["unreadable"]:
+        say(f"{calibration['unreadable']:,} of {calibration['rows']:,} rows cannot be used and were left out")
+    if calibration["repeats"]:
+        say(f"{calibration['repeats']:,} rows are like one that fit saw, no more than chance explains; they are kept")

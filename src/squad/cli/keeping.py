@@ -1,0 +1,100 @@
+"""``squad recalibrate`` and ``squad strip``: a saved model, changed in place or saved elsewhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from squad.cli.screen import say
+
+__all__ = ["recalibrate", "strip"]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
+Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Another folder; without it MODEL is replaced.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a certificate, or a model in --out.")]
+
+
+def recalibrate(
+    model: Model,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="Labelled rows, new to the model, of which none will certify it.", show_default=False
+        ),
+    ],
+    method: Annotated[str, typer.Option(metavar="NAME", help="temperature or isotonic.")] = "temperature",
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Which rows belong together; none may have been trained on.")
+    ] = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
+    ] = None,
+) -> None:
+    """Bring confidences nearer to how often answers are right.
+
+    Labels stay as they are; with a temperature so does the order of confidences. Do it before squad certify, on rows of
+    their own: a certificate that is there would be lost.
+
+    \b
+    Examples:
+      squad recalibrate model extra.csv --out recalibrated
+      squad recalibrate model extra.csv --method isotonic --out isotonic
+    """
+    from squad import artifact
+    from squad.cli.outputs import OutputError, check_writable
+    from squad.cli.rows import labelled_rows
+    from squad.predictor import choose_device, load
+
+    where = choose_device(device)
+    predictor = load(model, where)
+    if predictor.certificate is not None and out is None and not overwrite:
+        raise OutputError(
+            f"{model} has a certificate, which would be lost: confidences change. Say --overwrite, or name --out."
+        )
+    artifact.check_target(out or model, overwrite or out is None)
+    check_writable(out or model)
+    rows = labelled_rows(predictor, model, data, target, group, data_dir)
+    assert rows.labels is not None
+    made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups)
+    made.save(out or model, overwrite=overwrite or out is None)
+    typer.echo(str(made.recalibration))
+    say(f"saved in {out or model}")
+
+
+def strip(
+    model: Model,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Remove the calibration scores too; the report's slider needs them.")
+    ] = False,
+    out: Out = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Remove what a model remembers of its rows.
+
+    A model keeps a hash of every row it was trained on, to refuse to be certified on them. Who has a row and the model
+    can tell whether it was among them. Certify first, then strip, then give the model away.
+
+    \b
+    Examples:
+      squad strip model --out stripped
+      squad strip model --scores --out bare
+    """
+    from squad import artifact
+    from squad.predictor import load
+
+    predictor = load(model)
+    artifact.check_target(out or model, overwrite or out is None)
+    gone = []
+    if predictor.memory is not None:
+        gone.append(f"{len(predictor.memory.rows):,} hashes of rows and {len(predictor.memory.groups):,} of groups")
+    if scores and predictor.calibration is not None:
+        gone.append(f"{len(predictor.calibration):,} calibration scores")
+    bare = predictor.without_row_hashes()
+    (bare.without_scores() if scores else bare).save(out or model, overwrite=overwrite or out is None)
+    typer.echo(f"{out or model}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))

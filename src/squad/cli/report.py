@@ -1,0 +1,63 @@
+"""``squad report``: what a model is good for, as one page for people."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from squad.cli.screen import say
+
+__all__ = ["report"]
+
+
+def report(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL... DATA",
+            help="One model or several, and last the labelled rows to look at, new to all of them.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page; one that is there is replaced.")] = Path(
+        "report.html"
+    ),
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
+    ] = None,
+) -> None:
+    """Write a report: one file that opens in any browser, offline.
+
+    It tells what is promised, lets you choose the risk, and shows the curves, the mistakes and the referred cases.
+
+    \b
+    Examples:
+      squad report model test.csv --out report.html
+      squad report model ensemble test.csv --out both.html
+      squad report digits-model digits:test --out digits.html
+    """
+    from squad.cli.outputs import OutputError, check_writable
+    from squad.cli.rows import labelled_rows
+    from squad.errors import ArgumentError
+    from squad.predictor import choose_device, load
+    from squad.report import write_report
+
+    *models, data = arguments
+    if not models:
+        raise ArgumentError.of("MODEL... DATA", repr(data), "a model's folder and then labelled rows")
+    if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
+        raise OutputError(f"--out must be a file that ends in .html; got {out}.")
+    if len(set(models)) < len(models):
+        raise ArgumentError.of("MODEL", ", ".join(models), "each model once")
+    check_writable(out)
+    where = choose_device(device)
+    predictors = {name: load(name, where) for name in models}
+    rows = [labelled_rows(one, Path(name), data, target, data_dir=data_dir) for name, one in predictors.items()]
+    assert rows[0].labels is not None
+    write_report(out, predictors, rows[0].x, rows[0].labels, source=rows[0].source)
+    typer.echo(out)
+    say("open it in a browser; it needs no network")

@@ -1,0 +1,49 @@
+"""Columns of scores: numbers, and whether something is so."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from squad.data.problems import DataError
+from squad.data.tables import Table, labels, read
+
+__all__ = ["flags", "numbers", "read_table"]
+
+#: How a table may say yes and no.
+TRUTH = {"1": True, "1.0": True, "true": True, "yes": True, "0": False, "0.0": False, "false": False, "no": False}
+
+
+def read_table(path: Path) -> Table:
+    """A CSV, TSV or Parquet file; a broken line is an error."""
+    found = read(path)
+    if not isinstance(found, Table):
+        raise DataError(f"{path} must be a table with the columns confidence and correct; it has no columns.")
+    return found
+
+
+def numbers(table: Table, name: str) -> NDArray[np.float64]:
+    """A column of numbers, none of them missing."""
+    from squad.data.cells import parse_numbers
+
+    texts = labels(table, name)
+    found = parse_numbers([str(text) for text in texts.tolist()])
+    _refuse(table, name, np.isnan(found), "a number in every row", texts)
+    return found
+
+
+def flags(table: Table, name: str) -> NDArray[np.bool_]:
+    """A column of 0 and 1, or true and false."""
+    texts = labels(table, name)
+    found = np.array([TRUTH.get(str(text).lower(), -1) for text in texts.tolist()])
+    _refuse(table, name, found < 0, "0 or 1 in every row", texts)
+    return found.astype(np.bool_)
+
+
+def _refuse(table: Table, name: str, bad: NDArray[np.bool_], wanted: str, texts: Any) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"Column {name!r} of {table.source} must have {wanted}; {table.where(row)} has {str(texts[row])[:40]!r}."
+        )
