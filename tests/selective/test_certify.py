@@ -97,7 +97,7 @@ class TestEdges:
     @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
     @pytest.mark.parametrize("name", ["risk", "delta"])
     def test_shares_outside_of_0_to_1(self, name: str, value: float) -> None:
-        given_ = {"risk": 0.1, "delta": 0.1, name: value}
+        given_: dict[str, Any] = {"risk": 0.1, "delta": 0.1, name: value}
         with pytest.raises(ValueError, match=rf"{name} must be .*0.*1.*got {value}"):
             certify([0.5], [True], **given_)
 
@@ -136,13 +136,14 @@ class TestEdges:
         confidence, correct = sample(1500)
         expected = certify(confidence, correct, 0.05)
         assert expected.certified
-        for pair in (
+        pairs: list[tuple[Any, Any]] = [
             (confidence.tolist(), correct.tolist()),
             (torch.tensor(confidence), torch.tensor(correct)),
             (torch.tensor(confidence, requires_grad=True), torch.tensor(correct).int()),
             (confidence, correct.astype(float)),
-        ):
-            assert certify(*pair, 0.05) == expected
+        ]
+        for scores, right in pairs:
+            assert certify(scores, right, 0.05) == expected
         half = certify(torch.tensor(confidence).bfloat16(), torch.tensor(correct), 0.05)
         assert half.certified
         assert half.ties > 1000
@@ -200,7 +201,7 @@ class TestTogether:
             (rule,) = both.target(risk)
             assert (rule.n, rule.threshold, rule.level) == (alone.n, alone.threshold, 0.005)
             assert (both.accepts(confidence, risk=risk) == alone.accepts(confidence)).all()
-        with pytest.raises(squad.ArgumentError, match=r"Say which target .* wrong 0.02; wrong 0.05"):
+        with pytest.raises(squad.ArgumentError, match=r"Say for which target .* wrong 0.02; wrong 0.05"):
             both.accepts(confidence)
         with pytest.raises(squad.ArgumentError, match="one of those certified"):
             both.accepts(confidence, risk=0.03)

@@ -188,7 +188,7 @@ def check_repeats(repeats: int, rows: int, chance_repeats: int, chance_rows: int
         repeats: how many of the calibration rows fit saw (:meth:`Memory.repeats`).
         rows: how many calibration rows there are.
         chance_repeats: how many of the validation rows were repeats (:func:`share`), noted at fit.
-        chance_rows: how many validation rows there were.
+        chance_rows: how many validation rows there were.  With none nothing is known, and nothing refused.
     """
     rows, chance_rows = check_count("rows", rows, 0), check_count("chance_rows", chance_rows, 0)
     repeats = check_count("repeats", repeats, 0, rows)
@@ -198,8 +198,8 @@ def check_repeats(repeats: int, rows: int, chance_repeats: int, chance_rows: int
     expected = rows * (chance_repeats + 1) / (chance_rows + 2)
     raise LeakError(
         f"The calibration rows must be new to the model; fit saw {repeats:,} of these {rows:,}. Chance explains about"
-        f" {expected:,.0f}: {chance_repeats:,} of the {chance_rows:,} validation rows were repeats. A model is surer"
-        " of rows that it has seen than it will be of new ones, so a promise made with them would be false. Keep rows"
+        f" {expected:,.0f}: of {chance_rows:,} rows within fit, {chance_repeats:,} repeat another. A model is surer of"
+        " rows that it has seen than it will be of new ones, so a promise made with them would be false. Keep rows"
         " apart before fit (squad split does), and calibrate with the part that fit does not get."
     )
 

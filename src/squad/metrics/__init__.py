@@ -1,6 +1,34 @@
-"""Numbers that say how good predictions are: arrays or tensors in, floats out."""
+"""Numbers that say how good predictions are: arrays, lists or tensors in, floats out.
 
+:mod:`squad.metrics.scores` makes confidences from probabilities; :func:`bootstrap` puts an interval around any metric.
+"""
+
+from squad.metrics import scores
+from squad.metrics.bootstrap import Interval, bootstrap
+from squad.metrics.calibration import Bin, ece, reliability
+from squad.metrics.failure import failure_ap, failure_auroc
+from squad.metrics.ood import ood_ap, ood_auroc, ood_fpr
 from squad.metrics.probabilistic import accuracy, brier, nll
-from squad.metrics.ranking import aurc, coverage_at_risk
+from squad.metrics.ranking import augrc, aurc, coverage_at_risk, e_aurc, risk_at_coverage
 
-__all__ = ["accuracy", "aurc", "brier", "coverage_at_risk", "nll"]
+__all__ = [
+    "Bin",
+    "Interval",
+    "accuracy",
+    "augrc",
+    "aurc",
+    "bootstrap",
+    "brier",
+    "coverage_at_risk",
+    "e_aurc",
+    "ece",
+    "failure_ap",
+    "failure_auroc",
+    "nll",
+    "ood_ap",
+    "ood_auroc",
+    "ood_fpr",
+    "reliability",
+    "risk_at_coverage",
+    "scores",
+]

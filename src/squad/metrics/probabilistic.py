@@ -1,10 +1,8 @@
 """How good predicted probabilities are."""
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike
 
-from squad.metrics.inputs import check_probabilities
+from squad.metrics.inputs import Values, check_probabilities
 
 __all__ = ["accuracy", "brier", "nll"]
 
@@ -12,7 +10,7 @@ __all__ = ["accuracy", "brier", "nll"]
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 
-def accuracy(probabilities: ArrayLike | torch.Tensor, labels: ArrayLike | torch.Tensor) -> float:
+def accuracy(probabilities: Values, labels: Values) -> float:
     """Share of rows whose most probable class (of several, the first) is right.
 
     Args:
@@ -26,7 +24,7 @@ def accuracy(probabilities: ArrayLike | torch.Tensor, labels: ArrayLike | torch.
     return float((p.argmax(axis=1) == y).mean())
 
 
-def nll(probabilities: ArrayLike | torch.Tensor, labels: ArrayLike | torch.Tensor) -> float:
+def nll(probabilities: Values, labels: Values) -> float:
     """Mean negative log-likelihood in nats.  A probability of 0 counts as 2.2e-308: at most 708.4, never infinite.
 
     Args:
@@ -41,7 +39,7 @@ def nll(probabilities: ArrayLike | torch.Tensor, labels: ArrayLike | torch.Tenso
     return 0.0 - float(np.log(np.maximum(p[np.arange(len(y)), y], SMALLEST)).mean())
 
 
-def brier(probabilities: ArrayLike | torch.Tensor, labels: ArrayLike | torch.Tensor) -> float:
+def brier(probabilities: Values, labels: Values) -> float:
     """Brier score: the squared error summed over the classes, from 0 to 2, as a mean over rows.
 
     Args:

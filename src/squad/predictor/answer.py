@@ -15,7 +15,7 @@ __all__ = ["ACCEPTED", "REFERRED", "UNCERTIFIED", "Answer", "answer_of", "on_gri
 ACCEPTED, REFERRED, UNCERTIFIED = "accepted", "referred", "uncertified"
 
 #: Steps of log-odds, 1 in so many, on which confidences stand.
-STEPS = 8192
+STEPS = 32768
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Answer:
 
     Attributes:
         label: (N,), the most likely class; None for a row that could not be read.
-        confidence: (N,), its probability (the softmax response), float64, rounded to steps of 1/8192 in log-odds (3e-5
+        confidence: (N,), its probability (the softmax response), float64, rounded to steps of 1/32768 in log-odds (8e-6
             in the middle, ever finer towards 0 and 1); NaN for a row that could not be read.
         decision: (N,), "accepted" or "referred", by the certificate; "uncertified" where there is none.
         entropy: (N,), of the class probabilities before recalibration, in nats.

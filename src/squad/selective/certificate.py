@@ -176,7 +176,7 @@ class Certificate:
         """The rules of one target: of the only one, or of the one with this risk."""
         targets = self.targets
         if risk is None:
-            self._one_target("its rule")
+            self._one_target("this")
             return self.rules
         wanted = dict(risk) if isinstance(risk, Mapping) else {"wrong": risk}
         found = [t for t in targets if t == wanted] or [t for t in targets if t.get("wrong") == wanted.get("wrong")]
@@ -290,7 +290,7 @@ class Certificate:
 
     def _one_target(self, name: str) -> None:
         if len(targets := self.targets) > 1:
-            raise ArgumentError(f"Say which target {name} is asked for (risk=...): there are {_listed(targets)}.")
+            raise ArgumentError(f"Say for which target {name} is asked (risk=...): there are {_listed(targets)}.")
 
     def _harm(self, name: str, values: Mapping[str, Any]) -> Any:
         if len(values) > 1:

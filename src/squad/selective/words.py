@@ -40,11 +40,10 @@ def sentence(certificate: "Certificate") -> str:
         first = f"With {sure} certainty" + (", for all of this at once: " if many else ", ")
         parts.append(first + "; ".join(_promise(rule, certificate.by) for rule in good))
     parts += [f"no answers{_failure(rule, certificate.by, sure)}" for rule in bad]
-    given = f" (method {certificate.method}"
-    if good:
-        given += ", provided that " + "; that ".join(assumptions(certificate))
     text = "; ".join(parts)
-    return text[0].upper() + text[1:] + given + ")."
+    if good:
+        text += ", provided that " + "; that ".join(assumptions(certificate))
+    return f"{text[0].upper()}{text[1:]} (method: {certificate.method})."
 
 
 def assumptions(certificate: "Certificate") -> list[str]:
@@ -56,7 +55,8 @@ def assumptions(certificate: "Certificate") -> list[str]:
     if certificate.by:
         found.append(f"the {certificate.by} of a case is known before its right answer is")
     found += [str(note) for note in certificate.details.get("assumptions", ())]
-    if certificate.ties and certificate.method not in ("grid", "band"):
+    # A few equal ones come with rounding, and do no harm.
+    if certificate.ties > 0.01 * certificate.m and certificate.method not in ("grid", "band"):
         found[1] += f"; here {certificate.ties:,} of {certificate.m:,} confidences equal another"
     return found
 
@@ -67,7 +67,7 @@ def _promise(rule: "Rule", by: str | None) -> str:
     above = "" if rule.threshold == -math.inf else f" with a confidence above {confidence_text(rule.threshold)}"
     limits = " and ".join(f"at most {percent(risk)} {_suffer(name)}" for name, risk in rule.risks.items())
     counts = " and ".join(f"{count:,} {_suffer(name, count)}" for name, count in rule.errors.items())
-    seen = f"of {_cases(rule.m)} {rule.n:,} ({100 * rule.coverage:.1f} %) are accepted, of which {counts}"
+    seen = f"{rule.n:,} of {_cases(rule.m)}, {100 * rule.coverage:.1f} %, are accepted, and of these {counts}"
     return f"of {which}{where}{above} {limits} ({seen})"
 
 

@@ -1,0 +1,493 @@
+"""What a report says, as plain data: gathered once from the models and the rows of the test, then only laid out."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from squad.data.cells import cell_text
+from squad.data.memory import LeakError, check_repeats, row_hashes
+from squad.data.tables import Table
+from squad.errors import ArgumentError
+from squad.metrics import coverage_at_risk
+from squad.metrics.calibration import Bin
+from squad.models import Sampler
+from squad.predictor import Predictor
+from squad.predictor.answer import ACCEPTED
+from squad.predictor.certifying import identity
+from squad.records import versions
+from squad.report.cases import Case, pick_cases
+from squad.report.curves import expected_risk, ranks, steps, thinned
+from squad.report.slider import Slider, accepts, make_slider, risks, smallest
+from squad.report.summaries import ClassRow, Group, HarmRow, by_class, by_harm, confidence_groups, reliability_groups
+from squad.selective import Certificate
+from squad.selective.scores import WRONG
+from squad.selective.words import assumptions
+
+__all__ = ["Content", "Curve", "Model", "Promise", "RuleRow", "Spread", "gather"]
+
+#: Points of a curve, and of the band around it, at the most.
+POINTS, SPREAD_POINTS = 400, 240
+#: So many reasons why rows could not be read are told.
+REASONS = 5
+#: TEST has more mistakes than the certificate allows if chance alone would give so many in fewer than 1 % of tests.
+SURPRISE = 0.01
+#: Without a certificate the slider goes to this risk.
+R_MAX = 0.1
+#: Shares of wrong answers that the largest coverage is told for.
+RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+#: Rows that members answer at once.
+CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Observed on the test: the share of cases accepted, the share of wrong ones among them, and at which threshold."""
+
+    coverage: list[float]
+    risk: list[float]
+    threshold: list[float | None]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Between which risks 90 % of the members lie, each asked alone, by coverage."""
+
+    coverage: list[float]
+    low: list[float]
+    high: list[float]
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """A rule of a certificate.
+
+    Attributes:
+        risks, group, n, m, errors, needed, hopeless: as in the certificate.
+        accepts: "above" a threshold, "all" or "none".
+        threshold: what the confidence must be above; None where everything or nothing is accepted.
+    """
+
+    risks: dict[str, float]
+    group: str | None
+    accepts: str
+    threshold: float | None
+    n: int
+    m: int
+    errors: dict[str, int]
+    needed: int | None
+    hopeless: bool
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A certificate.
+
+    Attributes:
+        sentence: the whole of it in words.
+        assumptions: what must be true for it.
+        certified: whether anything can be accepted.
+        method, delta, m, by: as in the certificate.
+        rules: its rules.
+        points: (coverage, risk of wrong answers) of each target that is certified, for the curve.
+        broken: whether the test had so many more mistakes than promised that chance does not explain it.
+        facts: its options and details.
+    """
+
+    sentence: str
+    assumptions: list[str]
+    certified: bool
+    method: str
+    delta: float
+    m: int
+    by: str | None
+    rules: list[RuleRow]
+    points: list[tuple[float, float]]
+    broken: bool
+    facts: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Model:
+    """All about one model on the test.
+
+    Attributes:
+        name: what the report calls it.
+        about: what it is, in one line.
+        classes: their names.
+        members: how many networks answer together.
+        used: rows with an answer and a label; all figures are about these.
+        unreadable: rows that could not be read; reasons: of the first, with where they stand.
+        unlabelled: rows without a label.
+        wrong: of ``used``, how many answers are wrong, if all are accepted.
+        accepted, accepted_wrong: by the certificate; None without one.
+        same: whether the test is the calibration set itself.
+        seen: how many rows of the test the model was made from, where that is more than chance explains; else 0.
+        coverages: observed, the largest share answered at each share of wrong answers, as pairs (risk, coverage).
+        among_accepted: whether harms and classes are counted among accepted cases; among all if none is accepted.
+        target: the risks by which cases are accepted here, of a certificate with several; else none.
+    """
+
+    name: str
+    about: str
+    classes: list[str]
+    members: int
+    has_latents: bool
+    rows: int
+    used: int
+    unreadable: int
+    reasons: list[str]
+    unlabelled: int
+    wrong: int
+    accepted: int | None
+    accepted_wrong: int | None
+    same: bool
+    seen: int
+    target: dict[str, float]
+    promise: Promise | None
+    slider: Slider
+    curve: Curve
+    spread: Spread | None
+    coverages: list[tuple[float, float]]
+    reliability: list[Bin]
+    confidences: list[Group]
+    harms: list[HarmRow]
+    by_class: list[ClassRow]
+    among_accepted: bool
+    mistakes: list[int]
+    referred: list[int]
+    cases: list[Case]
+    facts: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A whole report.
+
+    Attributes:
+        source: what the test is called.
+        date: UTC, ISO 8601.
+        start: the slider's first position, by index.
+        facts: about the test and the software.
+    """
+
+    source: str
+    date: str
+    models: list[Model]
+    start: int
+    facts: list[tuple[str, str]]
+
+
+def gather(
+    predictors: Mapping[str, Predictor],
+    x: Any,
+    labels: Sequence[Any] | NDArray[Any],
+    source: str = "the test",
+    by: ArrayLike | None = None,
+) -> Content:
+    """Ask every model about every row, and work out what the report shows.
+
+    Args:
+        predictors: by the name that the report calls them.
+        x: rows, as :meth:`squad.predictor.Predictor.answer` takes them, the same for all models.
+        labels: (N,), the right answers; an empty one leaves its row out.
+        source: what the rows are called, such as the name of their file.
+        by: (N,), the group of each row, for certificates by groups that stand in no column.
+    """
+    if not predictors:
+        raise ArgumentError.of("predictors", "none", "a mapping with at least one model")
+    rows = _rows(x)
+    texts = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    if len(texts) != len(rows):
+        raise ArgumentError.of("labels", f"{len(texts)} labels for {len(rows)} rows", "one for each row")
+    tested = [_Tested(str(name), predictor, rows, texts, by) for name, predictor in predictors.items()]
+    at = _positions([one.predictor for one in tested])
+    models = [one.model(at) for one in tested]
+    promised = [risk for model in models if model.promise for _, risk in model.promise.points]
+    asked = [
+        rule.risks[WRONG] for model in models if model.promise for rule in model.promise.rules if WRONG in rule.risks
+    ]
+    wanted = (promised or asked or [0.01])[0]
+    start = int(np.argmin([abs(math.log(risk / wanted)) for risk in at]))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return Content(source, date, models, start, _facts(rows, texts, source, date))
+
+
+class _Tested:
+    """A model's answers to the rows that it can read and that have a label."""
+
+    def __init__(
+        self, name: str, predictor: Predictor, rows: Any, labels: list[Any], by: ArrayLike | None = None
+    ) -> None:
+        self.name, self.predictor, self.rows = name, predictor, rows
+        known = {str(label) for label in predictor.classes}
+        has_label = np.array([str(label) in known or cell_text(label) is not None for label in labels], dtype=bool)
+        # Before the work, so that an unknown label is told at once.
+        truth = np.full(len(labels), -1, dtype=np.int64)
+        truth[has_label] = predictor.positions([label for label, there in zip(labels, has_label, strict=True) if there])
+        self.certificate, self.scores = predictor.certificate, predictor.calibration
+        targets = [] if self.certificate is None else self.certificate.targets
+        grouped = self.certificate is not None and self.certificate.by == "group"
+        #: Of several targets the first decides.
+        self.target = dict(targets[0]) if len(targets) > 1 else {}
+        self.answer = predictor.answer(rows, by=by if grouped else None, risk=self.target or None)
+        # A reason may also say that nothing was certified for a group: such a row was read.
+        readable = np.isfinite(self.answer.confidence)
+        self.unreadable = np.flatnonzero(~readable)
+        self.unlabelled = int((readable & ~has_label).sum())
+        self.used = np.flatnonzero(readable & has_label)
+        if not len(self.used):
+            hint = f"The first: {self.answer.reason[0]}." if len(self.unreadable) else "Give rows, and their labels."
+            raise ArgumentError.of("x", f"{len(labels)} rows", f"rows with labels that {name} can read", hint)
+        self.truth = truth[self.used]
+        self.probabilities = self.answer.probabilities[self.used]
+        self.said = self.probabilities.argmax(1)
+        self.wrong = self.said != self.truth
+        self.confidence = self.answer.confidence[self.used]
+        self.accepted = self.answer.decision[self.used] == ACCEPTED if self.certificate is not None else None
+
+    def model(self, at: Sequence[float]) -> Model:
+        """Everything the report says of it."""
+        predictor, accepted = self.predictor, self.accepted
+        counted = accepted if accepted is not None and accepted.any() else None
+        delta, r_max = _band_settings(predictor)
+        mistakes, referred, cases = pick_cases(
+            predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted
+        )
+        return Model(
+            name=self.name,
+            about=_about(predictor),
+            classes=[str(name) for name in predictor.classes],
+            members=predictor.members,
+            has_latents=any(case.latents is not None for case in cases),
+            rows=len(self.rows),
+            used=len(self.used),
+            unreadable=len(self.unreadable),
+            reasons=[f"{_where(self.rows, row)}: {self.answer.reason[row]}" for row in self.unreadable[:REASONS]],
+            unlabelled=self.unlabelled,
+            wrong=int(self.wrong.sum()),
+            accepted=None if accepted is None else int(accepted.sum()),
+            accepted_wrong=None if accepted is None else int((accepted & self.wrong).sum()),
+            same=self._same(),
+            seen=self._seen(),
+            target=self.target,
+            promise=None if self.certificate is None else self._promise(self.certificate),
+            slider=make_slider(at, self.confidence, self.wrong, self.scores, delta, r_max),
+            curve=_curve(self.confidence, self.wrong),
+            spread=self._spread(),
+            coverages=[(risk, coverage_at_risk(self.confidence, ~self.wrong, risk)) for risk in RISKS],
+            reliability=reliability_groups(self.confidence, self.wrong),
+            confidences=confidence_groups(self.confidence, self.wrong),
+            harms=by_harm(self.certificate, self.scores, predictor.classes, self.said, self.truth, counted),
+            by_class=by_class(predictor.classes, self.said, self.truth, counted),
+            among_accepted=counted is not None,
+            mistakes=mistakes,
+            referred=referred,
+            cases=cases,
+            facts=_model_facts(predictor),
+        )
+
+    def _promise(self, certificate: Certificate) -> Promise:
+        rules = [
+            RuleRow(
+                {str(name): float(risk) for name, risk in rule.risks.items()},
+                None if rule.group is None else str(rule.group),
+                *accepts(rule.threshold),
+                rule.n,
+                rule.m,
+                {str(name): int(number) for name, number in rule.errors.items()},
+                rule.needed,
+                rule.hopeless,
+            )
+            for rule in certificate.rules
+        ]
+        points = []
+        for target in certificate.targets:
+            own = certificate.target(target)
+            accepted, total = sum(rule.n for rule in own), sum(rule.m for rule in own)
+            if accepted and WRONG in target:
+                points.append((accepted / total, float(target[WRONG])))
+        return Promise(
+            str(certificate),
+            assumptions(certificate),
+            certificate.certified,
+            certificate.method,
+            certificate.delta,
+            certificate.m,
+            certificate.by,
+            rules,
+            points,
+            self._broken(certificate),
+            flat({"options": dict(certificate.options), "details": dict(certificate.details)}),
+        )
+
+    def _encoded(self) -> NDArray[np.float32]:
+        return self.predictor.encode(self.rows).x[self.used]
+
+    def _same(self) -> bool:
+        """Whether these are the calibration cases, by the certificate's checksum of them."""
+        if self.certificate is None:
+            return False
+        noted = self.certificate.details.get("calibration", {}).get("sha256")
+        return bool(noted == hashlib.sha256(row_hashes(self._encoded()).tobytes() + self.truth.tobytes()).hexdigest())
+
+    def _seen(self) -> int:
+        memory = self.predictor.memory
+        if memory is None:
+            return 0
+        repeats = memory.repeats(self._encoded())
+        usual = self.predictor.record.get("repeats", {})
+        try:
+            check_repeats(repeats, len(self.used), usual.get("in_training", 0), usual.get("validation", 0))
+        except LeakError:
+            return repeats
+        return 0
+
+    def _broken(self, certificate: Certificate) -> bool:
+        """Whether chance does not explain the mistakes among the accepted, if the promise holds."""
+        from scipy.special import bdtrc
+
+        limit = (self.target or certificate.targets[0]).get(WRONG)
+        if self.accepted is None or limit is None:
+            return False
+        errors = int((self.accepted & self.wrong).sum())
+        return bool(errors and bdtrc(errors - 1, int(self.accepted.sum()), limit) < SURPRISE)
+
+    def _spread(self) -> Spread | None:
+        """Each member's curve by itself: it answers and is sure or not on its own."""
+        predictor = self.predictor
+        if predictor.members < 2:
+            return None
+        sampler = Sampler(predictor.network, predictor.sampling, predictor.num_samples)
+        sure = np.empty((predictor.members, len(self.rows)))
+        said = np.empty(sure.shape, dtype=np.int64)
+        for start in range(0, len(self.rows), CHUNK):
+            encoded = predictor.transform.apply(self.rows[start : start + CHUNK])
+            drawn = sampler(torch.from_numpy(encoded.x)).probabilities.cpu().numpy()
+            sure[:, start : start + CHUNK], said[:, start : start + CHUNK] = drawn.max(-1), drawn.argmax(-1)
+        at = ranks(len(self.used), SPREAD_POINTS)
+        each = [
+            expected_risk(sure[member, self.used], said[member, self.used] != self.truth, at)
+            for member in range(predictor.members)
+        ]
+        low, high = np.quantile(each, (0.05, 0.95), axis=0)
+        return Spread(*(_numbers(array) for array in (at / len(self.used), low, high)))
+
+
+def _rows(x: Any) -> Any:
+    """Rows that can be sliced and picked from: a table, or an array."""
+    if isinstance(x, Table):
+        return x
+    if isinstance(x, torch.Tensor):
+        return x.detach().cpu().numpy()
+    if hasattr(x, "columns") and hasattr(x, "iloc"):  # a data frame, without importing pandas
+        return Table.of(x)
+    return np.asarray(x)
+
+
+def _where(rows: Any, row: int) -> str:
+    return rows.where(row) if isinstance(rows, Table) else f"row {row + 1}"
+
+
+def _band_settings(predictor: Predictor) -> tuple[float, float]:
+    """The chance of a false promise, and the largest risk it is for: as the certificate has them."""
+    certificate = predictor.certificate
+    if certificate is None:
+        return 0.01, R_MAX
+    r_max = certificate.options.get("r_max")
+    return certificate.delta, float(r_max) if isinstance(r_max, (int, float)) else R_MAX
+
+
+def _positions(predictors: Sequence[Predictor]) -> list[float]:
+    """The slider's risks, for all models alike."""
+    lows, highs, asked = [], [], []
+    for predictor in predictors:
+        delta, r_max = _band_settings(predictor)
+        lows.append(smallest(predictor.calibration, delta, r_max))
+        highs.append(r_max)
+        targets = [] if predictor.certificate is None else predictor.certificate.targets
+        asked += [target[WRONG] for target in targets if WRONG in target]
+    return risks(min(lows), max(highs), asked)
+
+
+def _curve(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> Curve:
+    found = steps(confidence, wrong)
+    kept = thinned(found, POINTS)
+    thresholds = [value if math.isfinite(value) else None for value in found.threshold[kept].tolist()]
+    n = found.n[kept]
+    return Curve(_numbers(n / found.m), _numbers(found.errors[WRONG][kept] / n), thresholds)
+
+
+def _numbers(array: NDArray[Any]) -> list[float]:
+    """Six digits: a picture shows no more, and the file stays small."""
+    return [float(f"{value:.6g}") for value in array.tolist()]
+
+
+def _about(predictor: Predictor) -> str:
+    sizes = "-".join(map(str, (predictor.network.in_features, *predictor.config.hidden, len(predictor.classes))))
+    many = f"{predictor.members} networks that answer together" if predictor.members > 1 else "one network"
+    samples = f"{predictor.num_samples} {predictor.sampling} samples" if predictor.num_samples > 1 else "one pass"
+    return f"{predictor.config.name} {sizes}: {many}, {samples} an answer"
+
+
+def _model_facts(predictor: Predictor) -> list[tuple[str, str]]:
+    """How it was made, as names and values."""
+    record = {name: value for name, value in predictor.record.items() if name not in ("history", "members")}
+    return [
+        ("network", predictor.config.name),
+        *flat(predictor.config.to_dict(), "network."),
+        ("members", str(predictor.members)),
+        ("sampling", f"{predictor.num_samples} {predictor.sampling}"),
+        ("SHA-256 of its weights and settings", identity(predictor)),
+        *flat(record),
+    ]
+
+
+def flat(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as names with dots and short texts."""
+    found: list[tuple[str, str]] = []
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            found += flat(value, f"{prefix}{name}.")
+        elif isinstance(value, (list, tuple)):
+            text = ", ".join(map(str, value))
+            found.append((prefix + name, text if len(text) <= 200 else text[:199] + "…"))
+        elif value is not None:
+            found.append((prefix + name, str(value)))
+    return [(name, text) for name, text in found if text]
+
+
+def _facts(rows: Any, labels: list[Any], source: str, date: str) -> list[tuple[str, str]]:
+    return [
+        ("test", source),
+        ("rows", f"{len(rows):,}"),
+        _digest(rows, labels, source),
+        ("report made", date.replace("T", " ").replace("+00:00", " UTC")),
+        *((f"version of {name}", text) for name, text in versions().items()),
+    ]
+
+
+def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, str]:
+    """What tells this test from another: of the file if it is one, otherwise of the rows and labels themselves."""
+    path = Path(source)
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return "SHA-256 of the test's file", hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        pass
+    digest = hashlib.sha256()
+    if isinstance(rows, Table):
+        digest.update(rows.frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "surrogatepass"))
+    else:
+        digest.update(f"{rows.dtype.str} {rows.shape}".encode())
+        digest.update(np.ascontiguousarray(rows).tobytes())
+    digest.update("\n".join(map(str, labels)).encode("utf-8", "surrogatepass"))
+    return "SHA-256 of its rows and labels", digest.hexdigest()

@@ -1,0 +1,18 @@
+"""The sections of a report in plain words: the most important first, a question with every picture."""
+
+from squad.report.content import Content
+from squad.report.markup import Markup, join
+from squad.report.page.cases import cases
+from squad.report.page.charts import charts
+from squad.report.page.choice import choice
+from squad.report.page.ending import ending
+from squad.report.page.mistakes import mistakes
+from squad.report.page.promise import header, promise
+
+__all__ = ["body"]
+
+
+def body(content: Content) -> Markup:
+    """Everything that is read, from the title to the versions."""
+    parts = (header, promise, choice, charts, cases, mistakes, ending)
+    return join(*(part(content) for part in parts))

@@ -1,0 +1,68 @@
+"""How often each harm happens, and what becomes of each class."""
+
+from squad.report.content import Content, Model
+from squad.report.markup import Markup, join, plain_table
+from squad.report.page.layout import NOTHING, section, side_by_side
+from squad.report.words import count, percent
+
+__all__ = ["harm_name", "mistakes"]
+
+
+def mistakes(content: Content) -> Markup:
+    """Two tables a model."""
+    return section(
+        "harms",
+        "What kinds of mistakes are there?",
+        None,
+        side_by_side(content.models, lambda _, model: join(_harms(model), _classes(model))),
+    )
+
+
+def harm_name(name: str) -> str:
+    """A harm as a reader knows it."""
+    kind, _, label = name.partition(" ")
+    if kind == "missed" and label:
+        return f"“{label}” called something else"
+    if kind == "false" and label:
+        return f"“{label}” said, but wrong"
+    return "Wrong answer" if name == "wrong" else name
+
+
+def _rate(part: int | None, whole: int | None) -> str:
+    if part is None or whole is None:
+        return "not known"
+    return f"{count(part)} of {count(whole)}" + (f" ({percent(part / whole)})" if part else "")
+
+
+def _among(model: Model) -> str:
+    return "the accepted cases" if model.among_accepted else "all test cases"
+
+
+def _harms(model: Model) -> Markup:
+    certified = model.promise is not None
+    rows: list[list[object]] = []
+    for harm in model.harms:
+        limit = NOTHING if harm.limit is None else f"at most {percent(harm.limit)}"
+        promised = [limit, _rate(harm.calibration, harm.calibration_n)] if certified else []
+        rows.append([harm_name(harm.name), *promised, _rate(harm.test, harm.test_n)])
+    head = ["harm", *(["asked for", "seen in calibration"] if certified else []), "observed on the test"]
+    return plain_table(head, rows, f"How often each harm happens, among {_among(model)}")
+
+
+def _classes(model: Model) -> Markup:
+    among = model.among_accepted
+    rows: list[list[object]] = [
+        [
+            one.name,
+            _rate(one.missed, one.n),
+            one.mostly or NOTHING,
+            _rate(one.false, one.said),
+            *([count(one.referred or 0)] if among else []),
+        ]
+        for one in model.by_class
+    ]
+    head = ["class", "called something else", "most often", "said, but wrong", *(["referred"] if among else [])]
+    title = f"Class by class, among {_among(model)}"
+    if len(rows) < len(model.classes):
+        title += f": the {len(rows)} of {count(len(model.classes))} classes with most mistakes"
+    return plain_table(head, rows, title)

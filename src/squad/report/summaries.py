@@ -1,0 +1,162 @@
+"""Counts that tables and bars show: by confidence, by harm, by class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from squad.errors import ArgumentError
+from squad.metrics.calibration import Bin, reliability
+from squad.predictor.certifying import harm_of
+from squad.selective import Certificate, Scores
+from squad.selective.scores import WRONG
+
+__all__ = ["ClassRow", "Group", "HarmRow", "by_class", "by_harm", "confidence_groups", "reliability_groups"]
+
+#: Where groups of confidences end: narrower towards 1, where most answers are.
+EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
+#: Groups of a reliability diagram, of equal width.
+BINS = 10
+#: So many classes are told apart, those with most mistakes first.
+CLASSES = 30
+
+
+@dataclass(frozen=True)
+class Group:
+    """Answers with similar confidence.
+
+    Attributes:
+        low, high: between which confidences.
+        n, wrong: how many answers, and how many wrong ones.
+    """
+
+    low: float
+    high: float
+    n: int
+    wrong: int
+
+
+@dataclass(frozen=True)
+class HarmRow:
+    """One harm: how often it happened.
+
+    Attributes:
+        name: such as "wrong" or "missed 3".
+        limit: the smallest share of accepted cases that was promised, if any.
+        calibration, calibration_n: how many of the accepted calibration cases; None if not known.
+        test, test_n: how many of the (accepted) test cases; None if labels alone do not tell.
+    """
+
+    name: str
+    limit: float | None
+    calibration: int | None
+    calibration_n: int | None
+    test: int | None
+    test_n: int
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One class, among the accepted cases (without a certificate: among all).
+
+    Attributes:
+        n: cases that are of this class; missed: how many of them were called something else.
+        said: answers that name this class; false: how many of them are wrong.
+        referred: cases of this class that were referred; None without a certificate.
+        mostly: what its missed cases were called most often, "" if there are none.
+    """
+
+    name: str
+    n: int
+    missed: int
+    said: int
+    false: int
+    referred: int | None
+    mostly: str
+
+
+def confidence_groups(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[Group]:
+    """Groups for the picture of right and wrong answers, narrower towards 1."""
+    place = np.clip(np.searchsorted(EDGES, confidence, side="right") - 1, 0, len(EDGES) - 2)
+    n, errors = (np.bincount(place, weights, minlength=len(EDGES) - 1) for weights in (None, wrong))
+    return [Group(*edges, int(a), int(b)) for edges, a, b in zip(pairwise(EDGES), n, errors, strict=True)]
+
+
+def reliability_groups(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[Bin]:
+    """Groups of equal width that have answers, for the reliability diagram."""
+    return reliability(confidence, ~wrong, BINS)
+
+
+def by_harm(
+    certificate: Certificate | None,
+    scores: Scores | None,
+    classes: Sequence[Any],
+    said: NDArray[np.int64],
+    truth: NDArray[np.int64],
+    accepted: NDArray[np.bool_] | None,
+) -> list[HarmRow]:
+    """Each harm that the certificate or the calibration scores know, and "wrong" always."""
+    within = np.ones(len(said), dtype=bool) if accepted is None else accepted
+    limits: dict[str, float] = {}
+    for rule in certificate.rules if certificate is not None else ():
+        for name, risk in rule.risks.items():
+            limits[name] = min(risk, limits.get(name, 1.0))
+    names = dict.fromkeys([WRONG, *limits, *(scores.harms if scores is not None else ())])
+    one = certificate is not None and len(certificate.targets) == 1
+    found = []
+    for name in names:
+        suffered = _suffered(name, classes, said, truth)
+        own = [rule for rule in certificate.rules if name in rule.errors] if certificate is not None and one else []
+        found.append(
+            HarmRow(
+                name,
+                limits.get(name),
+                sum(rule.errors[name] for rule in own) if own else None,
+                sum(rule.n for rule in own) if own else None,
+                None if suffered is None else int((suffered & within).sum()),
+                int(within.sum()),
+            )
+        )
+    return found
+
+
+def _suffered(
+    name: str, classes: Sequence[Any], said: NDArray[np.int64], truth: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    """Who suffered a harm, where the labels tell; a user's own harm is not known here."""
+    try:
+        return harm_of(name, classes, said, truth)
+    except ArgumentError:
+        return None
+
+
+def by_class(
+    classes: Sequence[Any], said: NDArray[np.int64], truth: NDArray[np.int64], accepted: NDArray[np.bool_] | None
+) -> list[ClassRow]:
+    """The classes in their order; of many, those with most mistakes."""
+    within = np.ones(len(said), dtype=bool) if accepted is None else accepted
+    count = len(classes)
+    table = np.bincount(truth[within] * count + said[within], minlength=count * count).reshape(count, count)
+    hits = table.diagonal()
+    found = []
+    for place, name in enumerate(classes):
+        others = table[place].copy()
+        others[place] = 0
+        referred = None if accepted is None else int(((truth == place) & ~accepted).sum())
+        found.append(
+            ClassRow(
+                str(name),
+                int(table[place].sum()),
+                int(others.sum()),
+                int(table[:, place].sum()),
+                int(table[:, place].sum() - hits[place]),
+                referred,
+                str(classes[int(others.argmax())]) if others.any() else "",
+            )
+        )
+    if len(found) <= CLASSES:
+        return found
+    return sorted(found, key=lambda row: -(row.missed + row.false))[:CLASSES]

@@ -1,0 +1,422 @@
+"""A predictor with a promise: what it belongs to, what is refused, and what becomes of its answers."""
+
+import copy
+import json
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import squad
+from squad.artifact import ArtifactError
+from squad.data.memory import LeakError
+from squad.data.tables import Table
+from squad.fitting import FitSettings, fit_predictor
+from squad.metrics import ece, nll
+from squad.models import network_config
+from squad.predictor import CertificationError, Predictor
+from squad.predictor.answer import on_grid
+from squad.predictor.certifying import harm_of, identity
+from squad.selective.scores import Scores
+from squad.train import TrainConfig
+
+QUICK = FitSettings(network=network_config("squad", {"hidden": (8,)}), training=TrainConfig(max_epochs=8))
+
+
+def points(count: int, seed: int) -> tuple[Any, Any]:
+    """Three classes in the plane, which overlap."""
+    random = np.random.default_rng(seed)
+    y = random.integers(3, size=count)
+    centres = np.array([[0, 0], [2.5, 0], [0, 2.5]])
+    return centres[y] + random.normal(size=(count, 2)), np.array(["a", "b", "c"])[y]
+
+
+def frame(count: int, seed: int) -> pd.DataFrame:
+    x, y = points(count, seed)
+    random = np.random.default_rng(seed)
+    site = random.choice(["Oslo", "Bern"], count)
+    return pd.DataFrame(
+        {"u": x[:, 0], "v": x[:, 1], "site": site, "who": [f"{seed}-{i // 2}" for i in range(count)], "y": y}
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Predictor:
+    return fit_predictor(*points(600, 0), QUICK)
+
+
+@pytest.fixture(scope="module")
+def of_table() -> Predictor:
+    data = frame(600, 0)
+    return fit_predictor(
+        Table.of(data), data["y"].to_numpy(), QUICK, target="y", group="who", groups=data["who"].to_numpy()
+    )
+
+
+@pytest.fixture(scope="module")
+def safe(fitted: Predictor) -> Predictor:
+    return fitted.certify(*points(2000, 1), risk=0.05, delta=0.05)
+
+
+class TestDecisions:
+    def test_answers_are_accepted_or_referred(self, fitted: Predictor, safe: Predictor) -> None:
+        x, y = points(4000, 2)
+        answer = safe.answer(x)
+        certificate = safe.certificate
+        assert certificate is not None
+        assert certificate.certified
+        assert set(answer.decision) == {"accepted", "referred"}
+        good = answer.decision == "accepted"
+        assert (good == (answer.confidence > certificate.threshold)).all()
+        assert (answer.label[good] != y[good]).mean() <= 0.05
+        assert (answer.label != y).mean() > 0.05  # it would not hold of all
+        assert abs(good.mean() - certificate.coverage) < 0.05
+        plain = fitted.answer(x)
+        assert set(plain.decision) == {"uncertified"}
+        assert (plain.probabilities == answer.probabilities).all()
+
+    def test_it_certifies_its_own_answers_as_arrays(self, fitted: Predictor, safe: Predictor) -> None:
+        x, y = points(2000, 1)
+        answer = fitted.answer(x)
+        certificate = squad.certify(answer.confidence, answer.label == y, 0.05, 0.05)
+        assert safe.certificate is not None
+        assert certificate.rules == safe.certificate.rules
+
+    def test_rows_without_an_answer_are_referred(self, safe: Predictor) -> None:
+        x, _ = points(5, 3)
+        x[2] = np.nan
+        answer = safe.answer(x)
+        assert answer.decision[2] == "referred"
+        assert "NaN" in answer.reason[2]
+        assert answer.label[2] is None
+
+    def test_unreadable_calibration_rows_are_left_out_and_counted(self, fitted: Predictor) -> None:
+        x, y = points(2000, 1)
+        x[:7, 0] = np.inf
+        certificate = fitted.certify(x, y, 0.05, 0.05).certificate
+        assert certificate is not None
+        assert certificate.m == 1993
+        assert certificate.details["calibration"]["unreadable"] == 7
+
+    def test_nothing_is_accepted_where_nothing_was_shown(self, fitted: Predictor) -> None:
+        x, y = points(500, 1)
+        nothing = fitted.certify(x, np.roll(y, 1), 0.05)
+        assert nothing.certificate is not None
+        assert not nothing.certificate.certified
+        assert set(nothing.answer(x).decision) == {"referred"}
+        assert "certifies nothing" in repr(nothing)
+
+    def test_several_targets_must_be_chosen_from(self, fitted: Predictor) -> None:
+        x, y = points(2000, 1)
+        both = fitted.certify(x, y, [0.05, 0.1])
+        with pytest.raises(squad.ArgumentError, match=r"wrong 0.05; wrong 0.1"):
+            both.answer(x)
+        strict, lax = (both.answer(x, risk=risk).decision == "accepted" for risk in (0.05, 0.1))
+        assert 0 < strict.sum() < lax.sum()
+        with pytest.raises(squad.ArgumentError, match="no certificate"):
+            fitted.answer(x, risk=0.05)
+
+    def test_every_group_has_its_threshold(self, of_table: Predictor) -> None:
+        data = frame(4000, 1)
+        safe = of_table.certify(data, data["y"].to_numpy(), 0.1, by="site")
+        assert safe.certificate is not None
+        limits = {rule.group: rule.threshold for rule in safe.certificate.rules}
+        assert set(limits) == {"Oslo", "Bern"}
+        new = frame(300, 2)
+        new.loc[0, "site"] = "Rome"
+        new.loc[1, "site"] = None
+        answer = safe.answer(new)
+        expected = answer.confidence > new["site"].map(limits).fillna(math.inf).to_numpy()
+        assert ((answer.decision == "accepted") == expected).all()
+        assert answer.decision[0] == "referred"
+
+    def test_groups_that_the_model_does_not_learn_from(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        by = np.where(np.arange(3000) % 2, "odd", "even")
+        safe = fitted.certify(x, y, 0.1, by=by)
+        answer = safe.answer(x[:3], by=["odd", "even", "none"])
+        assert answer.decision[2] == "referred"
+        assert answer.reason.tolist()[:2] == ["", ""]
+        assert answer.reason[2] == "nothing was certified where group is none"
+        with pytest.raises(squad.ArgumentError, match="a group a row"):
+            safe.answer(x)
+        with pytest.raises(squad.ArgumentError, match="a group a row"):
+            safe.answer(x, by=["odd"])
+
+    def test_by_the_answers_own_label(self, fitted: Predictor, tmp_path: Path) -> None:
+        x, y = points(4000, 1)
+        safe = fitted.certify(x, y, 0.1, by="label")
+        answer = safe.answer(x)
+        assert safe.certificate is not None
+        for rule in safe.certificate.rules:
+            mine = answer.label == rule.group
+            assert ((answer.confidence[mine] > rule.threshold) == (answer.decision[mine] == "accepted")).all()
+        again = squad.load(safe.save(tmp_path / "model"))
+        assert (again.answer(x).decision == answer.decision).all()
+
+    def test_harms(self, fitted: Predictor) -> None:
+        x, y = points(4000, 1)
+        safe = fitted.certify(
+            x, y, {"wrong": 0.1, "missed a": 0.03, "false b": 0.05, "mine": 0.5}, harms={"mine": y == "c"}
+        )
+        answer = safe.answer(x)
+        good = answer.decision == "accepted"
+        wrong = answer.label != y
+        assert safe.certificate is not None
+        assert safe.certificate.rules[0].errors == {
+            "wrong": (wrong & good).sum(),
+            "missed a": (wrong & good & (y == "a")).sum(),
+            "false b": (wrong & good & (answer.label == "b")).sum(),
+            "mine": (good & (y == "c")).sum(),
+        }
+        assert safe.calibration is not None
+        assert list(safe.calibration.harms) == ["wrong", "mine", "missed a", "false b"]
+        with pytest.raises(squad.ArgumentError, match=r"'missed d' .*|risk must be for 'wrong', 'missed CLASS'"):
+            fitted.certify(x, y, {"missed d": 0.1})
+        with pytest.raises(squad.ArgumentError, match=r"harms\['mine'\] must be"):
+            fitted.certify(x, y, {"mine": 0.1}, harms={"mine": [1]})
+        assert harm_of("wrong", "ab", np.array([0, 1]), np.array([0, 0])).tolist() == [False, True]
+
+
+class TestBelonging:
+    def test_the_identity_depends_on_everything_a_confidence_does(self, fitted: Predictor) -> None:
+        seen = {
+            identity(fitted),
+            identity(fitted.with_sampling(num_samples=4)),
+            identity(fitted.with_sampling("relaxed")),
+        }
+        seen.add(identity(fitted.recalibrate(*points(300, 4))))
+        for name in ("weight", "seed"):
+            other = copy.deepcopy(fitted)
+            with torch.no_grad():
+                next(tensor for key, tensor in other.network.state_dict().items() if key.endswith(name)).add_(1)
+            seen.add(identity(other))
+        assert len(seen) == 6
+        assert identity(copy.deepcopy(fitted)) == identity(fitted)
+
+    def test_other_samples_are_an_error(self, safe: Predictor) -> None:
+        with pytest.raises(CertificationError, match=r"certified with 8 stratified samples.*got 4 stratified"):
+            safe.with_sampling(num_samples=4)
+        with pytest.raises(CertificationError, match="got 8 relaxed"):
+            safe.with_sampling("relaxed")
+        assert safe.with_sampling("stratified", 8).certificate == safe.certificate
+        assert safe.uncertified().with_sampling("relaxed").certificate is None
+
+    def test_it_cannot_be_put_on_another_model(self, fitted: Predictor, safe: Predictor) -> None:
+        other = fitted.with_sampling(num_samples=4)
+        with pytest.raises(CertificationError, match="must belong to the model"):
+            other._changed(certificate=safe.certificate)
+
+    def test_a_model_that_was_changed_is_not_saved(self, safe: Predictor, tmp_path: Path) -> None:
+        other = copy.deepcopy(safe)
+        with torch.no_grad():
+            next(other.network.parameters()).add_(1)
+        with pytest.raises(CertificationError, match="changed after it was certified"):
+            other.save(tmp_path / "model")
+        assert not (tmp_path / "model").exists()
+
+    def test_there_and_back(self, safe: Predictor, tmp_path: Path) -> None:
+        x, _ = points(500, 5)
+        again = squad.load(safe.save(tmp_path / "model"))
+        assert again.certificate == safe.certificate
+        assert again.calibration is not None
+        assert safe.calibration is not None
+        assert (again.calibration.confidence == safe.calibration.confidence).all()
+        assert (again.calibration.harms["wrong"] == safe.calibration.harms["wrong"]).all()
+        assert again.memory is not None
+        assert safe.memory is not None
+        assert (again.memory.rows == safe.memory.rows).all()
+        assert (again.answer(x).decision == safe.answer(x).decision).all()
+        assert (pickle.loads(pickle.dumps(safe)).answer(x).decision == safe.answer(x).decision).all()
+        assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+            "calibration.safetensors",
+            "config.json",
+            "model.safetensors",
+            "rows.safetensors",
+        ]
+
+    def test_what_was_taken_away_is_gone(self, safe: Predictor, tmp_path: Path) -> None:
+        bare = safe.without_row_hashes().without_scores()
+        again = squad.load(bare.save(tmp_path / "model"))
+        assert again.memory is None
+        assert again.calibration is None
+        assert again.certificate == safe.certificate
+        assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
+
+    def test_an_edited_certificate_does_not_load(self, safe: Predictor, tmp_path: Path) -> None:
+        path = safe.save(tmp_path / "model") / "config.json"
+        config = json.loads(path.read_text())
+        config["certificate"]["rules"][0]["threshold"] = 0.0
+        path.write_text(json.dumps(config))
+        with pytest.raises(ArtifactError, match="was changed after it was saved"):
+            squad.load(tmp_path / "model")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("share", [1.0, 0.1])
+    def test_rows_of_training(self, fitted: Predictor, share: float) -> None:
+        x, y = points(1000, 1)
+        seen, their = points(600, 0)
+        count = int(share * 600)
+        with pytest.raises(LeakError, match=f"fit saw {count:,} of these"):
+            fitted.certify(np.r_[seen[:count], x[: 1000 - count]], np.r_[their[:count], y[: 1000 - count]], 0.05)
+
+    def test_a_few_repeats_are_kept_and_counted(self, fitted: Predictor) -> None:
+        x, y = points(2000, 1)
+        seen, their = points(600, 0)
+        x[:2], y[:2] = seen[:2], their[:2]
+        certificate = fitted.certify(x, y, 0.05, 0.05).certificate
+        assert certificate is not None
+        assert certificate.m == 2000
+        assert certificate.details["calibration"]["repeats"] == 2
+
+    def test_without_hashes_it_says_what_was_not_checked(self, fitted: Predictor) -> None:
+        blind = fitted.without_row_hashes()
+        certificate = blind.certify(*points(600, 0), risk=0.1).certificate
+        assert certificate is not None
+        assert certificate.details["calibration"]["repeats"] is None
+        assert "not checked" in str(certificate)
+        kept = fit_predictor(*points(60, 0), QUICK, keep_row_hashes=False)
+        assert kept.memory is None
+
+    def test_groups_of_training(self, of_table: Predictor) -> None:
+        data = frame(2000, 1)
+        data.loc[:3, "who"] = "0-7"
+        with pytest.raises(LeakError, match=r"fit saw 1 of these .*'0-7'"):
+            of_table.certify(data, data["y"].to_numpy(), 0.1, groups=data["who"].to_numpy())
+
+    def test_rows_of_one_group_are_said_to_be_taken_for_independent(self, of_table: Predictor) -> None:
+        data = frame(2000, 1)
+        certificate = of_table.certify(data, data["y"].to_numpy(), 0.1, groups=data["who"].to_numpy()).certificate
+        assert "2,000 rows came from 1,000 groups" in str(certificate)
+        first = data.iloc[::2]
+        certificate = of_table.certify(first, first["y"].to_numpy(), 0.1, groups=first["who"].to_numpy()).certificate
+        assert "groups" not in str(certificate)
+
+    def test_labels_that_it_does_not_know(self, fitted: Predictor) -> None:
+        x, y = points(1000, 1)
+        y = y.astype(object)
+        y[3] = "d"
+        with pytest.raises(squad.ArgumentError, match=r"among the classes of training \(a, b, c\); got d"):
+            fitted.certify(x, y, 0.05)
+
+    @pytest.mark.parametrize("count", [1, 89])
+    def test_too_few_rows(self, fitted: Predictor, count: int) -> None:
+        with pytest.raises(CertificationError, match=rf"{count} calibration rows are too few: with fewer than 90, "):
+            fitted.certify(*points(count, 1), risk=0.05)
+
+    def test_too_few_rows_in_every_group(self, fitted: Predictor) -> None:
+        x, y = points(150, 1)
+        with pytest.raises(CertificationError, match="in a group of one label are too few"):
+            fitted.certify(x, y, 0.05, by="label")
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"y": ["a"]}, r"y must be of shape \(100,\)"),
+            ({"x": np.zeros((0, 2)), "y": []}, "rows with their labels"),
+            ({"groups": [1]}, "groups must be of shape"),
+            ({"by": "site"}, "an array has no columns"),
+            ({"by": [1, 2]}, "a group a row"),
+            ({"risk": 2.0}, "risk must be"),
+            ({"method": "magic"}, "method must be one of"),
+            ({"x": np.full((100, 2), np.nan)}, "None of the 100 rows can be used"),
+        ],
+    )
+    def test_wrong_input(self, fitted: Predictor, change: dict[str, Any], match: str) -> None:
+        x, y = points(100, 1)
+        with pytest.raises(squad.SquadError, match=match):
+            fitted.certify(**{"x": x, "y": y, "risk": 0.05, **change})
+
+
+class TestRecalibration:
+    @pytest.mark.parametrize("method", ["temperature", "isotonic"])
+    def test_likelihood_and_calibration_are_better(self, fitted: Predictor, method: str, tmp_path: Path) -> None:
+        # Made too modest, so that there is something to mend: a network of this size is calibrated already.
+        x, y = points(3000, 6)
+        positions = fitted.positions(y)
+        raw = copy.deepcopy(fitted)
+        with torch.no_grad():
+            for parameter in list(raw.network.parameters())[-2:]:  # of the last layer
+                parameter.mul_(0.3)
+        better = raw.recalibrate(*points(1500, 7), method=method)
+        before, after = raw.answer(x), better.answer(x)
+        assert nll(after.probabilities, positions) < nll(before.probabilities, positions) - 0.02
+        correct = before.label == y
+        assert ece(after.confidence, correct) < ece(before.confidence, correct) - 0.02
+        assert (after.label == before.label).all()
+        assert (after.entropy == before.entropy).all()
+        order = np.argsort(before.probabilities.max(1), kind="stable")
+        steps = np.diff(after.probabilities.max(1)[order])
+        assert (steps >= 0).all()
+        if method == "temperature":  # nothing that was apart falls together
+            assert (steps[np.diff(before.probabilities.max(1)[order]) > 1e-9] > 0).all()
+        again = squad.load(better.save(tmp_path / "model"))
+        assert (again.answer(x).probabilities == after.probabilities).all()
+
+    def test_its_rows_cannot_certify(self, fitted: Predictor) -> None:
+        better = fitted.recalibrate(*points(500, 7))
+        with pytest.raises(LeakError):
+            better.certify(*points(500, 7), risk=0.1)
+        assert better.certify(*points(2000, 8), risk=0.1).certificate is not None
+
+    def test_a_certificate_is_lost(self, safe: Predictor) -> None:
+        assert safe.recalibrate(*points(500, 7)).certificate is None
+
+    def test_rows_of_training_are_refused(self, fitted: Predictor) -> None:
+        with pytest.raises(LeakError):
+            fitted.recalibrate(*points(600, 0))
+
+    def test_a_second_time_starts_from_the_network(self, fitted: Predictor) -> None:
+        once = fitted.recalibrate(*points(500, 7))
+        twice = once.recalibrate(*points(500, 9))
+        assert twice.recalibration == fitted.recalibrate(*points(500, 9)).recalibration
+
+
+class TestGrid:
+    def test_confidences_hardly_move(self) -> None:
+        c = np.r_[np.linspace(0.001, 0.999, 5001), 1 - np.logspace(-15, -1, 200), 0.0, 1.0, 0.5]
+        found = on_grid(c)
+        assert np.abs(found - c).max() < 4e-6
+        assert np.abs((1 - found) / np.maximum(1 - c, 1e-300) - 1)[:-3][:5001].max() < 2e-5
+        assert (np.diff(found[np.argsort(c)]) >= 0).all()
+        assert found[-3:].tolist() == [0.0, 1.0, 0.5]
+        assert np.isnan(on_grid(np.array([np.nan]))).all()
+
+    def test_equal_rows_are_equal_wherever_they_stand(self) -> None:
+        random = np.random.default_rng(0)
+        c = random.random(5000)
+        moved = c + random.normal(0, 1e-8, 5000)
+        assert (on_grid(c) == on_grid(np.clip(moved, 0, 1))).mean() > 0.99
+
+
+def test_the_scores_of_groups_are_kept(fitted: Predictor, tmp_path: Path) -> None:
+    x, y = points(3000, 1)
+    safe = fitted.certify(x, y, {"wrong": 0.1, "missed a": 0.1}, by=np.arange(3000) % 2)
+    again = squad.load(safe.save(tmp_path / "model"))
+    one, other = again.calibration, safe.calibration
+    assert isinstance(one, Scores)
+    assert isinstance(other, Scores)
+    assert list(one.harms) == ["wrong", "missed a"]
+    assert all((one.harms[name] == other.harms[name]).all() for name in one.harms)
+    assert one.by is not None
+    assert one.by.tolist() == [str(group) for group in np.arange(3000) % 2]
+    assert (again.answer(x, by=np.arange(3000) % 2).decision == safe.answer(x, by=np.arange(3000) % 2).decision).all()
+
+
+def test_the_estimator_certifies() -> None:
+    x, y = points(400, 0)
+    classifier = squad.SquadClassifier(hidden=(8,), max_epochs=5, random_state=0).fit(x, y)
+    safe = classifier.certify(*points(1500, 1), risk=0.1, by="label")
+    assert safe.certificate is not None
+    assert set(safe.answer(points(100, 2)[0]).decision) <= {"accepted", "referred"}
+    assert classifier.predictor_.certificate is None
+    with pytest.raises(LeakError):
+        classifier.certify(x, y, 0.1)
+    with pytest.raises(ValueError, match="features"):
+        classifier.certify(np.zeros((5, 3)), ["a"] * 5, 0.1)
