@@ -12,6 +12,13 @@ from squad.records import Record
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 COLORS = {"eager": "#1b6ca8", "reference": "#c0562f", "eager in one piece": "#7a9a3a"}
+METHODS = {  # colour, marker
+    "fallback": ("#1b6ca8", "o"),
+    "fixed_sequence": ("#c0562f", "s"),
+    "sgr": ("#7a9a3a", "^"),
+    "bonferroni": ("#8a5fa8", "v"),
+    "band": ("#8c8c8c", "D"),
+}
 
 
 def op_bins(record: Record) -> None:
@@ -57,10 +64,55 @@ def op_bins(record: Record) -> None:
     figure.savefig(IMAGES / f"op_bins-{device}.png", dpi=150)
 
 
+def certify_coverage(record: Record) -> None:
+    """Coverage against the size of the calibration set: a row a population, a column a target, a line a method."""
+    shown = ["well ranked", "overconfident at the top"]
+    targets, sizes = record.settings["targets"], record.settings["sizes"]
+    figure, axes = plt.subplots(2, len(targets), figsize=(11, 5.6), sharex=True, sharey=True, layout="constrained")
+    for row, population in zip(axes, shown, strict=True):
+        for axis, target in zip(row, targets, strict=True):
+            cells = [c for c in record.results if (c["population"], c["target"]) == (population, target)]
+            best = axis.axhline(100 * cells[0]["oracle"], color="black", linestyle="--", linewidth=1)
+            best.set_label("oracle: the most that keeps the target")
+            for order, (method, (color, marker)) in enumerate(METHODS.items()):
+                y = [100 * cell["methods"][method]["coverage"] for cell in cells]
+                default = method == record.settings["default"]
+                axis.plot(
+                    sizes,
+                    y,
+                    color=color,
+                    marker=marker,
+                    markersize=6 if default else 4,
+                    linewidth=2.2 if default else 1.2,
+                    label=f"{method} (the default)" if default else method,
+                    zorder=4 - order / 10 if default else 5 - order / 10,  # thin lines over the thick one
+                )
+            axis.set(xscale="log", ylim=(-3, 100), title=f"{population}\nat most {target:.1%} wrong")
+            axis.title.set_fontsize(9)
+            axis.set_xticks(sizes, [f"{m:,}" for m in sizes], fontsize=8)
+            axis.minorticks_off()
+            axis.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+            axis.spines[["top", "right"]].set_visible(False)
+        row[0].set_ylabel("coverage, %")
+    for axis in axes[-1]:
+        axis.set_xlabel("m, calibration cases")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    figure.suptitle(
+        f"How much each method accepts: mean of {record.settings['repetitions']:,} samples, the same for all, "
+        f"delta = {record.settings['delta']:g}",
+        fontsize=11,
+    )
+    figure.savefig(IMAGES / "certify_coverage.png", dpi=130)
+
+
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     for path in sorted(RESULTS.glob("op_bins-*.json")):
         op_bins(Record.load(path))
+        print(f"drawn: {path.stem}")
+    if (path := RESULTS / "certify_coverage.json").exists():
+        certify_coverage(Record.load(path))
         print(f"drawn: {path.stem}")
 
 

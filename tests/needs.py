@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -18,6 +19,10 @@ def need(present: bool, what: str) -> None:
 
 def need_command(name: str) -> None:
     need(shutil.which(name) is not None, f"the command {name}")
+
+
+def need_package(name: str) -> None:
+    need(find_spec(name) is not None, f"the Python package {name}")
 
 
 def need_gpu() -> None:

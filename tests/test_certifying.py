@@ -263,7 +263,7 @@ class TestRefusals:
         x, y = points(1000, 1)
         seen, their = points(600, 0)
         count = int(share * 600)
-        with pytest.raises(LeakError, match=f"fit saw {count:,} of these"):
+        with pytest.raises(LeakError, match=f"it has seen {count:,} of these"):
             fitted.certify(np.r_[seen[:count], x[: 1000 - count]], np.r_[their[:count], y[: 1000 - count]], 0.05)
 
     def test_a_few_repeats_are_kept_and_counted(self, fitted: Predictor) -> None:

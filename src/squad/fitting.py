@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from squad.core.checks import check_count, check_number
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
-from squad.data.memory import Memory, row_hashes
+from squad.data.memory import Memory, chance, group_hashes, row_hashes
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
@@ -158,7 +158,7 @@ def fit_predictor(
         "validation": settings.validation,
         "split_per_member": settings.split_per_member,
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
-        "repeats": _repeats(hashes, data),
+        "repeats": chance(hashes, data.train[0].numpy(), data.validation[0].numpy()),
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],
@@ -175,23 +175,8 @@ def fit_predictor(
         sampling=settings.sampling,
         num_samples=settings.num_samples,
         record=made,
-        memory=Memory.of(encoded.x, group_texts(groups)) if keep_row_hashes else None,
+        memory=Memory(np.unique(hashes), group_hashes(group_texts(groups))) if keep_row_hashes else None,
     )
-
-
-def _repeats(hashes: NDArray[np.uint64], data: TrainingData) -> dict[str, int]:
-    """How often rows are alike by chance: among all of them, and between validation and training (of all members)."""
-    alike = [
-        int(np.isin(hashes[validation], hashes[train]).sum())
-        for train, validation in zip(data.train.numpy(), data.validation.numpy(), strict=True)
-    ]
-    _, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return {
-        "rows": len(hashes),
-        "repeated": int((counts[place] > 1).sum()),
-        "validation": data.validation.numel(),
-        "in_training": sum(alike),
-    }
 
 
 def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

@@ -44,14 +44,27 @@ def write_table(path: Path, rows: int, seed: int, labels: bool = True) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_scores(path: Path, rows: int) -> None:
+    """Another model's confidences, and whether its answers were right; a site, and a harm of its own."""
+    random = np.random.default_rng(6)
+    lines = ["confidence,correct,site,harm"]
+    for confidence in random.random(rows):
+        correct = random.random() > 0.3 * (1 - confidence) ** 2
+        lines.append(f"{confidence:.6f},{int(correct)},{'NS'[random.integers(2)]},{int(not correct)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.csv, test.csv, new.csv, data.csv, settings.toml, and the folder model."""
+    """train.csv, calibration.csv, extra.csv, test.csv, new.csv, data.csv, scores.csv, settings.toml, and model/."""
     folder = tmp_path_factory.mktemp("prepared")
     write_table(folder / "train.csv", 310, 0)
     write_table(folder / "test.csv", 60, 1)
     write_table(folder / "new.csv", 20, 2, labels=False)
     write_table(folder / "data.csv", 120, 3)
+    write_table(folder / "calibration.csv", 900, 4)
+    write_table(folder / "extra.csv", 200, 5)
+    write_scores(folder / "scores.csv", 1200)
     (folder / "settings.toml").write_text(
         'target = "y"\ndrop = ["patient_id"]\n[network]\nhidden = [8]\n[training]\nmax_epochs = 3\n', encoding="utf-8"
     )

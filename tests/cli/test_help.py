@@ -15,8 +15,13 @@ COMMANDS = (
     ["split"],
     ["fit"],
     ["evaluate"],
+    ["plan"],
+    ["recalibrate"],
+    ["certify"],
     ["predict"],
+    ["report"],
     ["info"],
+    ["strip"],
     ["data", "list"],
     ["data", "fetch"],
     ["demo"],
@@ -46,7 +51,7 @@ def test_help_fits_into_80_columns(run: Run, command: list[str]) -> None:
 def test_alone_it_shows_help(run: Run) -> None:
     assert run() == run("--help")
     assert run("data") == run("data", "--help")
-    for name in ("demo", "fit", "predict", "evaluate", "info", "split", "data"):
+    for name in ("demo", "fit", "certify", "plan", "predict", "evaluate", "report", "info", "strip", "split", "data"):
         assert f"\n  {name} " in run().out
 
 
@@ -74,7 +79,7 @@ def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
             if target:
                 (here / target).write_text(stream.getvalue())
             seen.append(line)
-    assert len(seen) == len(set(seen)) >= 18
+    assert len(seen) == len(set(seen)) >= 32
     for made in ("model", "ensemble", "by-patient", "digits-model", "other", "the-same", "demo/model"):
         assert (here / made / "config.json").exists()
     assert (here / "answers.parquet").exists()

@@ -15,14 +15,17 @@ from scipy.special import bdtrc
 
 from squad.data.memory import (
     LEVEL,
+    NOTHING_KNOWN,
     LeakError,
     Memory,
+    chance,
     check_groups,
     check_repeats,
     group_hashes,
     repeats_by_chance,
     row_hashes,
     share,
+    with_more,
 )
 from squad.data.problems import DataError
 from squad.errors import ArgumentError, SquadError
@@ -114,7 +117,7 @@ def test_repeats_are_counted_as_sets_would(seen: list[int], asked: list[int]) ->
 
     memory = Memory.of(encoded(seen))
     assert memory.repeats(encoded(asked)) == sum(value in seen for value in asked)
-    both = memory.with_rows(encoded(asked))
+    both = memory.with_rows(row_hashes(encoded(asked)))
     assert both.repeats(encoded(asked)) == len(asked)
     assert len(both.rows) == len({*seen, *asked})
     assert len(memory.rows) == len(set(seen))  # it is left as it was
@@ -125,7 +128,7 @@ def test_groups_that_were_seen() -> None:
     assert memory.seen_groups(["carl", "bert", "anna", "bert"]) == ["bert", "anna"]
     assert memory.seen_groups([]) == []
     assert Memory.of(rows(3)).seen_groups(["anna"]) == []
-    assert memory.with_rows(rows(4, seed=1)).seen_groups(["anna"]) == ["anna"]
+    assert memory.with_rows(row_hashes(rows(4, seed=1))).seen_groups(["anna"]) == ["anna"]
     assert repr(memory) == "Memory(3 rows, 2 groups)"
 
 
@@ -222,10 +225,10 @@ def test_what_a_leak_is_told() -> None:
     with pytest.raises(LeakError) as caught:
         check_repeats(1200, 2000, 9, 1000)
     assert str(caught.value) == (
-        "The calibration rows must be new to the model; fit saw 1,200 of these 2,000. Chance explains about 20: 9 of"
-        " the 1,000 validation rows were repeats. A model is surer of rows that it has seen than it will be of new"
-        " ones, so a promise made with them would be false. Keep rows apart before fit (squad split does), and"
-        " calibrate with the part that fit does not get."
+        "The calibration rows must be new to the model; it has seen 1,200 of these 2,000. Chance explains about 20: 9"
+        " of 1,000 rows of fit occur twice. A model is surer of rows that it has seen than of new ones, so a promise"
+        " made with them would be false. Keep rows apart before fit (squad split does), and calibrate with the part"
+        " that the model does not get."
     )
     assert isinstance(caught.value, SquadError)
 
@@ -241,6 +244,24 @@ def test_nothing_to_test() -> None:
     check_repeats(0, 100, 0, 100)
     check_repeats(100, 100, 100, 100)
     check_repeats(5, 5, 0, 0)  # nothing is known about chance
+
+
+def test_all_rows_of_fit_tell_more_than_a_few_validation_rows() -> None:
+    check_repeats(30, 1000, 0, 60)  # 60 rows without a repeat say little
+    with pytest.raises(LeakError, match="0 of 600 rows of fit occur twice"):
+        check_repeats(30, 1000, 0, 60, 0, 600)
+    check_repeats(29, 1000, 0, 60, 0, 600)  # (1000 / 1600) ** 29 is above 1e-6
+    check_repeats(300, 1000, 18, 60, 180, 600)
+
+
+def test_what_a_fit_records() -> None:
+    hashes = np.array([5, 6, 7, 7, 8, 5, 9, 9], dtype=np.uint64)
+    found = chance(hashes, np.arange(4), np.arange(4, 8))
+    assert found == {"chance_repeats": 3, "chance_rows": 4, "all_repeats": 6, "all_rows": 8}
+    memory = Memory(np.unique(hashes), np.array([], dtype=np.uint64))
+    more = with_more(found, memory, np.array([1, 2, 2, 5], dtype=np.uint64))
+    assert more == {"chance_repeats": 6, "chance_rows": 8, "all_repeats": 9, "all_rows": 12}
+    check_repeats(0, 5, **NOTHING_KNOWN)
 
 
 def population(kinds: int, power: float) -> NDArray[np.float64]:
@@ -264,7 +285,11 @@ def test_honest_rows_are_hardly_ever_refused(table: tuple[int, float]) -> None:
         train, validation, calibration = drawn(ends, 800, rng), drawn(ends, 200, rng), drawn(ends, 600, rng)
         k, n = share(train, validation)
         r = int(np.isin(calibration, np.union1d(train, validation)).sum())
-        refused += repeats_by_chance(r, 600, k, n) < LEVEL
+        known = chance(np.r_[train, validation], np.arange(800), np.arange(800, 1000))
+        try:
+            check_repeats(r, 600, **known)
+        except LeakError:
+            refused += 1
         naive += bdtrc(r - 1, 600, (k + 1) / (n + 2)) < LEVEL
     assert refused <= 6  # 1.5 are expected at 0.001; more than 6 come once in 2,000 times
     if table[0] > 40:

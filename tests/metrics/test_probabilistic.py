@@ -25,6 +25,19 @@ def test_by_their_definitions(rows: int, classes: int, seed: int) -> None:
     assert brier(torch.tensor(p, requires_grad=True), torch.tensor(y)) == brier(p, y)
 
 
+def test_many_rows_by_another_implementation() -> None:
+    from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet(np.ones(4), 20_000)
+    y = generator.integers(0, 4, 20_000)
+    assert accuracy(p, y) == accuracy_score(y, p.argmax(axis=1))
+    assert nll(p, y) == pytest.approx(log_loss(y, p), rel=1e-12)
+    sure = p[:, :2] / p[:, :2].sum(axis=1, keepdims=True)
+    # Of two classes scikit-learn counts one, and squad both.
+    assert brier(sure, y % 2) == pytest.approx(2 * brier_score_loss(y % 2, sure[:, 1]), rel=1e-12)
+
+
 def test_extremes() -> None:
     sure = np.asarray([[1.0, 0.0], [1.0, 0.0]])
     assert nll(sure, [0, 0]) == 0.0

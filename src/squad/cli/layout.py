@@ -22,11 +22,12 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The arguments, then ``[OPTIONS]``."""
         options, *arguments = super().collect_usage_pieces(ctx)
-        return [*(piece.strip("{}") for piece in arguments), options]
+        return [*(piece.replace("{", "").replace("}", "") for piece in arguments), options]
 
     def get_help(self, ctx: Any) -> str:
         """Without the Python types of arguments, which some versions of typer show."""
-        return re.sub(r"(?m)^(  [A-Z]+)( <\w+>)", lambda found: found[1] + " " * len(found[2]), super().get_help(ctx))
+        kind = re.compile(r"^(  [A-Z]+)( <[\w\[\]]+>)", re.M)
+        return kind.sub(lambda found: found[1] + " " * len(found[2]), super().get_help(ctx))
 
 
 class Group(TyperGroup):

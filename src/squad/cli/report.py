@@ -11,14 +11,10 @@ __all__ = ["report"]
 
 
 def report(
-    arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL... DATA",
-            help="One model or several, and last the labelled rows to look at, new to all of them.",
-            show_default=False,
-        ),
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL", help="Folder of a saved model; may be several.", show_default=False)
     ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled rows, new to all of them.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page; one that is there is replaced.")] = Path(
         "report.html"
     ),
@@ -46,9 +42,6 @@ def report(
     from squad.predictor import choose_device, load
     from squad.report import write_report
 
-    *models, data = arguments
-    if not models:
-        raise ArgumentError.of("MODEL... DATA", repr(data), "a model's folder and then labelled rows")
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise OutputError(f"--out must be a file that ends in .html; got {out}.")
     if len(set(models)) < len(models):

@@ -21,18 +21,24 @@ from squad.data.problems import DataError
 from squad.errors import ArgumentError
 
 __all__ = [
+    "NOTHING_KNOWN",
     "LeakError",
     "Memory",
+    "chance",
     "check_groups",
     "check_repeats",
     "group_hashes",
     "repeats_by_chance",
     "row_hashes",
     "share",
+    "with_more",
 ]
 
 #: Rows are refused where chance alone would give so many repeats less often than this.
 LEVEL = 1e-3
+
+#: The same for a comparison with all rows of fit.
+LEVEL_OF_ALL = 1e-6
 
 #: Rows that are copied at once, to take the signs off their zeros.
 BLOCK = 4096
@@ -111,9 +117,9 @@ class Memory:
     def __repr__(self) -> str:
         return f"Memory({len(self.rows):,} rows, {len(self.groups):,} groups)"
 
-    def with_rows(self, x: NDArray[np.float32]) -> "Memory":
+    def with_rows(self, hashes: Hashes) -> "Memory":
         """One that knows more rows: those that a recalibration saw, say."""
-        return Memory(np.union1d(self.rows, row_hashes(x)), self.groups)
+        return Memory(np.union1d(self.rows, hashes), self.groups)
 
     def repeats(self, x: NDArray[np.float32]) -> int:
         """How many of the encoded rows (N, features) fit saw."""
@@ -147,9 +153,6 @@ def share(train: Hashes, validation: Hashes) -> tuple[int, int]:
     A repeat is a row that occurs in training, or elsewhere in validation: the memory holds both parts, and so a new row
     finds its like in either.  Counted against training alone, the share is too low, and honest rows are refused.
 
-    After :meth:`Memory.with_rows` the share is that of the rows added: ``share(memory.rows, row_hashes(x))``, with the
-    memory as it was before them.
-
     Args:
         train: hashes of the rows that were trained on.
         validation: hashes of all validation rows, in any order, equal ones as often as they occur.
@@ -157,6 +160,31 @@ def share(train: Hashes, validation: Hashes) -> tuple[int, int]:
     _, place, counts = np.unique(validation, return_inverse=True, return_counts=True)
     again = _among(validation, np.unique(train)) | (counts[place] > 1)
     return int(again.sum()), len(validation)
+
+
+#: What :func:`check_repeats` takes where nothing was recorded.
+NOTHING_KNOWN = {"chance_repeats": 0, "chance_rows": 0, "all_repeats": 0, "all_rows": 0}
+
+
+def chance(hashes: Hashes, train: NDArray[np.int64], validation: NDArray[np.int64]) -> dict[str, int]:
+    """What a fit records about repeats, for :func:`check_repeats`: plain data.
+
+    Args:
+        hashes: of all rows that fit saw.
+        train: which of them it trained on.
+        validation: which of them it validated on.
+    """
+    repeats, rows = share(hashes[train], hashes[validation])
+    _, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    again = int((counts[place] > 1).sum())
+    return {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": again, "all_rows": len(hashes)}
+
+
+def with_more(known: Mapping[str, int], memory: Memory, hashes: Hashes) -> dict[str, int]:
+    """The record after more rows were seen, which were new to the memory: they tell about chance as well."""
+    repeats, rows = share(memory.rows, hashes)
+    more = {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": repeats, "all_rows": rows}
+    return {name: int(known[name]) + count for name, count in more.items()}
 
 
 def repeats_by_chance(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> float:
@@ -178,29 +206,40 @@ def repeats_by_chance(repeats: int, rows: int, chance_repeats: int, chance_rows:
     return min(1.0, float(np.exp(logs).sum()))
 
 
-def check_repeats(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> None:
+def check_repeats(
+    repeats: int, rows: int, chance_repeats: int, chance_rows: int, all_repeats: int = 0, all_rows: int = 0
+) -> None:
     """That calibration rows are new to the model, as far as their repeats can tell; a :class:`LeakError` if not.
 
-    Refused is what chance explains with a probability below 0.001 (:func:`repeats_by_chance`).  Repeats that chance
-    does explain are no fault: new cases repeat old ones just as often.
+    They are compared with the validation rows, and refused where chance gives so many repeats with a probability below
+    0.001 (:func:`repeats_by_chance`).  Validation rows may be few; so they are also compared with all rows of fit, each
+    looked for among the others.  These lean on each other, which makes that test too sure of itself: it refuses only
+    below 1e-6.  Repeats that chance does explain are no fault: new cases repeat old ones just as often.
 
     Args:
         repeats: how many of the calibration rows fit saw (:meth:`Memory.repeats`).
         rows: how many calibration rows there are.
-        chance_repeats: how many of the validation rows were repeats (:func:`share`), noted at fit.
-        chance_rows: how many validation rows there were.  With none nothing is known, and nothing refused.
+        chance_repeats: of :func:`share`, noted at fit.
+        chance_rows: likewise.
+        all_repeats: how many of all rows of fit occur again among them.
+        all_rows: how many these are.
     """
     rows, chance_rows = check_count("rows", rows, 0), check_count("chance_rows", chance_rows, 0)
     repeats = check_count("repeats", repeats, 0, rows)
     chance_repeats = check_count("chance_repeats", chance_repeats, 0, chance_rows)
-    if repeats_by_chance(repeats, rows, chance_repeats, chance_rows) >= LEVEL:
+    all_repeats = check_count("all_repeats", all_repeats, 0, all_rows)
+    if (
+        repeats_by_chance(repeats, rows, chance_repeats, chance_rows) >= LEVEL
+        and repeats_by_chance(repeats, rows, all_repeats, all_rows) >= LEVEL_OF_ALL
+    ):
         return
-    expected = rows * (chance_repeats + 1) / (chance_rows + 2)
+    known, among = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
+    expected = rows * (known + 1) / (among + 2)
     raise LeakError(
-        f"The calibration rows must be new to the model; fit saw {repeats:,} of these {rows:,}. Chance explains about"
-        f" {expected:,.0f}: of {chance_rows:,} rows within fit, {chance_repeats:,} repeat another. A model is surer of"
-        " rows that it has seen than it will be of new ones, so a promise made with them would be false. Keep rows"
-        " apart before fit (squad split does), and calibrate with the part that fit does not get."
+        f"The calibration rows must be new to the model; it has seen {repeats:,} of these {rows:,}. Chance explains"
+        f" about {expected:,.0f}: {known:,} of {among:,} rows of fit occur twice. A model is surer of rows that it has"
+        " seen than of new ones, so a promise made with them would be false. Keep rows apart before fit (squad split"
+        " does), and calibrate with the part that the model does not get."
     )
 
 

@@ -34,9 +34,10 @@ def check_array(name: str, value: Values) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as cause:
-        raise ArgumentError(f"{name} must be an array of numbers; {cause}.") from cause
+        raise ArgumentError(f"{name} must be an array of numbers; NumPy says: {str(cause).rstrip('.')}.") from cause
     if array.dtype.kind not in "biuf":
-        raise ArgumentError.of(name, array.dtype, "an array of numbers")
+        found = {"U": "text", "S": "bytes", "O": "objects, such as None"}.get(array.dtype.kind, array.dtype)
+        raise ArgumentError.of(name, found, "an array of numbers")
     if not array.size:
         raise ArgumentError.of(name, f"the shape {array.shape}", "of at least one row")
     return array
@@ -96,7 +97,8 @@ def check_scores(name: str, scores: Values) -> NDArray[np.float64]:
     finite = np.isfinite(found)
     if not finite.all():
         place = int(np.argmin(finite))
-        raise ArgumentError.of(name, f"{found[place]} in row {place}", "finite")
+        hint = "Leave out cases that have no answer."
+        raise ArgumentError.of(name, f"{found[place]} in row {place}", "finite", hint)
     return found
 
 

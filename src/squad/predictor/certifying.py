@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import check_groups, check_repeats, row_hashes
+from squad.data.memory import NOTHING_KNOWN, check_groups, check_repeats, row_hashes
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError, SquadError
 from squad.predictor.answer import ACCEPTED, REFERRED, Answer
@@ -110,8 +110,7 @@ def labelled(predictor: "Predictor", x: Any, y: Sequence[Any] | NDArray[Any], gr
     repeats = None
     if predictor.memory is not None:
         repeats = predictor.memory.repeats(encoded.x[kept])
-        seen = predictor.record.get("repeats", {})
-        check_repeats(repeats, int(kept.sum()), seen.get("repeated", 0), seen.get("rows", 0))
+        check_repeats(repeats, int(kept.sum()), **predictor.record.get("repeats", NOTHING_KNOWN))
     answer = predictor.undecided(rows)
     kept &= answer.reason == ""
     if not kept.any():

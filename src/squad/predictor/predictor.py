@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.data.array_transform import ArrayTransform
 from squad.data.encoding import Encoded
-from squad.data.memory import Memory
+from squad.data.memory import NOTHING_KNOWN, Memory, with_more
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError
@@ -235,8 +235,11 @@ class Predictor:
         raw = self._changed(recalibration=None, certificate=None, calibration=None)
         found = labelled(raw, x, y, groups)
         fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
-        memory = self.memory and self.memory.with_rows(self.encode(self.checked(x)).x[found.kept])
-        return raw._changed(recalibration=fitted, memory=memory)
+        if self.memory is None:
+            return raw._changed(recalibration=fitted)
+        repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.memory, found.hashes)
+        memory = self.memory.with_rows(found.hashes)
+        return raw._changed(recalibration=fitted, memory=memory, record={**self.record, "repeats": repeats})
 
     def answer(self, x: Any, *, by: ArrayLike | None = None, risk: float | Mapping[str, float] | None = None) -> Answer:
         """Class probabilities with their confidence, entropy and mutual information, row by row.
@@ -344,7 +347,7 @@ class Predictor:
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "Predictor":
         """Read a folder that :meth:`save` wrote."""
         device = choose_device(device)
-        return cls(**saving.load(path)).to(device)
+        return saving.load(path, cls).to(device)
 
 
 def _number(label: Any) -> float:

@@ -54,8 +54,8 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
     return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
 
 
-def load(path: str | Path) -> dict[str, Any]:
-    """What a predictor is made of."""
+def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
+    """Read the folder."""
     tensors, saved = artifact.load(path)
     rows, calibration = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION))
     try:
@@ -64,7 +64,7 @@ def load(path: str | Path) -> dict[str, Any]:
         classes = _entry(saved, "classes", list)
         in_features, members = (_entry(saved, name, int) for name in ("in_features", "members"))
         prediction = _entry(saved, "prediction", dict)
-        return {
+        parts = {
             "network": restore(config, in_features, len(classes), members, tensors),
             "config": config,
             "transform": from_json(_entry(saved, "transform", dict)),
@@ -77,6 +77,7 @@ def load(path: str | Path) -> dict[str, Any]:
             "calibration": None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict)),
             "memory": None if rows is None else Memory.from_tensors(rows),
         }
+        return make(**parts)
     except (SquadError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as cause:
         raise ArtifactError(f"{path} does not describe a model that can be built: {str(cause)[:400]}") from cause
 

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from squad.metrics.calibration import Bin
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
-from squad.predictor.certifying import identity
-from squad.records import versions
 from squad.report.cases import Case, pick_cases
 from squad.report.curves import expected_risk, ranks, steps, thinned
+from squad.report.facts import flat, model_facts, test_facts
 from squad.report.slider import Slider, accepts, make_slider, risks, smallest
 from squad.report.summaries import ClassRow, Group, HarmRow, by_class, by_harm, confidence_groups, reliability_groups
 from squad.selective import Certificate
@@ -217,7 +215,7 @@ def gather(
     wanted = (promised or asked or [0.01])[0]
     start = int(np.argmin([abs(math.log(risk / wanted)) for risk in at]))
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    return Content(source, date, models, start, _facts(rows, texts, source, date))
+    return Content(source, date, models, start, test_facts(rows, texts, source, date))
 
 
 class _Tested:
@@ -291,7 +289,7 @@ class _Tested:
             mistakes=mistakes,
             referred=referred,
             cases=cases,
-            facts=_model_facts(predictor),
+            facts=model_facts(predictor),
         )
 
     def _promise(self, certificate: Certificate) -> Promise:
@@ -435,59 +433,3 @@ def _about(predictor: Predictor) -> str:
     many = f"{predictor.members} networks that answer together" if predictor.members > 1 else "one network"
     samples = f"{predictor.num_samples} {predictor.sampling} samples" if predictor.num_samples > 1 else "one pass"
     return f"{predictor.config.name} {sizes}: {many}, {samples} an answer"
-
-
-def _model_facts(predictor: Predictor) -> list[tuple[str, str]]:
-    """How it was made, as names and values."""
-    record = {name: value for name, value in predictor.record.items() if name not in ("history", "members")}
-    return [
-        ("network", predictor.config.name),
-        *flat(predictor.config.to_dict(), "network."),
-        ("members", str(predictor.members)),
-        ("sampling", f"{predictor.num_samples} {predictor.sampling}"),
-        ("SHA-256 of its weights and settings", identity(predictor)),
-        *flat(record),
-    ]
-
-
-def flat(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested settings as names with dots and short texts."""
-    found: list[tuple[str, str]] = []
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            found += flat(value, f"{prefix}{name}.")
-        elif isinstance(value, (list, tuple)):
-            text = ", ".join(map(str, value))
-            found.append((prefix + name, text if len(text) <= 200 else text[:199] + "…"))
-        elif value is not None:
-            found.append((prefix + name, str(value)))
-    return [(name, text) for name, text in found if text]
-
-
-def _facts(rows: Any, labels: list[Any], source: str, date: str) -> list[tuple[str, str]]:
-    return [
-        ("test", source),
-        ("rows", f"{len(rows):,}"),
-        _digest(rows, labels, source),
-        ("report made", date.replace("T", " ").replace("+00:00", " UTC")),
-        *((f"version of {name}", text) for name, text in versions().items()),
-    ]
-
-
-def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, str]:
-    """What tells this test from another: of the file if it is one, otherwise of the rows and labels themselves."""
-    path = Path(source)
-    try:
-        if path.is_file():
-            with path.open("rb") as file:
-                return "SHA-256 of the test's file", hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):
-        pass
-    digest = hashlib.sha256()
-    if isinstance(rows, Table):
-        digest.update(rows.frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "surrogatepass"))
-    else:
-        digest.update(f"{rows.dtype.str} {rows.shape}".encode())
-        digest.update(np.ascontiguousarray(rows).tobytes())
-    digest.update("\n".join(map(str, labels)).encode("utf-8", "surrogatepass"))
-    return "SHA-256 of its rows and labels", digest.hexdigest()

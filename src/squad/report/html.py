@@ -153,8 +153,8 @@ def _case(case: Case, members: int) -> dict[str, Any]:
         which = f" Shown is the first of {members} members." if members > 1 else ""
         fewer = f" The {len(latents.names)} that hesitate most are shown." if latents.total > len(latents.names) else ""
         found["inside"] = (
-            "Each line is a latent of the first layer; the stronger a cell's colour, the more probable its value. A line"
-            f" with several such cells is a latent that hesitates. Here {count(latents.settled)} of"
+            "Each line is a latent of the first layer; the stronger a cell's colour, the more probable its value."
+            f" A line with several such cells is a latent that hesitates. Here {count(latents.settled)} of"
             f" {count(latents.total)} are settled: one value has more than 90\u00a0%.{fewer}{which}"
         )
         found["latents"] = {key: value for key, value in asdict(latents).items() if key not in ("settled", "total")}

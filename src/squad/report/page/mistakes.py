@@ -31,6 +31,8 @@ def harm_name(name: str) -> str:
 def _rate(part: int | None, whole: int | None) -> str:
     if part is None or whole is None:
         return "not known"
+    if not whole:
+        return NOTHING
     return f"{count(part)} of {count(whole)}" + (f" ({percent(part / whole)})" if part else "")
 
 

@@ -1,0 +1,272 @@
+"""squad certify, plan, recalibrate, strip and report, and what predict does afterwards."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import squad
+from squad.cli import main
+from tests.cli.conftest import QUICK, Run, listing
+
+CERTIFY = ("certify", "model", "calibration.csv", "--risk", ".2", "--delta", ".05")
+
+
+@pytest.fixture(scope="module")
+def better(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that knows something: a few more epochs than the one of all tests."""
+    out = tmp_path_factory.mktemp("better") / "model"
+    options = [*QUICK, "--max-epochs", "20", "--out", str(out)]
+    assert main(["fit", str(prepared / "train.csv"), *options]) == 0
+    return out
+
+
+@pytest.fixture
+def model(here: Path, better: Path) -> Path:
+    """It, in the place of the other."""
+    squad.load(better).save(here / "model", overwrite=True)
+    return here / "model"
+
+
+class TestCertify:
+    def test_predict_then_decides(self, run: Run, model: Path, here: Path) -> None:
+        found = run(*CERTIFY)
+        assert found.code == 0, found.err
+        assert found.out.startswith("With 95 % certainty, of ")
+        assert found.out.count("\n") == 1
+        assert "saved in model" in found.err
+        certificate = squad.load(model).certificate
+        assert certificate is not None
+        assert str(certificate) == found.out.strip()
+        assert run("predict", "model", "test.csv", "--require-certificate", "--out", "answers.csv").code == 0
+        answers = pd.read_csv(here / "answers.csv")
+        assert ((answers.decision == "accepted") == (answers.confidence > certificate.threshold)).all()
+        assert set(answers.decision) <= {"accepted", "referred"}
+
+    def test_as_json_and_elsewhere(self, run: Run, model: Path, here: Path) -> None:
+        before = listing(model)
+        found = run(*CERTIFY, "--json", "--out", "safe", "--no-scores")
+        data = json.loads(found.out)
+        assert data["certified"] is True
+        assert data["details"]["calibration"]["source"] == "calibration.csv"
+        assert listing(model) == before
+        assert squad.Certificate.from_json(data) == squad.load(here / "safe").certificate
+        assert not (here / "safe" / "calibration.safetensors").exists()
+        assert "has no certificate" in run("predict", "model", "new.csv", "--require-certificate").refusal
+
+    def test_nothing_can_be_promised(self, run: Run, model: Path, here: Path) -> None:
+        before = listing(model)
+        table = pd.read_csv(here / "calibration.csv")
+        table["y"] = table["y"].sample(frac=1, random_state=0).to_numpy()
+        table.to_csv(here / "shuffled.csv", index=False)
+        found = run("certify", "model", "shuffled.csv", "--risk", ".1")
+        assert found.code == 3
+        assert found.out.startswith("No answers can be accepted")
+        assert "nothing was saved" in found.err
+        assert listing(model) == before
+
+    def test_a_certificate_is_not_replaced_unasked(self, run: Run, model: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        assert "To certify until one suits" in run(*CERTIFY).refusal
+        assert run(*CERTIFY, "--overwrite").code == 0
+        assert "holds a model already" in run(*CERTIFY, "--out", "model").refusal
+
+    def test_targets_harms_and_groups(self, run: Run, model: Path) -> None:
+        risks = ("--risk", ".2,missed ill=.15", "--risk", ".3")
+        found = run("certify", "model", "calibration.csv", *risks, "--delta", ".1", "--by", "sex")
+        assert found.code == 0, found.err
+        certificate = squad.load(model).certificate
+        assert certificate is not None
+        assert [(rule.group, dict(rule.risks)) for rule in certificate.rules] == [
+            ("f", {"wrong": 0.2, "missed ill": 0.15}),
+            ("m", {"wrong": 0.2, "missed ill": 0.15}),
+            ("f", {"wrong": 0.3}),
+            ("m", {"wrong": 0.3}),
+        ]
+        assert "Choose with --risk" in run("predict", "model", "new.csv").refusal
+        assert run("predict", "model", "new.csv", "--risk", ".3").code == 0
+        assert run("predict", "model", "new.csv", "--risk", ".2,missed ill=.15").code == 0
+        assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".25").refusal
+        assert "accepted at" in run("evaluate", "model", "test.csv").out
+
+    def test_other_samples_are_refused_by_predict_and_looked_at_by_evaluate(self, run: Run, model: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        refusal = run("predict", "model", "new.csv", "--num-samples", "3").refusal
+        assert "certified with 8 stratified samples" in refusal
+        assert run("predict", "model", "new.csv", "--num-samples", "8").code == 0
+        assert run("evaluate", "model", "test.csv", "--num-samples", "3").code == 0
+
+    def test_rows_of_training(self, run: Run, model: Path) -> None:
+        assert "it has seen 310 of these 310" in run("certify", "model", "train.csv", "--risk", ".2").refusal
+
+    def test_groups_of_training(self, run: Run, here: Path) -> None:
+        fit = ("fit", "train.csv", "--target", "y", "--group", "patient_id", "--max-epochs", "2", "--quiet")
+        assert run(*fit, "--out", "grouped").code == 0
+        # The tables number their patients alike.
+        assert "fit saw 104 of these 300" in run("certify", "grouped", "calibration.csv", "--risk", ".4").refusal
+        table = pd.read_csv(here / "calibration.csv", dtype=str)
+        table.patient_id = "q" + table.patient_id
+        table.to_csv(here / "others.csv", index=False)
+        found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3")
+        assert "900 rows came from 300 groups" in found.out
+        found = run(
+            "certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3", "--one-per-group", "--overwrite"
+        )
+        assert "of 300 calibration cases" in found.out
+        assert "groups" not in found.out
+        table.drop(columns="patient_id").to_csv(here / "nameless.csv", index=False)
+        found = run("certify", "grouped", "nameless.csv", "--risk", ".45", "--overwrite")
+        assert "has no column 'patient_id'" in found.err
+
+    def test_the_two_halves_of_a_data_set(self, run: Run) -> None:
+        assert run("fit", "digits", "--max-epochs", "15", "--quiet", "--out", "digits-model").code == 0
+        found = run("certify", "digits-model", "digits:calibration", "--risk", ".1")
+        assert found.code == 0, found.err
+        assert "300 calibration cases" in found.out
+        assert run("evaluate", "digits-model", "digits:test").code == 0
+        found = run("certify", "digits-model", "digits:train", "--risk", ".1", "--overwrite")
+        assert found.code == 2
+        assert "seen 1,198 of these 1,198" in found.err
+        assert (
+            "digits:calibration" in run("certify", "digits-model", "digits:tset", "--risk", ".1", "--overwrite").refusal
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "match"),
+        [
+            (("model", "calibration.csv"), "--risk must be given"),
+            (("model", "calibration.csv", "--risk", "x"), "a share such as .02"),
+            (("model", "calibration.csv", "--risk", ".1,.2"), "one risk for 'wrong'"),
+            (("model", "calibration.csv", "--risk", "2"), "risk must be"),
+            (("model", "calibration.csv", "--risk", ".1", "--delta", "0"), "delta must be"),
+            (("model", "calibration.csv", "--risk", ".1", "--method", "magic"), "method must be one of"),
+            (("model", "calibration.csv", "--risk", ".1", "--method", "grid"), "named for the method grid"),
+            (("model", "calibration.csv", "--risk", ".1", "--thresholds", "a"), "numbers with commas"),
+            (("model", "calibration.csv", "--risk", "missed lost=.1"), "with a class of training (ill, well)"),
+            (("model", "calibration.csv", "--risk", ".1", "--by", "city"), "'city'"),
+            (("model", "calibration.csv", "--risk", ".1", "--one-per-group"), "--one-per-group needs groups"),
+            (("model", "new.csv", "--risk", ".1"), "'y'"),
+            (("model", "test.csv", "--risk", ".01"), "60 calibration rows are too few"),
+            (("model", "--risk", ".1"), "Give MODEL and DATA"),
+            (("nowhere", "calibration.csv", "--risk", ".1"), "does not exist"),
+            (("model", "--scores", "scores.csv", "--risk", ".1"), "left out where --scores is given"),
+        ],
+    )
+    def test_wrong_input(self, run: Run, here: Path, arguments: tuple[str, ...], match: str) -> None:
+        before = listing(here)
+        assert match in run("certify", *arguments).refusal
+        assert listing(here) == before
+
+
+class TestScores:
+    def test_anybodys_scores(self, run: Run, here: Path) -> None:
+        found = run("certify", "--scores", "scores.csv", "--risk", ".1", "--out", "certificate.json")
+        assert found.code == 0, found.err
+        table = pd.read_csv(here / "scores.csv")
+        certificate = squad.Certificate.load(here / "certificate.json")
+        assert certificate.rules == squad.certify(table.confidence, table.correct, 0.1).rules
+        assert str(certificate) == found.out.strip()
+        assert "exists" in run("certify", "--scores", "scores.csv", "--risk", ".1", "--out", "certificate.json").refusal
+
+    def test_groups_harms_and_methods(self, run: Run) -> None:
+        found = run("certify", "--scores", "scores.csv", "--risk", ".15,harm=.2", "--by", "site", "--json")
+        assert [rule["group"] for rule in json.loads(found.out)["rules"]] == ["N", "S"]
+        found = run("certify", "--scores", "scores.csv", "--risk", ".1", "--method", "grid", "--thresholds", ".9,.5")
+        assert found.code == 0
+        assert run("certify", "--scores", "scores.csv", "--risk", ".01").code == 3
+
+    @pytest.mark.parametrize(
+        ("text", "match"),
+        [
+            ("confidence,right\n.5,1\n", "'correct'"),
+            ("confidence,correct\n.5,maybe\n", "0 or 1 in every row; line 2 has 'maybe'"),
+            ("confidence,correct\nhigh,1\n", "a number in every row; line 2 has 'high'"),
+            ("confidence,correct\n,1\n", "missing"),
+            ("confidence,correct\n.5\n", "cannot be read"),
+            ("", "is empty"),
+        ],
+    )
+    def test_wrong_tables(self, run: Run, here: Path, text: str, match: str) -> None:
+        (here / "bad.csv").write_text(text)
+        assert match in run("certify", "--scores", "bad.csv", "--risk", ".1").refusal
+
+    def test_wrong_places(self, run: Run, here: Path) -> None:
+        assert "a .json file" in run("certify", "--scores", "scores.csv", "--risk", ".1", "--out", "c.txt").refusal
+        assert "does not exist" in run("certify", "--scores", "no.csv", "--risk", ".1").refusal
+
+
+class TestPlan:
+    def test_a_number(self, run: Run) -> None:
+        found = run("plan", "--risk", ".02", "--coverage", ".7", "--error", ".01")
+        assert found.out == "2799\n"
+        assert "at most 2 % of the accepted answers" in found.err
+
+    def test_errors_above_the_risk(self, run: Run) -> None:
+        assert "More labels will not help" in run("plan", "--risk", ".02", "--error", ".03").refusal
+
+
+class TestRecalibrate:
+    @pytest.mark.parametrize("method", ["temperature", "isotonic"])
+    def test_it_is_saved(self, run: Run, model: Path, here: Path, method: str) -> None:
+        found = run("recalibrate", "model", "extra.csv", "--method", method, "--out", "other")
+        assert found.code == 0, found.err
+        assert "fitted on 200 rows" in found.out
+        other = squad.load(here / "other")
+        assert str(other.recalibration) == found.out.strip()
+        assert "it has seen 200 of these 200" in run("certify", "other", "extra.csv", "--risk", ".3").refusal
+        assert run("certify", "other", "calibration.csv", "--risk", ".2").code == 0
+        assert "recalibration" in run("info", "other").out
+
+    def test_a_certificate_is_not_lost_unasked(self, run: Run, model: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        assert "which would be lost" in run("recalibrate", "model", "extra.csv").refusal
+        assert run("recalibrate", "model", "extra.csv", "--overwrite").code == 0
+        assert squad.load(model).certificate is None
+
+
+class TestStrip:
+    def test_hashes_go(self, run: Run, model: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        certificate = squad.load(model).certificate
+        assert "hashes of 310 rows" in run("info", "model").out
+        assert run("strip", "model").out == "model: removed 310 hashes of rows and 0 of groups\n"
+        assert not (model / "rows.safetensors").exists()
+        assert (model / "calibration.safetensors").exists()
+        assert run("strip", "model", "--scores").out == "model: removed 900 calibration scores\n"
+        assert not (model / "calibration.safetensors").exists()
+        assert run("strip", "model", "--scores").out == "model: there was nothing to remove\n"
+        assert squad.load(model).certificate == certificate
+        assert "nothing of its rows" in run("info", "model").out
+
+    def test_hashes_never_come(self, run: Run, here: Path) -> None:
+        assert run("fit", "train.csv", *QUICK, "--no-row-hashes", "--out", "blind").code == 0
+        assert not (here / "blind" / "rows.safetensors").exists()
+        found = run("certify", "blind", "train.csv", "--risk", ".45", "--delta", ".3")
+        assert "not checked" in found.out
+
+
+class TestReport:
+    def test_a_page(self, run: Run, model: Path, here: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        found = run("report", "model", "test.csv", "--out", "report.html")
+        assert found.code == 0, found.err
+        assert found.out == "report.html\n"
+        page = (here / "report.html").read_text(encoding="utf-8")
+        assert page.lower().startswith("<!doctype html>")
+        assert "observed" in page
+
+    @pytest.mark.parametrize(
+        ("arguments", "match"),
+        [
+            (("model", "test.csv", "--out", "page.txt"), "ends in .html"),
+            (("model", "model", "test.csv"), "each model once"),
+            (("model", "new.csv"), "'y'"),
+            (("model", "digits:test"), "was trained on a table"),
+            (("model", "test.csv", "--target", "sex"), "among the classes of training"),
+        ],
+    )
+    def test_wrong_input(self, run: Run, here: Path, arguments: tuple[str, ...], match: str) -> None:
+        before = listing(here)
+        assert match in run("report", *arguments).refusal
+        assert listing(here) == before

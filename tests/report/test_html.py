@@ -1,0 +1,184 @@
+"""The file: whole or not at all, alone in the world, and safe from what is written in it."""
+
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from squad.errors import ArgumentError
+from squad.predictor import Predictor
+from squad.report import ReportError, write_report
+from squad.report.html import to_script
+from tests.report.builders import certified, frame, images, labels_for, model
+
+HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "</style>&amp; \u2028 '")
+
+
+class Page(HTMLParser):
+    """Elements, the text that is read, and what is inside scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self.inside = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "script":
+            self.scripts[-1] += data
+        elif self.inside != "style":
+            self.text += data
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.scripts[0])
+
+
+@pytest.fixture(scope="module")
+def good() -> Predictor:
+    return certified(model())
+
+
+def report(path: Path, predictors: dict[str, Predictor], x: Any, **settings: Any) -> Page:
+    labels = labels_for(next(iter(predictors.values())), x)
+    written = write_report(path / "report.html", predictors, x, labels, **settings)
+    assert written == path / "report.html"
+    return Page(written.read_text(encoding="utf-8"))
+
+
+def test_one_file_that_needs_no_other(good: Predictor, tmp_path: Path) -> None:
+    page = report(tmp_path, {"it": good, "other": model("mlp")}, images(80, seed=3))
+    assert [tag for tag, _ in page.elements].count("script") == 3
+    assert sum(len(script) > 1_000_000 for script in page.scripts) == 1  # Plotly, once
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "srcset", "action", "data"):
+            address = attributes.get(name) or ""
+            assert not address or address.startswith(("data:", "#")), (tag, address)
+        assert not [name for name in attributes if name.startswith("on")]
+    policy = next(a["content"] for tag, a in page.elements if tag == "meta" and "http-equiv" in a)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    assert "unsafe-eval" not in policy
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {(a.get("href") or "")[1:] for tag, a in page.elements if tag == "a"}
+    assert targets <= set(ids)
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    hostile = model(kind="table", classes=HOSTILE)
+    x = frame(30).rename(columns={})
+    page = report(tmp_path, {HOSTILE[0]: hostile, HOSTILE[1]: hostile}, x, source=HOSTILE[2])
+    assert [tag for tag, _ in page.elements].count("script") == 3
+    assert [tag for tag, _ in page.elements].count("style") == 1
+    assert not any(tag == "img" for tag, _ in page.elements)
+    assert HOSTILE[0] in page.text
+    assert HOSTILE[2].replace("\u2028", "") in page.text.replace("\u2028", "")
+    assert page.data["models"][0]["cases"][0]["said"] in HOSTILE
+    assert page.scripts[0].isascii()
+    assert not set("<>&") & set(page.scripts[0])
+
+
+def test_data_cannot_leave_its_script() -> None:
+    text = to_script(["</script>", "<!--", "\u2028", "&"])
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == ["</script>", "<!--", "\u2028", "&"]
+
+
+def test_what_the_slider_looks_up(good: Predictor, tmp_path: Path) -> None:
+    page = report(tmp_path, {"it": good}, images(200, seed=3))
+    data = page.data
+    (one,) = data["models"]
+    assert len(one["positions"]) == len(data["risks"]) == len(one["points"])
+    assert data["risks"][0] == "0.1\u00a0%"
+    refused, *_, last = one["positions"]
+    assert refused["note"].startswith("Nothing can be promised at this risk with these 400\u00a0calibration cases")
+    assert (refused["referred"], refused["wrong"], refused["squares"]) == ("all", "none", [0, 0, 1000])
+    assert last["note"] == ""
+    assert last["rate"] == "at most 10\u00a0%"
+    assert re.fullmatch(r"at most \d+", last["wrong"])
+    for position, point in zip(one["positions"], one["points"], strict=True):
+        assert sum(position["squares"]) == 1000
+        assert bool(point[0]) == (position["note"] == "")
+    answered = 1000 - last["squares"][2]
+    assert last["referred"] == f"about {1000 - answered}"
+    assert int(last["wrong"].split()[-1]) >= 0.1 * answered - 1
+
+
+def test_words_for_each_state(good: Predictor, tmp_path: Path) -> None:
+    x = images(100, seed=3)
+    text = report(tmp_path, {"it": good}, x).text
+    assert "Of the answers it accepts, at most 10\u00a0% are wrong" in text
+    assert str(good.certificate) in text
+    assert "no guarantee" in text
+    assert "95\u00a0% certainty the promised figures hold for every position" in text
+    text = report(tmp_path, {"it": good.without_scores()}, x, overwrite=True).text
+    assert "there are no calibration scores with this model" in text
+    text = report(tmp_path, {"it": model()}, x, overwrite=True).text
+    assert "No promise was made for this model" in text
+    assert "certificate's promise" not in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_rows(count: int, tmp_path: Path) -> None:
+    report(tmp_path, {"it": model()}, images(count, seed=3))
+
+
+def test_nothing_is_replaced_unasked(good: Predictor, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("mine")
+    with pytest.raises(ReportError, match="is there already. Name another file, or say --overwrite"):
+        write_report(path, {"it": good}, images(5), ["cat"] * 5)
+    assert path.read_text() == "mine"
+    write_report(path, {"it": good}, images(5), ["cat"] * 5, overwrite=True)
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_places_that_will_not_do(good: Predictor, tmp_path: Path) -> None:
+    for path, reason in [
+        (tmp_path / "report.pdf", "must be a file that ends in .html"),
+        (tmp_path, "must be a file that ends in .html"),
+    ]:
+        with pytest.raises(ReportError, match=reason):
+            write_report(path, {"it": good}, images(5), ["cat"] * 5)
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ReportError, match="is a folder. Name a file in it"):
+        write_report(tmp_path / "folder.html", {"it": good}, images(5), ["cat"] * 5)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ReportError, match="cannot be written: .*Name another file"):
+        write_report(tmp_path / "file" / "report.html", {"it": good}, images(5), ["cat"] * 5)
+    write_report(tmp_path / "new" / "deep" / "report.html", {"it": good}, images(5), ["cat"] * 5)
+
+
+def test_whole_or_not_at_all(good: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(ReportError, match="No space left on device"):
+        write_report(path, {"it": good}, images(5), ["cat"] * 5, overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_text() == "old"
+    with pytest.raises(ArgumentError, match="among the classes"):
+        write_report(tmp_path / "none.html", {"it": good}, images(5), ["cow"] * 5)
+    assert not (tmp_path / "none.html").exists()

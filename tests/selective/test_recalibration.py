@@ -1,0 +1,434 @@
+"""Recalibration: truer confidences on fresh rows, the order of rows and classes kept to the last bit."""
+
+import json
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from squad.errors import ArgumentError
+from squad.metrics import ece, nll
+from squad.selective import recalibration as module
+from squad.selective.recalibration import METHODS, Recalibration, fit_recalibration
+
+Array = NDArray[np.float64]
+
+
+def softmax(logits: Array) -> Array:
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return np.asarray(powers / powers.sum(1, keepdims=True))
+
+
+def model(rows: int, classes: int, scale: float, seed: int) -> tuple[Array, NDArray[np.int64]]:
+    """Probabilities and labels of one whose logits are ``scale`` times what they should be: 2 is overconfident."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 1.2, size=(rows, classes))
+    logits[np.arange(rows), rng.integers(classes, size=rows)] += rng.gamma(2, 1.5, size=rows)
+    labels = (softmax(logits).cumsum(1) > rng.random((rows, 1))).argmax(1)
+    return softmax(scale * logits), labels
+
+
+def heated(temperature: float, classes: int = 3) -> Recalibration:
+    none = (0.0, 0.0)
+    return Recalibration("temperature", classes, temperature, (), 1, none, none, none)
+
+
+def isotonic(classes: int, seed: int = 0, rows: int = 60) -> Recalibration:
+    return fit_recalibration(*model(rows, classes, 2.0, seed), "isotonic")
+
+
+def neighbours(values: list[float]) -> Array:
+    """The values with the floats next to them, ascending."""
+    array = np.array(values)
+    return np.unique(np.concatenate([array, np.nextafter(array, 0), np.nextafter(array, 1)]))
+
+
+classes = st.integers(2, 12)
+temperatures = st.floats(module.COLDEST, module.HOTTEST)
+#: From the middle of the range, and near 1 by every power of two that float64 has there.
+confidences = st.one_of(
+    st.floats(0.05, 1), st.builds(lambda n, m: 1 - m * 2.0**-n, st.integers(2, 53), st.sampled_from([0.5, 1.0, 0.75]))
+)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def maps(count: int, temperature: float, seed: int) -> list[Recalibration]:
+    return [heated(temperature, count), isotonic(count, seed % 50)]
+
+
+def some_rows(count: int, sharp: float, seed: int) -> Array:
+    """Rows from flat to nearly certain, with equal classes and classes without any probability among them."""
+    rng = np.random.default_rng(seed)
+    p = softmax(sharp * rng.normal(size=(20, count)))
+    p[0] = 1 / count
+    p[1] = np.eye(count)[rng.integers(count)]
+    p[2, :2], p[2, 2:] = 0.5, 0.0
+    return p
+
+
+# ---- laws
+
+
+@given(classes, temperatures, st.floats(0, 200), seeds)
+def test_rows_stay_probabilities_in_their_order(count: int, temperature: float, sharp: float, seed: int) -> None:
+    p = some_rows(count, sharp, seed)
+    for recalibration in maps(count, temperature, seed):
+        mapped = recalibration.apply(p)
+        np.testing.assert_allclose(mapped.sum(1), 1, rtol=1e-13)
+        assert (mapped >= 0).all()
+        np.testing.assert_array_equal(mapped.argmax(1), p.argmax(1))
+        # Of equal classes the first may rise above the others.
+        order = np.lexsort((np.arange(count)[None] == p.argmax(1)[:, None], p), axis=1)
+        assert (np.diff(np.take_along_axis(mapped, order, 1)) >= 0).all()
+        np.testing.assert_array_equal(mapped.max(1), recalibration.confidence(p.max(1), count))
+
+
+@given(classes, temperatures, st.lists(confidences, min_size=1, max_size=30), seeds)
+def test_no_confidence_falls_below_a_lower_one(count: int, temperature: float, some: list[float], seed: int) -> None:
+    c = neighbours(some)
+    c = c[c >= 1 / count]
+    for recalibration in maps(count, temperature, seed):
+        mapped = recalibration.confidence(c)
+        assert (np.diff(mapped) >= 0).all()
+        assert ((mapped >= 1 / count) & (mapped <= 1)).all()
+
+
+def test_no_confidence_falls_anywhere_nearby() -> None:
+    """Runs of neighbouring floats, where the rounding of a library's exp and log would show."""
+    for start in (0.34, 0.5, 0.7, 0.9, 0.999, 1 - 2e-13):
+        c = start + np.arange(2000) * np.spacing(start)
+        for temperature in (0.05, 0.31, 0.999, 1.0, 1.001, 1.7, 20):
+            assert (np.diff(heated(temperature).confidence(c[c <= 1])) >= 0).all()
+    for exponent in range(1, 40):  # where two pieces of the logarithm meet
+        x = np.float64(2.0**exponent) * (1 + np.arange(-2000.0, 2000.0) * 2.0**-53)
+        assert (np.diff(module._log(x)) >= 0).all()
+        assert (np.diff(module._exp_of_minus(module.LN2 * exponent + (x - 2.0**exponent))) <= 0).all()
+    for seed in range(20):
+        recalibration = isotonic(3, seed, 300)
+        x = np.array([knot[0] for knot in recalibration.knots])
+        c = np.unique(np.concatenate([x + step * np.spacing(x) for step in range(-6, 7)]))
+        assert (np.diff(recalibration.confidence(c[(c >= 1 / 3) & (c <= 1)])) >= 0).all()
+
+
+def test_the_same_bits_on_every_machine() -> None:
+    logs = ["0x1.9f323ecbf984cp-2", "0x1.193ea7aad030ap+0", "0x1.7069e2aa2aa5bp+4"]
+    assert [value.hex() for value in module._log(np.array([1.5, 3.0, 1e10])).tolist()] == logs
+    powers = ["0x1.cf46d99d52b3ap-1", "0x1.b993fe00d5375p-8", "0x1.d257d547e0839p-73"]
+    assert [value.hex() for value in module._exp_of_minus(np.array([0.1, 5.0, 50.0])).tolist()] == powers
+    x = np.exp(np.linspace(0, 45, 2000))
+    np.testing.assert_allclose(module._log(x), np.log(x), rtol=1e-15, atol=5e-16)
+    np.testing.assert_allclose(module._exp_of_minus(x[x < 50]), np.exp(-x[x < 50]), rtol=2e-14)
+
+
+@given(classes, temperatures, st.lists(confidences, min_size=2, max_size=30))
+def test_temperature_keeps_the_ranking(count: int, temperature: float, some: list[float]) -> None:
+    """Distinct stays distinct wherever float64 has numbers enough."""
+    c = np.unique([value for value in some if value > 1 / count])
+    mapped = heated(temperature, count).confidence(c)
+    # The slope of the map, and how far apart two results must be for float64 to tell, rounding errors included.
+    slope = mapped * (1 - mapped) / (c * (1 - c) + 1e-300) / temperature
+    apart = np.minimum(slope[1:], slope[:-1]) * np.diff(c) > 1e-14
+    assert (np.diff(mapped)[apart] > 0).all()
+    if temperature >= 1:  # towards 1 such a map draws confidences apart, down to the last bit
+        near = c > 0.99
+        near_enough = (1 - c[near]) * 4 < 1 / count
+        assert (np.diff(mapped[near][near_enough]) > 0).all()
+
+
+@given(st.floats(0.5, 1), temperatures)
+def test_two_classes_are_guos(confidence: float, temperature: float) -> None:
+    expected = 1 / (1 + ((1 - confidence) / confidence) ** (1 / temperature))
+    assert heated(temperature, 2).confidence([confidence])[0] == pytest.approx(expected, rel=1e-13)
+    row = [[1 - confidence, confidence]]
+    np.testing.assert_allclose(heated(temperature, 2).apply(row), [[1 - expected, expected]], rtol=1e-10, atol=1e-13)
+
+
+@given(classes, st.floats(0, 1), temperatures)
+def test_other_classes_alike_are_guos_too(count: int, part: float, temperature: float) -> None:
+    c = 1 / count + part * (1 - 1 / count) * 0.999
+    row = np.full((1, count), (1 - c) / (count - 1))
+    row[0, 0] = c
+    expected = softmax(np.log(row) / temperature)
+    np.testing.assert_allclose(heated(temperature, count).apply(row), expected, rtol=1e-9, atol=1e-15)
+
+
+@given(classes, temperatures)
+def test_fixed_points(count: int, temperature: float) -> None:
+    c = [1 / count, 1.0]
+    np.testing.assert_array_equal(heated(temperature, count).confidence(c), c)
+    np.testing.assert_array_equal(heated(temperature, count).apply(np.eye(count)), np.eye(count))
+    p = some_rows(count, 3.0, 0)
+    np.testing.assert_allclose(heated(1.0, count).apply(p), p, rtol=1e-13, atol=1e-16)
+
+
+def test_an_answer_is_a_function_of_its_row() -> None:
+    p = np.concatenate([some_rows(5, 3.0, seed) for seed in range(10)])
+    for recalibration in maps(5, 1.7, 0):
+        alone = np.concatenate([recalibration.apply(row[None]) for row in p])
+        np.testing.assert_array_equal(recalibration.apply(p), alone)
+
+
+def test_small_probabilities_are_not_lost_near_1() -> None:
+    """1 - g is below what 1 - float64 can hold, and the other classes still have it."""
+    p = np.array([[1 - 2e-15, 1.5e-15, 0.5e-15]])
+    mapped = heated(0.5).apply(p)
+    assert mapped[0, 0] == 1
+    np.testing.assert_allclose(mapped[0, 1:].sum(), 2 * (1e-15) ** 2, rtol=0.01)
+    np.testing.assert_allclose(mapped[0, 1] / mapped[0, 2], 3)
+
+
+# ---- it helps
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [2.0, 0.5], ids=["overconfident", "underconfident"])
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_nll_and_ece_are_better_on_fresh_rows(count: int, scale: float, method: str) -> None:
+    recalibration = fit_recalibration(*model(400, count, scale, 0), method)
+    p, y = model(8000, count, scale, 1)
+    mapped = recalibration.apply(p)
+    assert nll(mapped, y) < nll(p, y) - 0.03
+    right = p.argmax(1) == y
+    assert ece(mapped.max(1), right) < 0.55 * ece(p.max(1), right)
+    assert ("lowered" if scale > 1 else "raised") in str(recalibration)
+
+
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_not_far_from_the_softmax_temperature_where_that_is_the_truth(count: int) -> None:
+    """Labels are drawn from the softmax at twice the temperature: the best that can be; it changes the ranking."""
+    p, y = model(8000, count, 2.0, 1)
+    recalibration = fit_recalibration(*model(2000, count, 2.0, 0))
+    best = nll(softmax(np.log(np.maximum(p, 1e-300)) / 2), y)
+    gained = (nll(p, y) - nll(recalibration.apply(p), y)) / (nll(p, y) - best)
+    assert gained > (0.99 if count == 2 else 0.7)
+    if count == 2:
+        assert recalibration.temperature == pytest.approx(2, rel=0.1)
+
+
+@given(st.integers(1, 40), classes, st.floats(0, 40), seeds)
+def test_temperature_never_makes_its_own_rows_less_likely(rows: int, count: int, sharp: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p, y = softmax(sharp * rng.normal(size=(rows, count))), rng.integers(count, size=rows)
+    recalibration = fit_recalibration(p, y)
+    assert recalibration.nll[1] <= recalibration.nll[0] + 1e-9
+    assert nll(recalibration.apply(p), y) == recalibration.nll[1]
+
+
+def test_the_temperature_is_the_best_there_is() -> None:
+    p, y = model(500, 4, 1.6, 3)
+    found = fit_recalibration(p, y).temperature
+    assert found is not None
+
+    def cost(temperature: float) -> float:
+        return 500 * nll(heated(temperature, 4).apply(p), y) + math.log(temperature) ** 2 / 2
+
+    others = np.exp(np.linspace(math.log(0.05), math.log(20), 300))
+    assert cost(found) <= min(map(cost, others)) + 1e-6
+    assert cost(found) < min(cost(0.999 * found), cost(1.001 * found))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rows", [10, 400])
+def test_splits_that_say_little(rows: int, method: str) -> None:
+    """All right, all wrong, all certain, all alike: the outcome is finite, and sane."""
+    p = softmax(np.random.default_rng(0).normal(0, 2, size=(rows, 3)))
+    best, worst = p.argmax(1), p.argmin(1)
+    certain, alike = np.eye(3)[best], np.full((rows, 3), 1 / 3)
+    for probabilities, labels in ((p, best), (p, worst), (certain, best), (certain, worst), (alike, best)):
+        recalibration = fit_recalibration(probabilities, labels, method)
+        mapped = recalibration.apply(p)
+        assert np.isfinite(mapped).all()
+        assert recalibration.nll[1] <= recalibration.nll[0] + 0.1
+    # All were right, and yet an error to come is not impossible.
+    sure = fit_recalibration(p, best, method)
+    assert sure.confidence_mean[1] > sure.confidence_mean[0]
+    assert nll(sure.apply(p), worst) < 60
+    doubtful = fit_recalibration(p, worst, method)
+    assert doubtful.confidence_mean[1] < doubtful.confidence_mean[0]
+
+
+def test_one_row() -> None:
+    right, wrong = fit_recalibration([[0.7, 0.2, 0.1]], [0]), fit_recalibration([[0.7, 0.2, 0.1]], [2])
+    assert right.temperature is not None
+    assert wrong.temperature is not None
+    assert 0.3 < right.temperature < 1 < wrong.temperature < 4
+
+
+# ---- isotonic
+
+
+@given(st.integers(1, 60), st.integers(1, 30), seeds)
+def test_steps_are_those_of_isotonic_regression(rows: int, kinds: int, seed: int) -> None:
+    from sklearn.isotonic import IsotonicRegression
+
+    rng = np.random.default_rng(seed)
+    c = rng.integers(1, kinds + 1, size=rows) / kinds
+    right = rng.random(rows) < c
+    steps = module._steps(c, right)
+    heights = np.repeat([hit / size for size, hit, _ in steps], [size for size, _, _ in steps])
+    expected = IsotonicRegression().fit(c, right.astype(float)).predict(np.sort(c))
+    np.testing.assert_allclose(heights, expected, atol=1e-12)
+    assert sum(total for _, _, total in steps) == pytest.approx(c.sum())
+    assert (np.diff([hit / size for size, hit, _ in steps]) > 0).all()
+
+
+def test_isotonic_makes_few_equal() -> None:
+    p, y = model(2000, 10, 2.0, 0)
+    c = np.unique(p.max(1))
+    mapped = fit_recalibration(p, y, "isotonic").confidence(c)
+    assert len(np.unique(mapped)) > 0.99 * len(c)
+
+
+def test_isotonic_keeps_away_from_1() -> None:
+    p = np.tile([0.999, 0.001], (50, 1))
+    recalibration = fit_recalibration(p, np.zeros(50, dtype=int), "isotonic")
+    assert recalibration.confidence([0.999])[0] == pytest.approx(50.5 / 51, abs=1e-3)
+    assert recalibration.confidence([1.0])[0] < 1 - 1e-3
+    # A handful of right answers at the top is no reason to be less sure there than below.
+    low, high = np.tile([0.9, 0.1], (1000, 1)), np.tile([0.95, 0.05], (2, 1))
+    y = np.array([1] * 5 + [0] * 997)
+    mapped = fit_recalibration(np.concatenate([low, high]), y, "isotonic").confidence([0.9, 0.95])
+    assert mapped[0] == pytest.approx(0.995, abs=2e-3)
+    assert mapped[0] < mapped[1] < 0.998
+
+
+# ---- what it is given
+
+
+def test_arrays_lists_and_tensors() -> None:
+    p, y = model(50, 3, 2.0, 0)
+    expected = fit_recalibration(p, y)
+    assert fit_recalibration(torch.tensor(p), torch.tensor(y)) == expected
+    assert fit_recalibration(p.tolist(), y.tolist()) == expected
+    np.testing.assert_array_equal(expected.apply(torch.tensor(p)), expected.apply(p.tolist()))
+    assert expected.apply(p[:0]).shape == (0, 3)
+    assert expected.confidence([]).shape == (0,)
+    assert expected.confidence(p.max(1).reshape(5, 10)).shape == (5, 10)
+    kept = p.copy()
+    expected.apply(p)
+    np.testing.assert_array_equal(p, kept)
+
+
+def test_rows_without_an_answer_stay_so() -> None:
+    p, _ = model(4, 3, 2.0, 0)
+    p[1] = np.nan
+    p[2, 2] = np.nan
+    for recalibration in maps(3, 1.5, 0):
+        mapped = recalibration.apply(p)
+        assert np.isnan(mapped[1:3]).all()
+        np.testing.assert_array_equal(mapped[[0, 3]], recalibration.apply(p[[0, 3]]))
+        assert np.isnan(recalibration.confidence([np.nan, 0.5])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.5, 0.5]], [0], "platt"), "method must be one of 'temperature', 'isotonic'; got 'platt'"),
+        (([[0.5, 0.5]], [2]), "labels must be between 0 and 1"),
+        (([[1.5, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
+        (([[np.nan, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
+        (([[1.0]], [0]), r"probabilities must be of at least 2 classes; got the shape \(1, 1\)"),
+        ((np.empty((0, 2)), []), "must be of at least one row"),
+        (
+            ([[0.6, 0.4]] * 9, [0] * 9, "isotonic"),
+            "at least 10 rows for the method isotonic; got 9. Label more rows, or",
+        ),
+    ],
+)
+def test_what_cannot_be_fitted(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        fit_recalibration(*arguments)
+
+
+def test_what_cannot_be_mapped() -> None:
+    recalibration = heated(2.0)
+    for probabilities, message in (
+        ([[0.5, 0.5]], r"numbers of shape \(rows, 3\); got float64 of shape \(1, 2\)"),
+        ([0.5, 0.3, 0.2], r"got float64 of shape \(3,\)"),
+        ([["a", "b", "c"]], "got <U1 of shape"),
+        ([[0.5, 0.3, 0.2], [3.0, -1.0, 2.0]], r"between 0 and 1; got \[ 3. -1.  2.\] in row 1. Take the softmax"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            recalibration.apply(probabilities)
+    with pytest.raises(ArgumentError, match="classes must be 3, as where it was fitted; got 4"):
+        recalibration.confidence([0.5], 4)
+    with pytest.raises(ArgumentError, match=r"confidence must be probabilities, from 0.333 to 1; got 1.2"):
+        recalibration.confidence([0.5, 1.2])
+    with pytest.raises(ArgumentError, match="confidence must be an array of numbers"):
+        recalibration.confidence(["high"])
+
+
+# ---- there and back
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_round_trip(method: str) -> None:
+    made = fit_recalibration(*model(100, 3, 2.0, 0), method)
+    again = Recalibration.from_json(json.loads(json.dumps(made.to_json(), allow_nan=False)))
+    assert again == made
+    p, _ = model(100, 3, 2.0, 1)
+    np.testing.assert_array_equal(again.apply(p), made.apply(p))
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert hash(again) == hash(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"method": "isotonic"}, "temperature must be None for the method isotonic"),
+        ({"classes": 1}, "classes must be a whole number between 2 and"),
+        ({"classes": 10**400}, "classes must be a whole number between 2 and"),
+        ({"classes": None}, "classes must be a whole number"),
+        ({"temperature": 0}, "temperature must be a number at least 0.05 and at most 20; got 0"),
+        ({"temperature": "warm"}, "temperature must be a number at least 0.05"),
+        ({"temperature": None}, "temperature must be a number, without knots; got None"),
+        ({"knots": [[0.5, 0.5], [1.0, 1.0]]}, "temperature must be a number, without knots"),
+        ({"knots": 3}, "'knots' of a saved recalibration must be a list; got 3"),
+        ({"knots": [3]}, "'knots' of a saved recalibration must be a list"),
+        ({"nll": [1.0]}, r"nll must be two numbers, before and after; got \(1.0,\)"),
+        ({"ece": ["a", 1]}, "ece must be a number at least 0; got 'a'"),
+        ({"rows": -1}, "rows must be a whole number of at least 1"),
+        ({"rows": ...}, "A saved recalibration must have .*rows.*; got "),
+        ({"more": 1}, "A saved recalibration must have .*; got .*more"),
+    ],
+)
+def test_what_is_no_saved_recalibration(change: dict[str, Any], message: str) -> None:
+    data = {**fit_recalibration(*model(50, 3, 2.0, 0)).to_json(), **change}
+    with pytest.raises(ArgumentError, match=message):
+        Recalibration.from_json({name: value for name, value in data.items() if value is not ...})
+
+
+@pytest.mark.parametrize("knots", [
+    [], [[1 / 3, 0.4]], [[1 / 3, 0.4, 1], [1, 1]], [[1 / 3, "a"], [1, 1]], [[1 / 3, 0.5], [0.5, 0.4], [1, 1]],
+    [[1 / 3, 0.4], [1 / 3, 0.5], [1, 1]], [[0.5, 0.5], [1, 1]], [[1 / 3, 0.3], [1, 1]], [[1 / 3, 0.4], [0.9, 1]],
+    [[1 / 3, 0.4], [1, 1.5]], [[1 / 3, float("nan")], [1, 1]],
+])  # fmt: skip
+def test_what_are_no_knots(knots: list[Any]) -> None:
+    data = {**isotonic(3).to_json(), "knots": knots}
+    with pytest.raises(ArgumentError, match="knots must be"):
+        Recalibration.from_json(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "temperature", 3, {}])
+def test_what_is_nothing_like_it(data: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"A saved recalibration must have classes, .*; got "):
+        Recalibration.from_json(data)
+
+
+def test_in_words() -> None:
+    pair = (0.5, 0.5)
+    made = Recalibration("temperature", 3, 1.3089, (), 1300, (0.9, 0.8), (0.3104, 0.28), (0.05, 0.02))
+    assert str(made) == (
+        "confidences are lowered: temperature 1.31, fitted on 1,300 rows; NLL 0.310 -> 0.280, ECE 0.050 -> 0.020 there"
+    )
+    flat = ((1 / 3, 0.4), (1.0, 0.9))
+    text = str(Recalibration("isotonic", 3, None, flat, 1, (0.7, 0.8), pair, pair))
+    assert text.startswith("confidences are raised: isotonic regression, fitted on 1 row; ")
+    assert "are left as they are: " in str(Recalibration("temperature", 3, 1.0, (), 1, pair, pair, pair))

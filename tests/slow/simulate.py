@@ -1,0 +1,146 @@
+"""Certificates from many samples of a population whose risk is known: how often is one false?
+
+A cell is a method on a population, at a sample size, a target and a delta.  Samples are drawn once and shown to all
+methods.  A violation is a certificate whose true risk is above its target; there may be a share delta of them, and the
+exact binomial test says whether there are more.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from squad.selective.methods import METHODS, Options
+from squad.selective.scores import WRONG, Ranked, Scores, rank
+from tests.selective.populations import MAKERS, Floats, Population
+
+__all__ = [
+    "ALARM",
+    "GRID",
+    "REPETITIONS",
+    "SEED",
+    "SETTINGS",
+    "Cell",
+    "all_methods",
+    "choose",
+    "excess",
+    "run",
+    "samples",
+]
+
+REPETITIONS = 2000
+SEED = 7
+#: For "grid": named here, before any sample is drawn.
+GRID = np.arange(14, -1, -1) / 20
+#: m, target, and the deltas that share the samples.  The large ones let a test see more.
+SETTINGS: tuple[tuple[int, float, tuple[float, ...]], ...] = (
+    (100, 0.05, (0.25,)),
+    (1000, 0.05, (0.1,)),
+    (1000, 0.02, (0.01,)),
+    (10_000, 0.01, (0.01, 0.1)),
+)
+CELLS = len(METHODS) * len(MAKERS) * sum(len(deltas) for *_, deltas in SETTINGS)
+#: A p-value below this is a violation of the promise, at 1e-3 for all cells together.
+ALARM = 1e-3 / CELLS
+
+#: From a ranked sample to a threshold; infinity where nothing is certified.
+Chooser = Callable[[Ranked], float]
+
+
+@dataclass
+class Cell:
+    """What came of one method on one population."""
+
+    method: str
+    population: str
+    m: int
+    risk: float
+    delta: float
+    proven: bool
+    repetitions: int = 0
+    certified: int = 0
+    violations: int = 0
+    coverages: list[float] = field(default_factory=list, repr=False)
+
+    @property
+    def p_value(self) -> float:
+        return excess(self.violations, self.repetitions, self.delta)
+
+    @property
+    def verdict(self) -> str:
+        """In words; what is not proven is said to be so, whatever came out."""
+        if self.p_value < ALARM:
+            return "VIOLATED, though proven" if self.proven else "VIOLATED; not proven"
+        return "held, proven" if self.proven else "held; tested, not proven"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method} on {self.population}, m = {self.m}, risk {self.risk:g}, delta {self.delta:g}: "
+            f"{self.violations} of {self.repetitions} certificates false (p = {self.p_value:.1e}): {self.verdict}"
+        )
+
+
+def excess(violations: int, repetitions: int, delta: float) -> float:
+    """The chance of so many violations or more if each has the chance delta."""
+    return float(stats.binom.sf(violations - 1, repetitions, delta))
+
+
+def proven(method: str, population: Population) -> bool:
+    """Whether there is a proof.
+
+    For thresholds named in advance and for the band: always.  Tests at ranks need scores without ties, so that the
+    accepted are binomial given the threshold; all but bonferroni also need a risk that grows with coverage.
+    """
+    if method in ("grid", "band"):
+        return True
+    return population.continuous and (population.growing or method == "bonferroni")
+
+
+def choose(method: str, ranked: Ranked, risk: float, delta: float) -> float:
+    """The method's threshold; what ``squad.certify`` does for one rule, without making a certificate."""
+    shown = METHODS[method](ranked.m, ranked.n, ranked.errors[WRONG], risk, delta, Options())
+    places = np.flatnonzero(shown)
+    return float(ranked.threshold[places[-1]]) if len(places) else np.inf
+
+
+def samples(population: Population, m: int, repetitions: int, seed: int) -> Iterator[Scores]:
+    """Samples of m points; each repetition has its own seed."""
+    for repetition in range(repetitions):
+        confidence, wrong = population.draw(np.random.default_rng([SEED, seed, m, repetition]), m)
+        yield Scores(confidence, {WRONG: wrong})
+
+
+def run(
+    population: Population,
+    m: int,
+    risk: float,
+    choosers: dict[tuple[str, float], Chooser],
+    repetitions: int = REPETITIONS,
+    grid: Floats = GRID,
+) -> list[Cell]:
+    """A cell for each (method, delta)."""
+    found: dict[tuple[str, float], list[float]] = {key: [] for key in choosers}
+    for scores in samples(population, m, repetitions, seed=0):
+        by_rank, named = rank(scores), rank(scores, grid)
+        for (method, delta), chooser in choosers.items():
+            found[method, delta].append(chooser(named if method == "grid" else by_rank))
+    cells = []
+    for (method, delta), thresholds in found.items():
+        at = np.array(thresholds)
+        certified = at < np.inf
+        false = certified & (population.risk(at) > risk * (1 + 1e-9))
+        cell = Cell(method, population.name, m, risk, delta, proven(method, population), repetitions)
+        cell.certified, cell.violations = int(certified.sum()), int(false.sum())
+        cell.coverages = population.coverage(at).tolist()
+        cells.append(cell)
+    return cells
+
+
+def all_methods(risk: float, deltas: tuple[float, ...]) -> dict[tuple[str, float], Chooser]:
+    """Every method of the library at every delta."""
+
+    def chooser(method: str, delta: float) -> Chooser:
+        return lambda ranked: choose(method, ranked, risk, delta)
+
+    return {(method, delta): chooser(method, delta) for delta in deltas for method in METHODS}
