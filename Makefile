@@ -32,7 +32,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 
 install: $(VENV)/installed ## the package and what it needs, in .venv
 
-demo: $(VENV)/installed ## train SQUAD and its baselines on handwritten digits and look at their answers
+demo: $(VENV)/installed ## train SQUAD and its baselines on handwritten digits, certify it, and write a report
 	$(BIN)/squad demo
 
 check: $(VENV)/installed-dev ## formatting, lint, types, import direction, documentation examples
@@ -49,7 +49,7 @@ format: $(VENV)/installed-dev ## put the code into shape
 test: $(VENV)/installed-dev ## the fast suite
 	$(PYTEST) --numprocesses auto --dist loadfile tests --ignore tests/slow --ignore tests/gpu
 
-test-slow: $(VENV)/installed-dev ## simulations, the noise battery, the C++ compiler
+test-slow: $(VENV)/installed-dev ## simulations of guarantees, the noise battery, the C++ compiler, the report in a browser
 	$(PYTEST) tests/slow
 
 test-gpu: $(VENV)/installed-dev ## what needs a GPU
@@ -59,6 +59,9 @@ bench: $(VENV)/installed-dev ## measure on the CPU, into benchmarks/results
 	$(BIN)/python -m benchmarks.import_time
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.op_bins
+	$(BIN)/python -m benchmarks.metrics_speed
+	$(BIN)/python -m benchmarks.certify_coverage
+	$(BIN)/python -m benchmarks.certify_validity
 	$(BIN)/python -m benchmarks.plot
 
 bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results

@@ -1,7 +1,8 @@
 """Write what the pages show from what the code does and what was measured.
 
 README.md: the output of `squad demo`; docs/images/latent.png: a few latents of its network; docs/prediction.md: the
-table of ways to sample, from the records in benchmarks/results; docs/settings.md: the settings, from their classes.
+table of ways to sample, from the records in benchmarks/results; docs/selection.md: what certificates cover and whether
+they hold, from records; docs/settings.md: the settings, from their classes.
 """
 
 import dataclasses
@@ -44,6 +45,7 @@ def demo_output(digits: ImageSet, predictors: dict[str, Predictor]) -> str:
     stream = io.StringIO()
     demo.compare(digits, predictors, stream)
     demo.least_sure(digits, predictors["squad"], stream)
+    demo.certified(digits, predictors["squad"], stream)
     return "```text\n" + "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n```"
 
 
@@ -112,6 +114,62 @@ def ways(gpu: Record, cpu: Record) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def table(lines: list[list[str]]) -> str:
+    """Rows, the first of which are headings, as Markdown."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
+
+
+def coverage(record: Record) -> str:
+    """What each method accepts on well-ranked scores."""
+    sizes, targets, methods = (record.settings[name] for name in ("sizes", "targets", "methods"))
+    cells = {(cell["m"], cell["target"]): cell for cell in record.results if cell["population"] == "well ranked"}
+    lines = [["method", *(f"m = {m:,}" for m in sizes)]]
+    oracle = " / ".join(f"{100 * cells[sizes[0], target]['oracle']:.0f}" for target in targets)
+    lines.append(["the most that keeps the target", *[oracle] * len(sizes)])
+    for name in methods:
+        shown = [
+            " / ".join(f"{100 * cells[m, target]['methods'][name]['coverage']:.0f}" for target in targets)
+            for m in sizes
+        ]
+        lines.append([f"`{name}`", *shown])
+    return table(lines)
+
+
+def validity(record: Record) -> str:
+    """For each method and population the worst cell: false promises seen, and allowed."""
+    methods = list(dict.fromkeys(cell["method"] for cell in record.results))
+    lines = [["population", *(f"`{name}`" for name in methods)]]
+    for population in dict.fromkeys(cell["population"] for cell in record.results):
+        shown = []
+        for name in methods:
+            cells = [cell for cell in record.results if (cell["method"], cell["population"]) == (name, population)]
+            worst = max(cells, key=lambda cell: cell["violations"] / cell["delta"])
+            mark = "" if worst["proven"] else " *"
+            alarm = "" if all(cell["verdict"].startswith("held") for cell in cells) else " **too many**"
+            shown.append(f"{100 * worst['violations']:.2f} of {100 * worst['delta']:g} %{mark}{alarm}")
+        lines.append([population, *shown])
+    count = len(record.results)
+    held = all(cell["verdict"].startswith("held") for cell in record.results)
+    note = (
+        f"{count} cells, {record.settings['repetitions']:,} samples each; "
+        + ("none" if held else "**some**")
+        + f" was above its delta by an exact binomial test at .001 / {count}."
+    )
+    return f"{table(lines)}\n\n\\* tested, not proven. {note}"
+
+
+def speed(record: Record) -> str:
+    """Times in sorts of the same numbers."""
+    names = ("aurc", "augrc", "certify")
+    lines = [["confidences", *(f"`{name}`, in sorts" for name in names)]]
+    for case in record.results:
+        shown = [case["sorts"][name] for name in names]
+        lines.append(
+            [case["confidence"], *(f"{one['median']:.1f} ({one['q25']:.1f} to {one['q75']:.1f})" for one in shown)]
+        )
+    return table(lines)
+
+
 def described(config: type) -> dict[str, str]:
     """What the docstrings of a class of settings, and of those it builds on, say of each."""
     found: dict[str, str] = {}
@@ -156,8 +214,20 @@ def all_settings() -> str:
     return "\n\n".join(parts)
 
 
+def write_selection() -> None:
+    """docs/selection.md between its markers."""
+    results = ROOT / "benchmarks" / "results"
+    for name, made, record in (
+        ("coverage", coverage, "certify_coverage"),
+        ("validity", validity, "certify_validity"),
+        ("speed", speed, "metrics_speed-cpu"),
+    ):
+        between(ROOT / "docs" / "selection.md", name, made(Record.load(results / f"{record}.json")))
+
+
 def main() -> None:
     between(ROOT / "docs" / "settings.md", "settings", all_settings())
+    write_selection()
     digits = load_images("digits")
     predictors = demo.train(digits, 100, 0)
     between(ROOT / "README.md", "demo", demo_output(digits, predictors))

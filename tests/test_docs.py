@@ -29,3 +29,19 @@ def test_the_table_of_ways_to_sample_is_that_of_the_records() -> None:
     for record in (gpu, cpu):
         default = next(w for w in record.results["ways"] if (w["sampling"], w["samples"]) == ("stratified", 8))
         assert default["each"]["accuracy"]["mean"] >= 0.89
+
+
+def test_what_certificates_cover_is_that_of_the_records() -> None:
+    from squad.records import Record
+
+    write, results = writer(), ROOT / "benchmarks" / "results"
+    page = (ROOT / "docs" / "selection.md").read_text()
+    for made, name in (
+        (write.coverage, "certify_coverage"),
+        (write.validity, "certify_validity"),
+        (write.speed, "metrics_speed-cpu"),
+    ):
+        assert made(Record.load(results / f"{name}.json")) in page, "run `make docs`"
+    # The table is found by an exact binomial test; the page must not hide a cell that failed it.
+    validity = Record.load(results / "certify_validity.json")
+    assert all(cell["verdict"].startswith("held") for cell in validity.results) == ("**some**" not in page)

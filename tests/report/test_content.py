@@ -213,7 +213,7 @@ def test_what_is_refused() -> None:
         gather({}, x, ["cat"] * 10)
     with pytest.raises(ArgumentError, match="rows with labels that it can read; got 10 rows"):
         gather({"it": predictor}, x, [""] * 10)
-    with pytest.raises(ArgumentError, match="got 2 rows. The first: "):
+    with pytest.raises(ArgumentError, match=r"got 2 rows\. The first: "):
         gather({"it": predictor}, np.full((2, 8, 8), np.nan), ["cat"] * 2)
     with pytest.raises(DataError, match="shape"):
         gather({"it": predictor}, features(10), ["cat"] * 10)
@@ -244,8 +244,8 @@ def test_the_calibration_cases_are_recognized() -> None:
 def test_rows_of_training_are_recognized() -> None:
     predictor = model()
     x = images(100, seed=7)
-    known = Memory.of(predictor.transform.apply(x[:60]).x)  # type: ignore[arg-type]
-    record = {"repeats": {"in_training": 0, "validation": 100}}
+    known = Memory.of(predictor.encode(x[:60]).x)
+    record = {"repeats": {"chance_repeats": 0, "chance_rows": 100}}
     made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, memory=known, record=record)
     assert content_of(made, x, labels_for(predictor, x)).seen == 60
     assert content_of(made, x[60:], labels_for(predictor, x[60:])).seen == 0

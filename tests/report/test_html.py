@@ -84,7 +84,7 @@ def test_one_file_that_needs_no_other(good: Predictor, tmp_path: Path) -> None:
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     hostile = model(kind="table", classes=HOSTILE)
-    x = frame(30).rename(columns={})
+    x = frame(30)
     page = report(tmp_path, {HOSTILE[0]: hostile, HOSTILE[1]: hostile}, x, source=HOSTILE[2])
     assert [tag for tag, _ in page.elements].count("script") == 3
     assert [tag for tag, _ in page.elements].count("style") == 1
@@ -144,7 +144,7 @@ def test_few_rows(count: int, tmp_path: Path) -> None:
 def test_nothing_is_replaced_unasked(good: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("mine")
-    with pytest.raises(ReportError, match="is there already. Name another file, or say --overwrite"):
+    with pytest.raises(ReportError, match=r"is there already\. Name another file, or say --overwrite"):
         write_report(path, {"it": good}, images(5), ["cat"] * 5)
     assert path.read_text() == "mine"
     write_report(path, {"it": good}, images(5), ["cat"] * 5, overwrite=True)
@@ -159,10 +159,10 @@ def test_places_that_will_not_do(good: Predictor, tmp_path: Path) -> None:
         with pytest.raises(ReportError, match=reason):
             write_report(path, {"it": good}, images(5), ["cat"] * 5)
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(ReportError, match="is a folder. Name a file in it"):
+    with pytest.raises(ReportError, match=r"is a folder\. Name a file in it"):
         write_report(tmp_path / "folder.html", {"it": good}, images(5), ["cat"] * 5)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ReportError, match="cannot be written: .*Name another file"):
+    with pytest.raises(ReportError, match=r"cannot be written: .*Name another file"):
         write_report(tmp_path / "file" / "report.html", {"it": good}, images(5), ["cat"] * 5)
     write_report(tmp_path / "new" / "deep" / "report.html", {"it": good}, images(5), ["cat"] * 5)
 

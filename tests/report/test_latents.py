@@ -1,5 +1,7 @@
 """Latents of a case are those of the first layer's posterior."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import torch
@@ -17,9 +19,9 @@ def test_they_are_the_posterior_of_the_first_member(name: str, values: str) -> N
     x = features(5)
     found = latents_of(predictor, x)
     assert found is not None
-    layer = next(iter(squad.unstack(predictor.network)[0].stages)).layer  # type: ignore[attr-defined]
+    layer = cast(Any, next(iter(squad.unstack(predictor.network)[0].stages))).layer
     with torch.no_grad():
-        q = layer.posterior(torch.from_numpy(predictor.transform.apply(x).x))  # type: ignore[arg-type]
+        q = layer.posterior(torch.from_numpy(predictor.encode(x).x))
     for row, case in enumerate(found):
         assert len(case.names) == 24
         assert case.total == 30

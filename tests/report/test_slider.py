@@ -1,13 +1,17 @@
 """Every position of the slider keeps its promise: against the band itself, and in a simulation."""
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from squad.report.slider import make_slider, risks, smallest
 from squad.selective import Scores, band_of
 
 
-def population(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def population(count: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     rng = np.random.default_rng(seed)
     confidence = rng.random(count)
     return confidence, rng.random(count) < 0.25 * (1 - confidence) ** 2
@@ -29,6 +33,7 @@ def test_positions_are_those_of_the_band() -> None:
             assert (choice.accepts, choice.threshold, choice.accepted) == ("none", None, 0)
             continue
         assert band.bound[place] <= choice.risk
+        assert choice.coverage is not None
         assert choice.coverage == band.n[place] / 2000
         assert choice.most_wrong is not None
         assert choice.most_wrong >= 1000 * choice.risk * choice.coverage - 1e-6
@@ -77,7 +82,7 @@ def test_risks_are_round_and_hold_what_was_asked() -> None:
     assert 0.01 in found
     assert 0.7 not in found
     assert risks(0.001, 0.15)[-1] == 0.15
-    assert max(b / a for a, b in zip(found, found[1:], strict=False)) < 1.2
+    assert max(b / a for a, b in pairwise(found)) < 1.2
 
 
 @pytest.mark.parametrize(("count", "low"), [(300, 0.001), (200_000, 0.0001)])

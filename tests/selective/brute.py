@@ -173,22 +173,27 @@ def fixed_sequence(sample: Ranked, risk: float, level: float, options: Options) 
     return chains(sample, risk, level, starts_of(sample.m, risk, level, [(1, 4, 1.0)]))
 
 
-def band(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
+def band_bounds(sample: Ranked, level: float, r_max: float) -> list[float]:
+    """u / l at every group end."""
     m = sample.m
     if m == 0:
-        return set()
-    counts = math.ceil(1.3 * options.r_max * m) + 10
+        return []
+    counts = math.ceil(1.3 * r_max * m) + 10
     anchors = sorted({round(float(x)) for x in np.geomspace(1, m, 120)})
-    passed = set()
     below = [max(anchor for anchor in anchors if anchor <= n) for n in sample.ends]
     # All at once, because a call of scipy.stats takes long.
     lowers = stats.beta.ppf(0.1 * level / 120, below, [m + 1 - anchor for anchor in below])
     uppers = stats.beta.ppf(1 - 0.9 * level / counts, [k + 1 for k in range(m)], [m - k for k in range(m)])
-    for n, k, lower in zip(sample.ends, sample.errors, lowers, strict=True):
+    bounds = []
+    for k, lower in zip(sample.errors, lowers, strict=True):
         upper = 1.0 if k >= counts or k >= m else float(uppers[k])
-        if upper / lower <= risk:
-            passed.add(n)
-    return passed
+        bounds.append(upper / float(lower))
+    return bounds
+
+
+def band(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
+    bounds = band_bounds(sample, level, options.r_max)
+    return {n for n, bound in zip(sample.ends, bounds, strict=True) if bound <= risk}
 
 
 Method = Callable[[Ranked, float, float, Options], set[int]]

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from squad.selective import Certificate, bounds, certify
+from squad.errors import ArgumentError
+from squad.selective import Certificate, band_of, bounds, certify
+from squad.selective.methods import FALLBACK, FIXED, starts
 from tests.selective import brute
 
 METHODS = [*brute.BY_RANK, "grid"]
@@ -152,7 +154,7 @@ def test_larger_samples_too(method: str) -> None:
 def test_several_rules_are_those_of_the_literal_method(method: str, targets: int, groups: int, harms: int) -> None:
     rng = np.random.default_rng(2)
     found = 0
-    for _ in range(80):
+    for _ in range(50):
         case = draw(rng, targets, groups, harms, sizes(method))
         if len({tuple(target.items()) for target in case.risks}) < targets:
             continue  # the same target twice
@@ -169,6 +171,54 @@ def test_accepts_uses_the_rule_of_each_group() -> None:
         assert case.by is not None
         expected = [c > answers[0, group].threshold for c, group in zip(case.confidence, case.by, strict=True)]
         assert certificate.accepts(np.array(case.confidence), by=case.by).tolist() == expected
+
+
+@pytest.mark.parametrize(("plan", "literal"), [(FALLBACK, brute.STARTS), (FIXED, [(1, 4, 1.0)])])
+def test_starts_are_those_of_the_literal_method(
+    plan: tuple[tuple[float, float], ...], literal: Sequence[tuple[int, int, float]]
+) -> None:
+    """Among them every way of handing weights on: how many starts there are is counted."""
+    rng = np.random.default_rng(5)
+    counts = set()
+    for _ in range(600):
+        m, risk = int(rng.integers(0, 121)), float(rng.choice(RISKS))
+        # Half of the levels are where the first start is about to become feasible.
+        near = (1 - risk) ** m / float(rng.uniform(0.8, 1.0)) * 1.0001
+        level = near if rng.random() < 0.5 and 0 < near < 0.5 else float(10 ** rng.uniform(-3, -0.3))
+        found = starts(m, risk, level, plan)
+        expected = brute.starts_of(m, risk, level, literal)
+        assert [start.n for start in found] == [n for n, _ in expected]
+        assert [start.weight for start in found] == pytest.approx([weight for _, weight in expected])
+        counts.add(len(expected))
+    assert counts == set(range(len(plan) + 1))
+
+
+def test_the_band_is_the_literal_one_at_every_rank() -> None:
+    """Also where its bound says nothing, because there are too many errors: it is 1 then, or more."""
+    rng = np.random.default_rng(6)
+    silent = 0
+    for _ in range(40):
+        case = draw(rng, sizes=(1, 200))
+        wrong = case.losses["wrong"]
+        r_max = float(rng.choice([0.02, 0.1, 0.3]))
+        sample = brute.Ranked.of(case.confidence, wrong)
+        band = band_of(case.confidence, [not one for one in wrong], case.delta, r_max)
+        assert band.n.tolist() == sample.ends
+        assert band.errors.tolist() == sample.errors
+        assert band.threshold.tolist() == sample.thresholds
+        expected = np.minimum(brute.band_bounds(sample, case.delta, r_max), 1.0)
+        np.testing.assert_allclose(band.bound, expected, rtol=1e-9)
+        silent += bool((expected[-1] == 1) and wrong.count(1) < len(wrong))
+    assert silent
+
+
+def test_infinite_confidences_are_refused_or_accepted_as_tested() -> None:
+    confidence = [-math.inf] * 5 + [0.5] * 95
+    try:
+        certificate = certify(confidence, [True] * 100, 0.2, 0.1)
+    except ArgumentError:
+        return
+    assert certificate.accepts(confidence).sum() == certificate.n
 
 
 def test_an_error_rate_that_equals_the_target_is_no_hope() -> None:

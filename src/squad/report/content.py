@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import LeakError, check_repeats, row_hashes
+from squad.data.memory import NOTHING_KNOWN, LeakError, check_repeats, row_hashes
 from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
@@ -341,9 +341,8 @@ class _Tested:
         if memory is None:
             return 0
         repeats = memory.repeats(self._encoded())
-        usual = self.predictor.record.get("repeats", {})
         try:
-            check_repeats(repeats, len(self.used), usual.get("in_training", 0), usual.get("validation", 0))
+            check_repeats(repeats, len(self.used), **self.predictor.record.get("repeats", NOTHING_KNOWN))
         except LeakError:
             return repeats
         return 0

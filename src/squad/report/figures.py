@@ -292,13 +292,12 @@ def latents(place: int) -> Figure:
         "layout": _layout(
             height=420,
             margin={"l": 54, "r": 8, "t": 8, "b": 48},
-            xaxis={**_axis("value, from lowest to highest"), "showgrid": False, "automargin": False},
+            xaxis={**_axis("value, from lowest to highest"), "showgrid": False},
             yaxis={
                 **_axis("latent"),
                 "type": "category",
                 "autorange": "reversed",
                 "showgrid": False,
-                "automargin": False,
             },
         ),
     }
@@ -324,7 +323,8 @@ def _axis(title: str) -> dict[str, Any]:
         "gridcolor": "@line",
         "linecolor": "@line",
         "zeroline": False,
-        "automargin": True,
+        # Found out by trying, and Plotly may give up: margins are set by hand.
+        "automargin": False,
         "fixedrange": True,
     }
 
@@ -334,8 +334,8 @@ def _layout(**own: Any) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "@font", "size": 13, "color": "@ink"},
-        "margin": {"l": 56, "r": 12, "t": 12, "b": 50},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"},
+        "margin": {"l": 68, "r": 18, "t": 12, "b": 52},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         "hoverlabel": {"bgcolor": "@surface", "bordercolor": "@line", "font": {"color": "@ink"}},
         "hovermode": "closest",
         "dragmode": False,

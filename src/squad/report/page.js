@@ -23,13 +23,12 @@
     const made = themed(figure, getComputedStyle(root));
     if (place.clientWidth < 480) {
       made.layout.font.size = 12;
-      // Where there is little room Plotly would try margins again and again, and warn of it.
+      // The legend stands in lines below each other here.
+      made.layout.height += 20 * made.data.filter((trace) => trace.showlegend !== false).length;
       if (made.layout.xaxis.type === "category") {
-        Object.assign(made.layout.xaxis, { tickangle: -45, automargin: false });
-        made.layout.height += 40;
+        made.layout.xaxis.tickangle = -45;
+        made.layout.margin = { ...made.layout.margin, b: 84 };
       }
-      made.layout.yaxis.automargin = false;
-      made.layout.margin = { ...made.layout.margin, l: 58, r: 16, b: made.layout.xaxis.type === "category" ? 132 : made.layout.margin.b };
     }
     Plotly.react(place, made.data, made.layout, config);
   }

@@ -23,7 +23,7 @@ NEEDS = {
     "fallback": ORDER,
     "fixed_sequence": ORDER,
     "bonferroni": DISTINCT,
-    "sgr": DISTINCT,
+    "sgr": ORDER,
     "grid": "the thresholds were named before the calibration cases were looked at",
     "band": "",
 }

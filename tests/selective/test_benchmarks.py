@@ -1,0 +1,84 @@
+"""What the committed records of the benchmarks say, and what is claimed of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.harness import RESULTS
+from squad.records import Record
+from squad.selective.methods import METHODS
+from tests.selective.populations import MAKERS
+from tests.slow.simulate import ALARM, CELLS, SETTINGS
+
+ROOT = Path(__file__).parents[2]
+
+
+def cells(population: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every (m and target, methods) of one population."""
+    found = Record.load(RESULTS / "certify_coverage.json").results
+    mine = [cell for cell in found if cell["population"] == population]
+    assert {(cell["m"], cell["target"]) for cell in mine} == {
+        (m, target) for m in (500, 2000, 5000, 10_000) for target in (0.005, 0.01, 0.02, 0.05)
+    }
+    for cell in mine:
+        yield f"m = {cell['m']}, {cell['target']:.1%}", cell["methods"]
+
+
+@pytest.mark.parametrize("population", ["well ranked", "sharply ranked"])
+@pytest.mark.parametrize("other", ["sgr", "bonferroni", "band"])
+def test_the_default_accepts_at_least_as_much(other: str, population: str) -> None:
+    ahead = 0.0
+    for where, methods in cells(population):
+        assert methods[other]["default_ahead"] >= -methods[other]["default_ahead_error"], where
+        ahead = max(ahead, methods[other]["default_ahead"])
+    assert ahead > 0.05
+
+
+@pytest.mark.parametrize(("population", "points"), [("well ranked", 0.03), ("sharply ranked", 0.04)])
+def test_the_default_is_near_the_single_sequence(population: str, points: float) -> None:
+    """It pays for its other starts where the first can just be afforded, and nowhere else."""
+    for where, methods in cells(population):
+        single = methods["fixed_sequence"]
+        assert single["default_ahead"] >= -points - single["default_ahead_error"], where
+
+
+def test_the_default_keeps_more_with_overconfident_top_scores() -> None:
+    found = [methods for _, methods in cells("overconfident at the top")]
+    means = {name: sum(m[name]["coverage"] for m in found) / len(found) for name in ("fallback", "fixed_sequence")}
+    assert means["fallback"] > 3 * means["fixed_sequence"]
+
+
+@pytest.mark.parametrize("population", ["well ranked", "sharply ranked", "overconfident at the top"])
+def test_certificates_are_false_no_more_often_than_delta(population: str) -> None:
+    for where, methods in cells(population):
+        for method, found in methods.items():
+            assert found["violations"] <= 0.01 + 4 * (0.01 * 0.99 / 2000) ** 0.5, (where, method)
+
+
+def test_no_method_beats_the_oracle_on_average() -> None:
+    for cell in Record.load(RESULTS / "certify_coverage.json").results:
+        assert all(found["coverage"] < cell["oracle"] for found in cell["methods"].values())
+
+
+def test_the_record_of_validity_has_every_cell_and_no_violation_of_a_proof() -> None:
+    record = Record.load(RESULTS / "certify_validity.json")
+    assert len(record.results) == CELLS
+    assert {(c["method"], c["population"], c["m"], c["delta"]) for c in record.results} == {
+        (method, name, m, delta)
+        for method in METHODS
+        for name in MAKERS
+        for m, _, deltas in SETTINGS
+        for delta in deltas
+    }
+    assert record.settings["repetitions"] >= 2000
+    assert record.settings["alarm"] == pytest.approx(ALARM)
+    for cell in record.results:
+        assert (cell["p_value"] < ALARM) == cell["verdict"].startswith("VIOLATED"), cell
+        assert cell["proven"] or "not proven" in cell["verdict"], cell
+        assert not (cell["proven"] and cell["p_value"] < ALARM), cell
+
+
+def test_the_plot_is_there() -> None:
+    assert (ROOT / "docs" / "images" / "certify_coverage.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,111 @@
+"""Faults planted on purpose: the comparison with the literal methods finds each of them."""
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from squad.selective import Certificate
+from squad.selective import methods as library
+from squad.selective.methods import Options, Start
+from squad.selective.scores import Ranked
+from tests.selective.test_brute import check, draw, sizes
+
+# `squad.selective.certify` is the function; its module is needed to replace what it imports.
+module = importlib.import_module("squad.selective.certify")
+rank = module.rank
+
+
+def found(method: str, targets: int = 1, groups: int = 1, harms: int = 1, inputs: int = 300) -> bool:
+    """Whether a rule differs from the literal one, or accepts other points than it was tested on."""
+    rng = np.random.default_rng(9)
+    for _ in range(inputs):
+        case = draw(rng, targets, groups, harms, sizes(method))
+        certificate = case.certificate(method)
+        try:
+            check(case, method, certificate)
+            if targets == groups == 1:
+                assert certificate.accepts(np.array(case.confidence)).sum() == certificate.rules[0].n
+        except AssertionError:
+            return True
+    return False
+
+
+def test_nothing_is_found_where_nothing_is_planted() -> None:
+    assert not found("fallback")
+
+
+def one_error_dropped(*args: Any) -> Ranked:
+    ranked: Ranked = rank(*args)
+    return dataclasses.replace(ranked, errors={name: np.maximum(e - 1, 0) for name, e in ranked.errors.items()})
+
+
+def tie_group_split(*args: Any) -> Ranked:
+    """Every point an end of its own, with its threshold just below it."""
+    scores = args[0]
+    apart = dataclasses.replace(scores, confidence=scores.confidence - 1e-9 * np.arange(len(scores)))
+    ranked: Ranked = rank(apart, *args[1:])
+    return ranked
+
+
+def threshold_of_the_last_accepted(*args: Any) -> Ranked:
+    """The published habit: the threshold is the lowest accepted confidence, though > is strict."""
+    ranked: Ranked = rank(*args)
+    return dataclasses.replace(ranked, threshold=np.append(np.inf, ranked.threshold[:-1]))
+
+
+@pytest.mark.parametrize("fault", [one_error_dropped, tie_group_split, threshold_of_the_last_accepted])
+@pytest.mark.parametrize("method", ["fallback", "fixed_sequence", "sgr", "bonferroni"])
+def test_faults_of_the_ranks_are_found(
+    method: str, fault: Callable[..., Ranked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "rank", fault)
+    assert found(method)
+
+
+def test_equal_for_above_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def accepts(self: Certificate, confidence: Any) -> Any:
+        return confidence >= self.rules[0].threshold
+
+    monkeypatch.setattr(Certificate, "accepts", accepts)
+    assert found("fallback")
+
+
+@pytest.mark.parametrize(("targets", "groups", "harms"), [(3, 1, 1), (1, 3, 1), (1, 1, 2)])
+def test_a_level_that_is_not_split_is_found(
+    targets: int, groups: int, harms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = targets * groups * harms
+    plain = library.METHODS["fallback"]
+
+    def unsplit(m: int, n: Any, errors: Any, risk: float, level: float, options: Options) -> Any:
+        return plain(m, n, errors, risk, level * whole, options)
+
+    monkeypatch.setitem(library.METHODS, "fallback", unsplit)
+    assert found("fallback", targets, groups, harms)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ((1 / 4, 0.1), (1 / 2, 0.1), (3 / 4, 0.8)),
+        ((1 / 4, 0.9), (1 / 2, 0.05), (3 / 4, 0.05)),
+        ((1 / 4, 1.0),),
+    ],
+)
+def test_other_weights_are_found(plan: tuple[tuple[float, float], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "FALLBACK", plan)
+    assert found("fallback")
+
+
+def test_a_start_that_is_moved_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = library.starts
+
+    def late(m: int, risk: float, level: float, plan: Any) -> Any:
+        return [Start(start.n + 1, start.weight) for start in plain(m, risk, level, plan)]
+
+    monkeypatch.setattr(library, "starts", late)
+    assert found("fixed_sequence")
