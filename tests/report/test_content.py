@@ -264,6 +264,18 @@ def test_the_band_over_members_is_theirs() -> None:
     assert content_of(model(members=1), x, labels).spread is None
 
 
+def test_recalibrated_confidences_are_the_ones_shown() -> None:
+    predictor = model()
+    other = images(300, seed=11)
+    changed = predictor.recalibrate(other, labels_for(predictor, other, seed=12))
+    x = images(80, seed=2)
+    labels = labels_for(predictor, x)
+    found = content_of(certified(changed), x, labels)
+    assert found.cases[found.referred[0]].confidence == changed.answer(x).confidence.min()
+    assert dict(found.facts)["recalibration.method"] == "temperature"
+    assert found.spread == content_of(predictor, x, labels).spread  # the order is the same
+
+
 def test_sizes_are_bounded() -> None:
     predictor = model("squad-factorized", "features", members=2, classes=tuple(range(50)), hidden=(40,))
     predictor = predictor.with_sampling("mean")

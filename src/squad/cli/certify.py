@@ -231,7 +231,7 @@ def _of_scores(
     found = Scores.of(numbers(table, "confidence"), flags(table, "correct"), harms, values)
     checked = check_targets(targets, found.harms)
     settings = {"thresholds": options["thresholds"]}
-    details = {"scores": str(path)}
+    details = {"calibration": {"source": str(path), "sha256": found.sha256(), "rows": len(found)}}
     made = certify_scores(found, checked, delta, options["method"], settings, by or "group", details)
     if out is not None and made.certified:
         made.save(out)

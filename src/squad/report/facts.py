@@ -27,6 +27,7 @@ def model_facts(predictor: Predictor) -> list[tuple[str, str]]:
         ("members", str(predictor.members)),
         ("sampling", f"{predictor.num_samples} {predictor.sampling}"),
         ("SHA-256 of its weights and settings", identity(predictor)),
+        *flat({} if predictor.recalibration is None else predictor.recalibration.to_json(), "recalibration."),
         *flat(record),
     ]
 

@@ -22,7 +22,7 @@ from squad.report.page import body
 from squad.report.page.choice import positions
 from squad.report.words import count, percent
 
-__all__ = ["ReportError", "page", "write_report"]
+__all__ = ["ReportError", "check_place", "page", "to_script", "write_report"]
 
 
 DOUBT = "of its doubt comes from samples that disagree with each other; the rest is doubt that they share."
@@ -75,8 +75,9 @@ def write_report(
     return target
 
 
-def check_place(path: Path, overwrite: bool = False) -> None:
+def check_place(path: str | Path, overwrite: bool = False) -> None:
     """That a report may be written at ``path``: before the work, not after."""
+    path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ReportError(f"A report must be a file that ends in .html, which browsers open; got {path}.")
     if path.is_dir():

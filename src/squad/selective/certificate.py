@@ -1,5 +1,6 @@
 """A promise: which answers are accepted, and how often they may be wrong."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
+from squad.records import versions
 from squad.selective.scores import as_array
-from squad.selective.words import sentence
+from squad.selective.words import NEEDS, sentence
 
 __all__ = ["Certificate", "CertificateError", "Rule", "plain"]
 
@@ -219,8 +221,8 @@ class Certificate:
         return sentence(self)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
+        """As plain data, with a checksum that shows careless edits."""
+        data = {
             "kind": KIND,
             "format": FORMAT,
             "says": str(self),
@@ -233,7 +235,9 @@ class Certificate:
             "options": dict(self.options),
             "rules": [rule.to_json() for rule in self.rules],
             "details": dict(self.details),
+            "versions": versions(),
         }
+        return {**data, "checksum": _checksum(data)}
 
     @classmethod
     def from_json(cls, data: object) -> "Certificate":
@@ -253,8 +257,10 @@ class Certificate:
                 dict(data["options"]),
                 dict(data["details"]),
             )
-            if not made.rules or str(made) != data["says"] or made.certified != data["certified"]:
-                raise ValueError("what it says is not what its numbers say")
+            if data["checksum"] != _checksum(data):
+                raise ValueError("it was changed after it was made")
+            if not made.rules or made.certified != data["certified"] or made.method not in NEEDS:
+                raise ValueError("its parts contradict each other")
         except (KeyError, TypeError, ValueError, AttributeError) as cause:
             raise CertificateError(f"A saved certificate is damaged: {str(cause)[:200]}. Certify again.") from cause
         return made
@@ -308,6 +314,13 @@ def plain(value: Any) -> Any:
 
 def _listed(targets: list[Mapping[str, float]]) -> str:
     return "; ".join(", ".join(f"{name} {risk:g}" for name, risk in target.items()) for target in targets)
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    """Of everything but itself, however it is laid out."""
+    rest = {name: value for name, value in data.items() if name != "checksum"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _share(value: Any) -> float:

@@ -66,7 +66,8 @@ def certify(
     """
     scores = Scores.of(confidence, correct, harms, by)
     options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
-    return certify_scores(scores, check_targets(risk, scores.harms), delta, method, options, "group")
+    details = {"calibration": {"sha256": scores.sha256(), "rows": len(scores)}}
+    return certify_scores(scores, check_targets(risk, scores.harms), delta, method, options, "group", details)
 
 
 def certify_scores(

@@ -1,5 +1,6 @@
 """Scores of a calibration set: confidences, and for each harm whether a case, once accepted, has suffered it."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,13 @@ class Scores:
         if groups is not None and groups.shape != numbers.shape:
             raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape ({len(numbers)},): a group a case")
         return cls(numbers, losses, groups)
+
+    def sha256(self) -> str:
+        """A hash of the confidences and losses, in their order."""
+        digest = hashlib.sha256(self.confidence.astype("<f8").tobytes())
+        for name, loss in self.harms.items():
+            digest.update(name.encode() + loss.tobytes())
+        return digest.hexdigest()
 
     def only(self, rows: NDArray[np.bool_]) -> "Scores":
         """Some of the cases."""
