@@ -257,6 +257,19 @@ class TestBelonging:
             squad.load(tmp_path / "model")
 
 
+    def test_it_notes_what_it_is_bound_to(self, safe: Predictor) -> None:
+        assert safe.certificate is not None
+        details = safe.certificate.details
+        assert (details["sampling"], details["num_samples"]) == ("stratified", 8)
+        assert details["model"] == identity(safe)
+        seeds = [value.item() for name, value in safe.network.state_dict().items() if name.endswith(".seed")]
+        assert list(details["seeds"].values()) == [[seed] for seed in seeds]
+        assert seeds
+        assert details["calibration"]["rows"] == 2000
+        assert len(details["calibration"]["sha256"]) == 64
+        assert details["versions"]["torch"]
+
+
 class TestRefusals:
     @pytest.mark.parametrize("share", [1.0, 0.1])
     def test_rows_of_training(self, fitted: Predictor, share: float) -> None:

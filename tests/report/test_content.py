@@ -1,5 +1,6 @@
 """What a report says, against counting; and every kind of model, row and certificate."""
 
+import hashlib
 import json
 from dataclasses import asdict
 from typing import Any
@@ -305,7 +306,10 @@ def test_facts_tell_one_test_from_another(tmp_path: Any) -> None:
     assert digest(x, labels) == digest(x.copy(), labels)
     assert digest(x, labels) != digest(x, other)
     assert digest(x, labels) != digest(x.assign(age=x["age"] + 1), labels)
-    assert digest(x, labels, str(path))[0] == "SHA-256 of the test's file"
+    wanted = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert digest(x, labels, str(path)) == ("SHA-256 of the test's file", wanted)
+    told = gather({"it": predictor}, x, labels, str(path))
+    assert (told.source, str(tmp_path) in str(told.facts)) == ("test.csv", False)
     facts = dict(gather({"it": predictor}, x, labels).models[0].facts)
     assert facts["source"] == "made up"
     assert facts["network.hidden"] == "6, 5"

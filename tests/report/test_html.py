@@ -129,11 +129,18 @@ def test_words_for_each_state(good: Predictor, tmp_path: Path) -> None:
     assert str(good.certificate) in text
     assert "no guarantee" in text
     assert "95\u00a0% certainty the promised figures hold for every position" in text
-    text = report(tmp_path, {"it": good.without_scores()}, x, overwrite=True).text
+    text = report(tmp_path, {"it": good.without_scores()}, x).text
     assert "there are no calibration scores with this model" in text
-    text = report(tmp_path, {"it": model()}, x, overwrite=True).text
+    text = report(tmp_path, {"it": model()}, x).text
     assert "No promise was made for this model" in text
     assert "certificate's promise" not in text
+
+
+def test_a_broken_promise_is_told_first(good: Predictor, tmp_path: Path) -> None:
+    x = images(200, seed=3)
+    page = Page(write_report(tmp_path / "a.html", {"it": good}, x, ["cat"] * 200).read_text(encoding="utf-8"))
+    assert "More mistakes were observed on the test than the certificate allows" in page.text
+    assert ("span", "badge bad") in [(tag, attributes.get("class")) for tag, attributes in page.elements]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -141,13 +148,13 @@ def test_few_rows(count: int, tmp_path: Path) -> None:
     report(tmp_path, {"it": model()}, images(count, seed=3))
 
 
-def test_nothing_is_replaced_unasked(good: Predictor, tmp_path: Path) -> None:
+def test_a_file_is_replaced_or_kept(good: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("mine")
-    with pytest.raises(ReportError, match=r"is there already\. Name another file, or say --overwrite"):
-        write_report(path, {"it": good}, images(5), ["cat"] * 5)
+    with pytest.raises(ReportError, match=r"is there already\. Name another file, or say overwrite=True"):
+        write_report(path, {"it": good}, images(5), ["cat"] * 5, overwrite=False)
     assert path.read_text() == "mine"
-    write_report(path, {"it": good}, images(5), ["cat"] * 5, overwrite=True)
+    write_report(path, {"it": good}, images(5), ["cat"] * 5)
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
@@ -176,7 +183,7 @@ def test_whole_or_not_at_all(good: Predictor, tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(ReportError, match="No space left on device"):
-        write_report(path, {"it": good}, images(5), ["cat"] * 5, overwrite=True)
+        write_report(path, {"it": good}, images(5), ["cat"] * 5)
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
     assert path.read_text() == "old"
     with pytest.raises(ArgumentError, match="among the classes"):

@@ -66,6 +66,12 @@ def identity(predictor: "Predictor") -> str:
     return digest.hexdigest()
 
 
+def _seeds(predictor: "Predictor") -> dict[str, list[int]]:
+    """The seeds of the layers that draw, one a member; they are saved with the weights."""
+    found = predictor.network.state_dict().items()
+    return {name: tensor.reshape(-1).tolist() for name, tensor in found if name.rpartition(".")[2] == "seed"}
+
+
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """Rows that were answered, with their right answers; those that cannot be read are left out.
@@ -159,6 +165,7 @@ def certificate_for(
         "model": identity(predictor),
         "sampling": predictor.sampling,
         "num_samples": predictor.num_samples,
+        "seeds": _seeds(predictor),
         "calibration": {
             "source": source,
             "rows": len(found.kept),

@@ -215,7 +215,8 @@ def gather(
     wanted = (promised or asked or [0.01])[0]
     start = int(np.argmin([abs(math.log(risk / wanted)) for risk in at]))
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    return Content(source, date, models, start, test_facts(rows, texts, source, date))
+    called, facts = test_facts(rows, texts, source, date)
+    return Content(called, date, models, start, facts)
 
 
 class _Tested:

@@ -46,24 +46,28 @@ def flat(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return [(name, text) for name, text in found if text]
 
 
-def test_facts(rows: Any, labels: list[Any], source: str, date: str) -> list[tuple[str, str]]:
-    """What was tested, when, and with which versions."""
-    return [
-        ("test", source),
+def test_facts(rows: Any, labels: list[Any], source: str, date: str) -> tuple[str, list[tuple[str, str]]]:
+    """What the test is called; and what was tested, when, and with which versions."""
+    called, digest = _digest(rows, labels, source)
+    return called, [
+        ("test", called),
         ("rows", f"{len(rows):,}"),
-        _digest(rows, labels, source),
+        digest,
         ("report made", date.replace("T", " ").replace("+00:00", " UTC")),
         *((f"version of {name}", text) for name, text in versions().items()),
     ]
 
 
-def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, str]:
-    """What tells this test from another: of the file if it is one, otherwise of the rows and labels themselves."""
+def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, tuple[str, str]]:
+    """What tells this test from another: of the file if it is one, otherwise of the rows and labels themselves.
+
+    A file is called by its name alone: where it lies is nobody's business who gets the report.
+    """
     path = Path(source)
     try:
         if path.is_file():
             with path.open("rb") as file:
-                return "SHA-256 of the test's file", hashlib.file_digest(file, "sha256").hexdigest()
+                return path.name, ("SHA-256 of the test's file", hashlib.file_digest(file, "sha256").hexdigest())
     except (OSError, ValueError):
         pass
     digest = hashlib.sha256()
@@ -73,4 +77,4 @@ def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, str]:
         digest.update(f"{rows.dtype.str} {rows.shape}".encode())
         digest.update(np.ascontiguousarray(rows).tobytes())
     digest.update("\n".join(map(str, labels)).encode("utf-8", "surrogatepass"))
-    return "SHA-256 of its rows and labels", digest.hexdigest()
+    return source, ("SHA-256 of its rows and labels", digest.hexdigest())

@@ -40,7 +40,7 @@ def write_report(
     *,
     source: str = "the test",
     by: ArrayLike | None = None,
-    overwrite: bool = False,
+    overwrite: bool = True,
 ) -> Path:
     """Look at models on rows with known answers, and write what there is to see as one HTML file.
 
@@ -53,7 +53,7 @@ def write_report(
         labels: (N,), the right answers; rows with an empty one are left out, and counted.
         source: what the rows are called, such as their file; if it is the path of a file, its checksum is told.
         by: (N,), the group of each row, for certificates by groups that stand in no column.
-        overwrite: replace a file that is there.
+        overwrite: replace a file that is there; if not, it is an error.
     """
     target = Path(path)
     check_place(target, overwrite)
@@ -75,7 +75,7 @@ def write_report(
     return target
 
 
-def check_place(path: str | Path, overwrite: bool = False) -> None:
+def check_place(path: str | Path, overwrite: bool = True) -> None:
     """That a report may be written at ``path``: before the work, not after."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
@@ -83,7 +83,7 @@ def check_place(path: str | Path, overwrite: bool = False) -> None:
     if path.is_dir():
         raise ReportError(f"A report must be a file; {path} is a folder. Name a file in it, such as report.html.")
     if path.exists() and not overwrite:
-        raise ReportError(f"{path} is there already. Name another file, or say --overwrite (overwrite=True).")
+        raise ReportError(f"{path} is there already. Name another file, or say overwrite=True.")
 
 
 def page(content: Content) -> str:

@@ -98,7 +98,8 @@ def labels_needed(
         return least, False
     good = np.ones(len(ranked.n), dtype=np.bool_)
     for name, risk in risks.items():
-        good &= ranked.errors[name] < risk * ranked.n
+        # As quotients: 7 of 200 are .035 to the bit, while .035 times 200 is a hair more than 7.
+        good &= (ranked.n > 0) & (ranked.errors[name] / np.maximum(ranked.n, 1) < risk)
     if not good.any():
         return None, True
     share = ranked.n[good] / ranked.m

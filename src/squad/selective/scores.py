@@ -52,6 +52,9 @@ class Scores:
             row = int(np.flatnonzero(np.isnan(numbers))[0])
             hint = "Leave out cases that have no answer: they are referred whatever the threshold is."
             raise ArgumentError.of("confidence", f"NaN in case {row + 1} (from 1)", "a number for every case", hint)
+        if (numbers == -np.inf).any():  # "accept all" is a threshold of -inf, and nothing is below that
+            row = int(np.flatnonzero(numbers == -np.inf)[0])
+            raise ArgumentError.of("confidence", f"-infinity in case {row + 1} (from 1)", "above -infinity")
         losses = {WRONG: ~_flags("correct", correct, len(numbers))}
         for name, loss in (harms or {}).items():
             if name == WRONG:

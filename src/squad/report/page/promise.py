@@ -59,7 +59,8 @@ def _verdict(model: Model, alone: bool) -> Markup:
         mark, title, kind = "✕", "Nothing can be promised: every case is referred", "bad"
         text = element("p", made.sentence)
     else:
-        mark, title, kind = "✓", _headline(made), "good"
+        mark, kind = ("!", "bad") if made.broken else ("✓", "good")
+        title = _headline(made)
         text = element("p", _shown(made))
     badge = element("span", mark, class_=f"badge {kind}", aria_hidden="true")
     parts = [element("div", badge, element("p", title, class_="headline"), class_="verdict"), text]
@@ -78,7 +79,8 @@ def _headline(made: Promise) -> str:
         limits = " and ".join(f"at most {percent(risk)} {_suffering(name)}" for name, risk in good[0].risks.items())
         where = "" if len(good) == len(made.rules) else f" in {len(good)} of {len(made.rules)} groups"
         return f"Of the answers it accepts{where}, {limits}"
-    return f"{len(good)} of the {len(made.rules)} promises that were asked for can be made"
+    many = f"All {len(good)}" if len(good) == len(made.rules) else f"{len(good)} of the {len(made.rules)}"
+    return f"{many} promises that were asked for can be made"
 
 
 def _shown(made: Promise) -> str:
