@@ -68,6 +68,7 @@ bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results
 	$(BIN)/python -m benchmarks.noise --device cuda
 	$(BIN)/python -m benchmarks.op_bins --device cuda
 	$(BIN)/python -m benchmarks.fashion_mnist --device cuda --members 10
+	$(BIN)/python -m benchmarks.recalibration --device cuda
 
 bench-fashion: $(VENV)/installed-dev ## train SQUAD on Fashion-MNIST on the CPU (minutes; needs the data set)
 	$(BIN)/python -m benchmarks.fashion_mnist

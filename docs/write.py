@@ -158,6 +158,21 @@ def validity(record: Record) -> str:
     return f"{table(lines)}\n\n\\* tested, not proven. {note}"
 
 
+def recalibrated(record: Record) -> str:
+    """Before and after, for each network and way."""
+    lines = [["network", "", "NLL", "ECE", "AURC x 1000", "reordered"]]
+    for one in record.results:
+        way = "before" if one["way"] == "raw" else one["way"].replace("softmax", "softmax, Guo et al.:")
+        shown = [
+            f"{one['nll']:.4f}",
+            f"{100 * one['ece']:.2f} %",
+            f"{1000 * one['aurc']:.2f}",
+            f"{100 * one['moved']:.0f} %",
+        ]
+        lines.append([one["network"], way, *shown])
+    return table(lines)
+
+
 def speed(record: Record) -> str:
     """Times in sorts of the same numbers."""
     names = ("aurc", "augrc", "certify")
@@ -221,6 +236,7 @@ def write_selection() -> None:
         ("coverage", coverage, "certify_coverage"),
         ("validity", validity, "certify_validity"),
         ("speed", speed, "metrics_speed-cpu"),
+        ("recalibration", recalibrated, "recalibration-cuda"),
     ):
         between(ROOT / "docs" / "selection.md", name, made(Record.load(results / f"{record}.json")))
 

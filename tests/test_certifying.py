@@ -256,7 +256,6 @@ class TestBelonging:
         with pytest.raises(ArtifactError, match="was changed after it was saved"):
             squad.load(tmp_path / "model")
 
-
     def test_it_notes_what_it_is_bound_to(self, safe: Predictor) -> None:
         assert safe.certificate is not None
         details = safe.certificate.details

@@ -40,6 +40,7 @@ def test_what_certificates_cover_is_that_of_the_records() -> None:
         (write.coverage, "certify_coverage"),
         (write.validity, "certify_validity"),
         (write.speed, "metrics_speed-cpu"),
+        (write.recalibrated, "recalibration-cuda"),
     ):
         assert made(Record.load(results / f"{name}.json")) in page, "run `make docs`"
     # The table is found by an exact binomial test; the page must not hide a cell that failed it.

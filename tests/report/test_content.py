@@ -16,7 +16,8 @@ from squad.errors import ArgumentError
 from squad.layers import unstack
 from squad.models import CONFIGS
 from squad.predictor import Predictor
-from squad.report.content import Model, gather
+from squad.report.content import gather
+from squad.report.parts import Model
 from tests.report.builders import CLASSES, ROWS, certified, features, frame, images, labels_for, model
 
 
@@ -151,6 +152,13 @@ def test_harms_groups_and_several_targets() -> None:
     assert found.promise is not None
     assert len(found.promise.points) == 2
     assert found.accepted == (several.answer(test, risk=0.1).decision == "accepted").sum()
+
+    other = predictor.certify(x, labels, {"missed cat": 0.08}, delta=0.05)
+    found = content_of(other, test, truth)
+    assert found.promise is not None
+    assert found.promise.certified
+    assert found.promise.points == []
+    assert [row.name for row in found.harms] == ["wrong", "missed cat"]
 
     given = predictor.certify(x, labels, 0.15, delta=0.05, by=x["color"].to_numpy())
     found = content_of(given, test, truth, by=test["color"].to_numpy())

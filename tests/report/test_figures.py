@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from squad.report import figures
-from squad.report.content import Content, gather
+from squad.report.content import gather
+from squad.report.parts import Content
 from tests.report.builders import certified, images, labels_for, model
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 from squad.errors import ArgumentError
 from squad.predictor import Predictor
 from squad.report import ReportError, write_report
+from squad.report.content import gather
 from squad.report.html import to_script
+from squad.report.page.choice import positions
+from squad.report.slider import Choice
 from tests.report.builders import certified, frame, images, labels_for, model
 
 HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "</style>&amp; \u2028 '")
@@ -120,6 +124,22 @@ def test_what_the_slider_looks_up(good: Predictor, tmp_path: Path) -> None:
     answered = 1000 - last["squares"][2]
     assert last["referred"] == f"about {1000 - answered}"
     assert int(last["wrong"].split()[-1]) >= 0.1 * answered - 1
+
+
+def test_a_wrong_square_is_one_of_the_answered(good: Predictor) -> None:
+    x = images(50, seed=3)
+    one = gather({"it": good}, x, labels_for(good, x)).models[0]
+    tiny = Choice(0.1, "above", 0.999, 0.0004, 1, 0, 0)
+    changed = replace(one, slider=replace(one.slider, choices=[tiny]))
+    assert positions(changed)[0]["squares"] == [0, 0, 1000]
+
+
+def test_the_page_begins_with_the_numbers_of_the_first_position(good: Predictor, tmp_path: Path) -> None:
+    page = report(tmp_path, {"it": good}, images(50, seed=3))
+    start = next(int(a["value"] or 0) for tag, a in page.elements if tag == "input")
+    assert page.data["risks"][start] == "10\u00a0%"
+    for name in ("referred", "wrong", "coverage"):
+        assert page.data["models"][0]["positions"][start][name] in page.text
 
 
 def test_words_for_each_state(good: Predictor, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def check(case: Case, method: str, certificate: Certificate) -> list[brute.Answe
 
 def sizes(method: str) -> tuple[int, int]:
     """The band has something to say from some hundred points on."""
-    return (0, 300) if method == "band" else (0, 60)
+    return (0, 200) if method == "band" else (0, 60)
 
 
 @pytest.mark.parametrize("method", METHODS)

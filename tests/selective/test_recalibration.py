@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,16 @@ def model(rows: int, classes: int, scale: float, seed: int) -> tuple[Array, NDAr
 
 
 def heated(temperature: float, classes: int = 3) -> Recalibration:
-    none = (0.0, 0.0)
-    return Recalibration("temperature", classes, temperature, (), 1, none, none, none)
+    return Recalibration("temperature", classes, temperature, 1)
 
 
 def isotonic(classes: int, seed: int = 0, rows: int = 60) -> Recalibration:
-    return fit_recalibration(*model(rows, classes, 2.0, seed), "isotonic")
+    """The steps alone, without the temperature."""
+    return steps_of(*model(rows, classes, 2.0, seed))
+
+
+def steps_of(p: Any, y: Any) -> Recalibration:
+    return replace(fit_recalibration(p, y, "isotonic"), share=1.0)
 
 
 def neighbours(values: list[float]) -> Array:
@@ -180,7 +185,7 @@ def test_small_probabilities_are_not_lost_near_1() -> None:
     mapped = heated(0.5).apply(p)
     assert mapped[0, 0] == 1
     np.testing.assert_allclose(mapped[0, 1:].sum(), 2 * (1e-15) ** 2, rtol=0.01)
-    np.testing.assert_allclose(mapped[0, 1] / mapped[0, 2], 3)
+    np.testing.assert_allclose(mapped[0, 1] / mapped[0, 2], 3**2, rtol=0.02)  # tempered as the first
 
 
 # ---- it helps
@@ -248,7 +253,7 @@ def test_splits_that_say_little(rows: int, method: str) -> None:
     # All were right, and yet an error to come is not impossible.
     sure = fit_recalibration(p, best, method)
     assert sure.confidence_mean[1] > sure.confidence_mean[0]
-    assert nll(sure.apply(p), worst) < 60
+    assert nll(sure.apply(p), worst) < 150
     doubtful = fit_recalibration(p, worst, method)
     assert doubtful.confidence_mean[1] < doubtful.confidence_mean[0]
 
@@ -287,13 +292,13 @@ def test_isotonic_makes_few_equal() -> None:
 
 def test_isotonic_keeps_away_from_1() -> None:
     p = np.tile([0.999, 0.001], (50, 1))
-    recalibration = fit_recalibration(p, np.zeros(50, dtype=int), "isotonic")
+    recalibration = steps_of(p, np.zeros(50, dtype=int))
     assert recalibration.confidence([0.999])[0] == pytest.approx(50.5 / 51, abs=1e-3)
     assert recalibration.confidence([1.0])[0] < 1 - 1e-3
     # A handful of right answers at the top is no reason to be less sure there than below.
     low, high = np.tile([0.9, 0.1], (1000, 1)), np.tile([0.95, 0.05], (2, 1))
     y = np.array([1] * 5 + [0] * 997)
-    mapped = fit_recalibration(np.concatenate([low, high]), y, "isotonic").confidence([0.9, 0.95])
+    mapped = steps_of(np.concatenate([low, high]), y).confidence([0.9, 0.95])
     assert mapped[0] == pytest.approx(0.995, abs=2e-3)
     assert mapped[0] < mapped[1] < 0.998
 
@@ -382,14 +387,14 @@ def test_round_trip(method: str) -> None:
     ("change", "message"),
     [
         ({"method": "magic"}, "method must be one of"),
-        ({"method": "isotonic"}, "temperature must be None for the method isotonic"),
+        ({"method": "isotonic"}, "knots must be"),
         ({"classes": 1}, "classes must be a whole number between 2 and"),
         ({"classes": 10**400}, "classes must be a whole number between 2 and"),
         ({"classes": None}, "classes must be a whole number"),
         ({"temperature": 0}, "temperature must be a number at least 0.05 and at most 20; got 0"),
         ({"temperature": "warm"}, "temperature must be a number at least 0.05"),
-        ({"temperature": None}, "temperature must be a number, without knots; got None"),
-        ({"knots": [[0.5, 0.5], [1.0, 1.0]]}, "temperature must be a number, without knots"),
+        ({"temperature": None}, "temperature must be a number at least 0.05 and at most 20; got None"),
+        ({"knots": [[0.5, 0.5], [1.0, 1.0]]}, "knots must be none for the method temperature"),
         ({"knots": 3}, "'knots' of a saved recalibration must be a list; got 3"),
         ({"knots": [3]}, "'knots' of a saved recalibration must be a list"),
         ({"nll": [1.0]}, r"nll must be two numbers, before and after; got \(1.0,\)"),
@@ -424,11 +429,40 @@ def test_what_is_nothing_like_it(data: Any) -> None:
 
 def test_in_words() -> None:
     pair = (0.5, 0.5)
-    made = Recalibration("temperature", 3, 1.3089, (), 1300, (0.9, 0.8), (0.3104, 0.28), (0.05, 0.02))
+    made = Recalibration("temperature", 3, 1.3089, 1300, (), 0.0, (0.9, 0.8), (0.3104, 0.28), (0.05, 0.02))
     assert str(made) == (
         "confidences are lowered: temperature 1.31, fitted on 1,300 rows; NLL 0.310 -> 0.280, ECE 0.050 -> 0.020 there"
     )
     flat = ((1 / 3, 0.4), (1.0, 0.9))
-    text = str(Recalibration("isotonic", 3, None, flat, 1, (0.7, 0.8), pair, pair))
-    assert text.startswith("confidences are raised: isotonic regression, fitted on 1 row; ")
-    assert "are left as they are: " in str(Recalibration("temperature", 3, 1.0, (), 1, pair, pair, pair))
+    text = str(Recalibration("isotonic", 3, 1.5, 1, flat, 0.75, (0.7, 0.8), pair, pair))
+    assert text.startswith(
+        "confidences are raised: isotonic regression (75 % of it, and the rest temperature 1.5), fit"
+    )
+    assert "are left as they are: " in str(Recalibration("temperature", 3, 1.0, 1, (), 0.0, pair, pair, pair))
+
+
+# ---- beside the softmax temperature
+
+
+@pytest.mark.parametrize("scale", [2.0, 0.5], ids=["overconfident", "underconfident"])
+@pytest.mark.parametrize("count", [3, 10, 100])
+def test_little_is_lost_against_the_softmax_temperature(count: int, scale: float) -> None:
+    """On rows of that very family, so that nothing can be better: nine tenths of its gain, at the least."""
+    fit, (p, y) = model(1000, count, scale, 0), model(8000, count, scale, 1)
+    best = min(nll(softmax(np.log(p) / t), y) for t in np.geomspace(0.2, 5, 60))
+    for method in METHODS:
+        mapped = fit_recalibration(*fit, method).apply(p)
+        assert nll(mapped, y) < best + 0.1 * (nll(p, y) - best)
+
+
+def test_the_share_of_isotonic_regression_is_what_the_rows_bear_out() -> None:
+    p, y = model(4000, 3, 2.0, 0)
+    assert fit_recalibration(p, y, "isotonic").share < 1  # a temperature is the truth here
+    # A step, which no temperature can mend: right 95 times of 100 whatever the confidence.
+    rng = np.random.default_rng(1)
+    c = rng.uniform(0.5, 1, 4000)
+    p, y = np.stack([c, 1 - c], 1), (rng.random(4000) > 0.95).astype(int)
+    found = fit_recalibration(p, y, "isotonic")
+    assert found.share >= 0.75
+    assert np.abs(found.confidence([0.6, 0.8, 0.95]) - 0.95).max() < 0.04
+    assert nll(found.apply(p), y) < nll(fit_recalibration(p, y).apply(p), y) - 0.02

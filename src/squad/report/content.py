@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,20 +15,20 @@ from squad.data.memory import NOTHING_KNOWN, LeakError, check_repeats, row_hashe
 from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
-from squad.metrics.calibration import Bin
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
-from squad.report.cases import Case, pick_cases
+from squad.report.cases import pick_cases
 from squad.report.curves import expected_risk, ranks, steps, thinned
 from squad.report.facts import flat, model_facts, test_facts
-from squad.report.slider import Slider, accepts, make_slider, risks, smallest
-from squad.report.summaries import ClassRow, Group, HarmRow, by_class, by_harm, confidence_groups, reliability_groups
+from squad.report.parts import Content, Curve, Model, Promise, RuleRow, Spread
+from squad.report.slider import accepts, make_slider, risks, smallest
+from squad.report.summaries import by_class, by_harm, confidence_groups, reliability_groups
 from squad.selective import Certificate
 from squad.selective.scores import WRONG
 from squad.selective.words import assumptions
 
-__all__ = ["Content", "Curve", "Model", "Promise", "RuleRow", "Spread", "gather"]
+__all__ = ["gather"]
 
 #: Points of a curve, and of the band around it, at the most.
 POINTS, SPREAD_POINTS = 400, 240
@@ -43,144 +42,6 @@ R_MAX = 0.1
 RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 #: Rows that members answer at once.
 CHUNK = 8192
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Observed on the test: the share of cases accepted, the share of wrong ones among them, and at which threshold."""
-
-    coverage: list[float]
-    risk: list[float]
-    threshold: list[float | None]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Between which risks 90 % of the members lie, each asked alone, by coverage."""
-
-    coverage: list[float]
-    low: list[float]
-    high: list[float]
-
-
-@dataclass(frozen=True)
-class RuleRow:
-    """A rule of a certificate.
-
-    Attributes:
-        risks, group, n, m, errors, needed, hopeless: as in the certificate.
-        accepts: "above" a threshold, "all" or "none".
-        threshold: what the confidence must be above; None where everything or nothing is accepted.
-    """
-
-    risks: dict[str, float]
-    group: str | None
-    accepts: str
-    threshold: float | None
-    n: int
-    m: int
-    errors: dict[str, int]
-    needed: int | None
-    hopeless: bool
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A certificate.
-
-    Attributes:
-        sentence: the whole of it in words.
-        assumptions: what must be true for it.
-        certified: whether anything can be accepted.
-        method, delta, m, by: as in the certificate.
-        rules: its rules.
-        points: (coverage, risk of wrong answers) of each target that is certified, for the curve.
-        broken: whether the test had so many more mistakes than promised that chance does not explain it.
-        facts: its options and details.
-    """
-
-    sentence: str
-    assumptions: list[str]
-    certified: bool
-    method: str
-    delta: float
-    m: int
-    by: str | None
-    rules: list[RuleRow]
-    points: list[tuple[float, float]]
-    broken: bool
-    facts: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Model:
-    """All about one model on the test.
-
-    Attributes:
-        name: what the report calls it.
-        about: what it is, in one line.
-        classes: their names.
-        members: how many networks answer together.
-        used: rows with an answer and a label; all figures are about these.
-        unreadable: rows that could not be read; reasons: of the first, with where they stand.
-        unlabelled: rows without a label.
-        wrong: of ``used``, how many answers are wrong, if all are accepted.
-        accepted, accepted_wrong: by the certificate; None without one.
-        same: whether the test is the calibration set itself.
-        seen: how many rows of the test the model was made from, where that is more than chance explains; else 0.
-        coverages: observed, the largest share answered at each share of wrong answers, as pairs (risk, coverage).
-        among_accepted: whether harms and classes are counted among accepted cases; among all if none is accepted.
-        target: the risks by which cases are accepted here, of a certificate with several; else none.
-    """
-
-    name: str
-    about: str
-    classes: list[str]
-    members: int
-    has_latents: bool
-    rows: int
-    used: int
-    unreadable: int
-    reasons: list[str]
-    unlabelled: int
-    wrong: int
-    accepted: int | None
-    accepted_wrong: int | None
-    same: bool
-    seen: int
-    target: dict[str, float]
-    promise: Promise | None
-    slider: Slider
-    curve: Curve
-    spread: Spread | None
-    coverages: list[tuple[float, float]]
-    reliability: list[Bin]
-    confidences: list[Group]
-    harms: list[HarmRow]
-    by_class: list[ClassRow]
-    among_accepted: bool
-    mistakes: list[int]
-    referred: list[int]
-    cases: list[Case]
-    facts: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Content:
-    """A whole report.
-
-    Attributes:
-        source: what the test is called.
-        date: UTC, ISO 8601.
-        start: the slider's first position, by index.
-        facts: about the test and the software.
-    """
-
-    source: str
-    date: str
-    models: list[Model]
-    start: int
-    facts: list[tuple[str, str]]
 
 
 def gather(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from squad.metrics.calibration import Bin
-from squad.report.content import Model
+from squad.report.parts import Model
 from squad.report.slider import Choice
 from squad.report.summaries import Group
 from squad.report.words import count, percent

@@ -16,10 +16,11 @@ from squad.errors import SquadError
 from squad.predictor import Predictor
 from squad.report import figures
 from squad.report.cases import Case
-from squad.report.content import Content, Model, gather
+from squad.report.content import gather
 from squad.report.markup import join
 from squad.report.page import body
 from squad.report.page.choice import positions
+from squad.report.parts import Content, Model
 from squad.report.words import count, percent
 
 __all__ = ["ReportError", "check_place", "page", "to_script", "write_report"]

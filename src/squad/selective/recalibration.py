@@ -8,7 +8,7 @@ different things of equal confidences, and so changes which rows a threshold acc
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,10 @@ COLDEST, HOTTEST = 0.05, 20.0
 #: Isotonic regression takes so many rows at least; with fewer, it only repeats them.
 FEWEST = 10
 
+#: How much of isotonic regression is tried, and in how many parts the rows are cross-validated.
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+FOLDS = 5
+
 #: How much of the old confidence is mixed into an isotonic one: as little as keeps rows of one step apart.
 TILT = 0.01
 
@@ -41,6 +45,12 @@ HIGHEST = 1 - 1e-6
 
 #: As :func:`squad.metrics.nll` has it: what counts for a probability of 0.
 SMALLEST = float(np.finfo(np.float64).tiny)
+
+#: What a class without probability counts for where a row is tempered.
+TINIEST = 1e-300
+
+#: Steps of Newton's method at the most; it takes five to ten.
+STEPS = 60
 
 #: Probabilities from half precision may be above 1 by a little.
 ROUNDED = 1.01
@@ -60,9 +70,10 @@ class Recalibration:
     Attributes:
         method: "temperature" or "isotonic".
         classes: how many there are.
-        temperature: above 1 it lowers confidences, below 1 it raises them; None for isotonic.
-        knots: pairs (before, after), ascending, with straight lines between them; none for temperature.
+        temperature: above 1 it lowers confidences, below 1 it raises them.
         rows: how many rows it was fitted on.
+        knots: pairs (before, after), ascending, with straight lines between them; none for temperature.
+        share: how much of the map is that of the knots, from 0 to 1; the rest is that of the temperature.
         confidence_mean: of these rows, before and after.
         nll: negative log-likelihood of these rows, before and after.
         ece: expected calibration error of these rows, before and after.
@@ -70,12 +81,13 @@ class Recalibration:
 
     method: str
     classes: int
-    temperature: float | None
-    knots: tuple[tuple[float, float], ...]
+    temperature: float
     rows: int
-    confidence_mean: tuple[float, float]
-    nll: tuple[float, float]
-    ece: tuple[float, float]
+    knots: tuple[tuple[float, float], ...] = ()
+    share: float = 0.0
+    confidence_mean: tuple[float, float] = (0.0, 0.0)
+    nll: tuple[float, float] = (0.0, 0.0)
+    ece: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -87,19 +99,19 @@ class Recalibration:
                 raise ArgumentError.of(name, before_and_after, "two numbers, before and after")
             for number in before_and_after:
                 check_number(name, number, 0)
-        if self.method == "temperature":
-            if self.temperature is None or self.knots:
-                raise ArgumentError.of("temperature", self.temperature, "a number, without knots", "Fit again.")
-            check_number("temperature", self.temperature, COLDEST, HOTTEST)
-        else:
-            if self.temperature is not None:
-                raise ArgumentError.of("temperature", self.temperature, "None for the method isotonic")
+        check_number("temperature", self.temperature, COLDEST, HOTTEST)
+        check_number("share", self.share, 0, 1)
+        if self.method == "isotonic":
             _check_knots(self.knots, 1 / self.classes)
+        elif self.knots or self.share:
+            raise ArgumentError.of("knots", str(self.knots)[:60], "none for the method temperature", "Fit again.")
 
     def __str__(self) -> str:
         before, after = self.confidence_mean
         moved = "lowered" if after < before else "raised" if after > before else "left as they are"
-        how = "isotonic regression" if self.temperature is None else f"temperature {self.temperature:.3g}"
+        how = f"temperature {self.temperature:.3g}"
+        if self.method == "isotonic":
+            how = f"isotonic regression ({100 * self.share:.0f} % of it, and the rest {how})"
         return (
             f"confidences are {moved}: {how}, fitted on {self.rows:,} row{'' if self.rows == 1 else 's'}; NLL"
             f" {self.nll[0]:.3f} -> {self.nll[1]:.3f}, ECE {self.ece[0]:.3f} -> {self.ece[1]:.3f} there"
@@ -126,8 +138,8 @@ class Recalibration:
     def apply(self, probabilities: ArrayLike | torch.Tensor) -> Array:
         """Class probabilities (N, classes) with confidences that were mapped, float64; a row of NaN stays one.
 
-        The most likely class of a row gets its new confidence.  What it loses goes to all classes alike; what it gains
-        comes from the others in proportion.  So the most likely class stays, and the order of the classes as well.
+        Every row is tempered, p^b with a power b of its own, just so far that its most likely class has the new
+        confidence.  So the most likely class stays, and the order of the classes as well.
         """
         p = as_array("probabilities", probabilities)
         if p.ndim != 2 or p.shape[1] != self.classes or p.dtype.kind not in "biuf":
@@ -144,9 +156,9 @@ class Recalibration:
         top = p.argmax(1)  # of several, the first; of a row with NaN, that
         old = p[np.arange(len(p)), top]
         new, rest = self._map(old)
-        keep, add = _blend(old, new, rest, self.classes)
-        # Rounding must not lift a class above the first, nor lower one below nothing.
-        mapped: Array = np.clip(keep[:, None] * p + add[:, None], 0.0, new[:, None])
+        mapped: Array = p.copy()
+        moved = np.flatnonzero(new != old)
+        mapped[moved] = _tempered(p[moved], top[moved], new[moved], rest[moved])
         mapped[np.arange(len(p)), top] = new
         return mapped
 
@@ -154,9 +166,10 @@ class Recalibration:
         """Confidences after, and 1 minus them; the latter to full precision, where the former is 1 by rounding."""
         lowest = 1 / self.classes
         c = np.clip(confidence, lowest, 1.0)
-        new, rest = (
-            _heated(c, self.temperature, self.classes) if self.temperature is not None else _lines(c, *self._knots)
-        )
+        new, rest = _heated(c, self.temperature, self.classes)
+        if self.share:
+            steps, below = _lines(c, *self._knots)
+            new, rest = ((1 - self.share) * a + self.share * b for a, b in ((new, steps), (rest, below)))
         return np.maximum(new, lowest), np.minimum(rest, 1 - lowest)
 
     @cached_property
@@ -171,6 +184,7 @@ class Recalibration:
             "classes": self.classes,
             "temperature": self.temperature,
             "knots": [list(knot) for knot in self.knots],
+            "share": self.share,
             "rows": self.rows,
             "confidence_mean": list(self.confidence_mean),
             "nll": list(self.nll),
@@ -201,8 +215,9 @@ def fit_recalibration(
       few dozen rows will do; and it always rises, so that the ranking of rows stays, and with it what a threshold can
       do.  The number is that of the highest likelihood, with a normal distribution of log(temperature) as its prior
       (mean 0, deviation 1), which matters only where rows are very few, or all of them right.
-    * "isotonic": the best map of all that never fall (isotonic regression), made continuous.  It can mend more, takes
-      some hundred rows, and may make equal what was nearly equal.
+    * "isotonic": the best map of all that never fall (isotonic regression), made continuous, and mixed with that of the
+      temperature in the proportion that is most likely in a fivefold cross-validation: alone it takes chance for truth
+      where rows are few.  It can mend more, takes some hundred rows, and may make equal what was nearly equal.
 
     Args:
         probabilities: (N, classes), rows adding up to 1.
@@ -219,38 +234,68 @@ def fit_recalibration(
         raise ArgumentError.of("probabilities", len(p), f"of at least {FEWEST} rows for the method isotonic", hint)
     right = p.argmax(1) == y
     old = np.clip(p.max(1), 1 / classes, 1.0)
-    temperature: float | None = None
-    knots: tuple[tuple[float, float], ...] = ()
-    if method == "temperature":
-        temperature = _best_temperature(old, right, p[np.arange(len(y)), y], classes)
-    else:
-        knots = _isotonic_knots(old, right, classes)
-    none = (0.0, 0.0)
-    draft = Recalibration(method, classes, temperature, knots, len(p), none, none, none)
+    draft = Recalibration(
+        method="temperature", classes=classes, temperature=_best_temperature(p, y, classes), rows=len(p)
+    )
+    if method == "isotonic":
+        draft = _with_steps(draft, p, y, old, right)
     mapped = draft.apply(p)
     new = mapped.max(1)
-    return Recalibration(
-        method,
-        classes,
-        temperature,
-        knots,
-        len(p),
-        (float(old.mean()), float(new.mean())),
-        (nll(p, y), nll(mapped, y)),
-        (ece(old, right), ece(new, right)),
+    return replace(
+        draft,
+        confidence_mean=(float(old.mean()), float(new.mean())),
+        nll=(nll(p, y), nll(mapped, y)),
+        ece=(ece(old, right), ece(new, right)),
     )
 
 
-def _blend(old: Array, new: Array, rest: Array, classes: int) -> tuple[Array, Array]:
-    """By which factor the other classes are multiplied, and what is added to each of them."""
-    lowest = 1 / classes
-    sure, flat = old >= 1, old <= lowest
-    lowered = new < old
-    # 1 - a and a / C of p' = (1 - a) p + a / C.
-    share = np.where(lowered, (old - new) / np.where(flat, 1.0, old - lowest), 0.0)
-    # 1 - a of p' = (1 - a) p + a e_top; a row that is certain, or all alike, is left as it is.
-    shrunk = np.where(sure | (new == old), 1.0, rest / np.where(sure, 1.0, 1 - old))
-    return np.where(lowered, 1 - share, shrunk), share * lowest
+def _with_steps(
+    heated: Recalibration, p: Array, y: NDArray[np.int64], old: Array, right: NDArray[np.bool_]
+) -> Recalibration:
+    """The temperature mixed with isotonic regression, as much of that as is good for rows that it was not made from."""
+    classes = heated.classes
+    fold = np.empty(len(p), dtype=np.int64)
+    fold[np.argsort(old, kind="stable")] = np.arange(len(p)) % FOLDS  # every fold has confidences of all sizes
+    costs = dict.fromkeys(SHARES, 0.0)
+    for out in range(FOLDS):
+        held, kept = fold == out, fold != out
+        knots = _isotonic_knots(old[kept], right[kept], classes)
+        for share in SHARES:
+            mixed = replace(heated, method="isotonic", knots=knots, share=share)
+            costs[share] += nll(mixed.apply(p[held]), y[held]) * int(held.sum())
+    best = min(SHARES, key=lambda share: costs[share])
+    return replace(heated, method="isotonic", knots=_isotonic_knots(old, right, classes), share=best)
+
+
+def _tempered(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Array:
+    """The rows (N, classes) to the power of b, each with the b that leaves ``rest`` to the classes beside the top one.
+
+    Newton's method on the logarithm of the others' odds, which falls as b grows and is convex: after the first step it
+    comes from the left and never passes the root.
+    """
+    rows = np.arange(len(p))
+    # Against the top class.  A class without probability counts as one of 1e-300: it may be given some.
+    logs = np.log(np.maximum(p, TINIEST)) - np.log(p[rows, top])[:, None]
+    logs = np.minimum(logs, 0.0)
+    logs[rows, top] = -np.inf
+    wanted = np.log(np.maximum(rest, TINIEST)) - np.log(new)
+    b = np.ones(len(p))
+    done = np.zeros(len(p), dtype=np.bool_)
+    for _ in range(STEPS):
+        weights = np.exp(b[:, None] * logs)
+        total = np.maximum(weights.sum(1), TINIEST)
+        slope = np.sum(np.where(weights > 0, weights * np.maximum(logs, -1e9), 0.0), 1) / total
+        step = (wanted - np.log(total)) / np.minimum(slope, -1e-12)
+        moved = np.where(done, b, np.clip(b + step, 1e-9, 1e9))  # a row that is done waits: others must not move it
+        done |= np.abs(moved - b) <= 1e-13 * b
+        b = moved
+        if done.all():
+            break
+    weights = np.exp(b[:, None] * logs)
+    share = weights / np.maximum(weights.sum(1), TINIEST)[:, None]
+    # Rounding must not lift a class above the first.
+    found: Array = np.minimum(rest[:, None] * share, new[:, None])
+    return found
 
 
 # ---- temperature
@@ -302,16 +347,20 @@ def _series(x: Array, terms: list[float]) -> Array:
     return total
 
 
-def _best_temperature(confidence: Array, right: NDArray[np.bool_], label: Array, classes: int) -> float:
-    """The one under which the rows are most likely; ``label`` is the probability of the right class."""
+def _best_temperature(p: Array, y: NDArray[np.int64], classes: int) -> float:
+    """The one under which the rows are most likely."""
     from scipy.optimize import minimize_scalar
 
-    wrong = ~right
+    top = p.argmax(1)
+    old = np.clip(p.max(1), 1 / classes, 1.0)
+    wrong = np.flatnonzero(top != y)
 
     def cost(log_t: float) -> float:
-        new, rest = _heated(confidence, math.exp(log_t), classes)
-        keep, add = _blend(confidence, new, rest, classes)
-        likelihood = np.where(wrong, keep * label + add, new)
+        new, rest = _heated(old, math.exp(log_t), classes)
+        likelihood = new.copy()
+        # Of a row that is certain of the wrong class nothing can be made.
+        mapped = _tempered(p[wrong], top[wrong], new[wrong], rest[wrong])
+        likelihood[wrong] = np.where(rest[wrong] > 0, mapped[np.arange(len(wrong)), y[wrong]], 0.0)
         return float(0.5 * log_t**2 - np.log(np.maximum(likelihood, SMALLEST)).sum())
 
     # The likelihood may have more than one peak: look at all of it first.  1 is among them, so that the outcome is

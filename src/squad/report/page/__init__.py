@@ -1,6 +1,5 @@
 """The sections of a report in plain words: the most important first, a question with every picture."""
 
-from squad.report.content import Content
 from squad.report.markup import Markup, join
 from squad.report.page.cases import cases
 from squad.report.page.charts import charts
@@ -8,6 +7,7 @@ from squad.report.page.choice import choice
 from squad.report.page.ending import ending
 from squad.report.page.mistakes import mistakes
 from squad.report.page.promise import header, promise
+from squad.report.parts import Content
 
 __all__ = ["body"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from squad.report.cases import Case
-from squad.report.content import Content, Model
 from squad.report.markup import Markup, element, join
 from squad.report.page.layout import section, side_by_side
+from squad.report.parts import Content, Model
 from squad.report.words import count, percent
 
 __all__ = ["cases"]

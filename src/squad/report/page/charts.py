@@ -1,8 +1,8 @@
 """The pictures: mistakes against coverage, how honest confidence is, and how it tells right from wrong."""
 
-from squad.report.content import Content, Model
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.page.layout import fold, plot, section, side_by_side
+from squad.report.parts import Content, Model
 from squad.report.words import percent
 
 __all__ = ["charts"]

@@ -1,8 +1,8 @@
 """The slider: a risk is chosen, and its cost is shown."""
 
-from squad.report.content import Content, Model
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.page.layout import NOTHING, section, side_by_side
+from squad.report.parts import Content, Model
 from squad.report.slider import OF, Choice
 from squad.report.words import at_most, count, percent, plural, rounded
 
@@ -53,22 +53,23 @@ def choice(content: Content) -> Markup:
         "What risk can I accept, and what does it cost?",
         f"Move the slider. The smaller the risk, the more cases {who} must refer to a person.",
         control,
-        side_by_side(models, _card),
+        side_by_side(models, lambda place, model: _card(place, model, content.start)),
         element("noscript", element("p", "The slider and the pictures need JavaScript, which is switched off here.")),
     )
 
 
-def _live(place: int, name: str) -> Markup:
-    """A place whose text the slider changes."""
-    return element("span", data_model=place, data_field=name)
-
-
-def _card(place: int, model: Model) -> Markup:
+def _card(place: int, model: Model, start: int) -> Markup:
     promised = model.slider.promised
+    first = _position(model, model.slider.choices[start])
+
+    def live(name: str) -> Markup:
+        """A place whose text the slider changes."""
+        return element("span", first[name], data_model=place, data_field=name)
+
     tiles = element(
         "ul",
-        element("li", element("b", _live(place, "referred")), element("span", f"of {OF:,} cases referred")),
-        element("li", element("b", _live(place, "wrong")), element("span", f"wrong answers pass, of {OF:,} cases")),
+        element("li", element("b", live("referred")), element("span", f"of {OF:,} cases referred")),
+        element("li", element("b", live("wrong")), element("span", f"wrong answers pass, of {OF:,} cases")),
         class_="tiles",
     )
     legend = element(
@@ -85,10 +86,10 @@ def _card(place: int, model: Model) -> Markup:
     squares = element("div", class_="squares", id=f"squares{place}", role="img", aria_label=f"{OF} cases as squares")
     head = ["", "promised", OBSERVED] if promised else ["", OBSERVED]
     rows: list[list[object]] = [
-        [text, *(_live(place, name) for name in ((sure, seen) if promised else (seen,)))] for text, sure, seen in LINES
+        [text, *(live(name) for name in ((sure, seen) if promised else (seen,)))] for text, sure, seen in LINES
     ]
     return join(
-        element("p", _live(place, "note"), class_="nothing", aria_live="polite"),
+        element("p", live("note"), class_="nothing", aria_live="polite"),
         element("div", element("div", tiles, squares, legend), plain_table(head, rows), class_="choice"),
         element("p", _promised(model) if promised else _observed(), class_="says"),
     )

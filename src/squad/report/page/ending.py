@@ -1,8 +1,8 @@
 """The end: the words that were used, and where the figures come from."""
 
-from squad.report.content import Content
 from squad.report.markup import Markup, element, join
 from squad.report.page.layout import facts, fold, section
+from squad.report.parts import Content
 from squad.report.words import count, percent
 
 __all__ = ["ending"]

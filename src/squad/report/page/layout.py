@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from squad.report.content import Model
 from squad.report.markup import Markup, element, join
+from squad.report.parts import Model
 
 __all__ = ["NOTHING", "facts", "fold", "plot", "section", "side_by_side"]
 

@@ -1,8 +1,8 @@
 """How often each harm happens, and what becomes of each class."""
 
-from squad.report.content import Content, Model
 from squad.report.markup import Markup, join, plain_table
 from squad.report.page.layout import NOTHING, section, side_by_side
+from squad.report.parts import Content, Model
 from squad.report.words import count, percent
 
 __all__ = ["harm_name", "mistakes"]

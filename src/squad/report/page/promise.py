@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from squad.report.content import Content, Model, Promise, RuleRow
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.page.layout import NOTHING, fold, section, side_by_side
 from squad.report.page.mistakes import harm_name
+from squad.report.parts import Content, Model, Promise, RuleRow
 from squad.report.words import count, percent, plural
 
 __all__ = ["header", "promise"]
