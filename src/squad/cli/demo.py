@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ MODELS: tuple[str, ...] = ("squad", "squad-factorized", "maxout-dropout", "relu-
 #: Where its model goes, which the next demo replaces.
 MODEL = Path("demo/model")
 #: What it is certified for: so many wrong answers at most among those accepted, and so large a chance to be mistaken.
-RISK, DELTA = 0.03, 0.05
+RISK, DELTA = 0.02, 0.05
 #: Dark to bright, and what a terminal without such letters gets.
 SHADES, PLAIN_SHADES = " ░▒▓█", " .:*#"
 
@@ -148,7 +149,8 @@ def certified(digits: Any, predictor: Any, file: Any = None) -> Any:
     answer = safe.answer(digits.x_test[rows])
     good = answer.decision == "accepted"
     wrong = answer.label[good] != named_labels(digits.classes, digits.y_test[rows])[good]
-    lines = ["", f"Certified on {len(parts['calibration'])} of the test digits:", str(safe.certificate)]
+    lines = ["", f"Certified on {len(parts['calibration'])} of the test digits:"]
+    lines += textwrap.wrap(str(safe.certificate), 79)
     lines.append(
         f"On the {len(rows)} others it answers {good.sum()} and refers {len(rows) - good.sum()}; {wrong.sum()} of its"
         " answers are wrong."
