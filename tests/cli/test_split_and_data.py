@@ -52,7 +52,9 @@ def test_other_files(run: Run, here: Path) -> None:
 
 def test_nothing_is_replaced_unasked(run: Run, here: Path) -> None:
     before = listing(here)
-    assert run("split", "data.csv", "--target", "y").refusal.startswith("train.csv, test.csv would be replaced")
+    assert run("split", "data.csv", "--target", "y").refusal.startswith(
+        "train.csv, calibration.csv, test.csv would be replaced"
+    )
     own = run("split", "train.csv", "--target", "y", "--overwrite").refusal
     assert own.startswith("train.csv would be replaced by one of its own parts")
     assert listing(here) == before

@@ -98,6 +98,19 @@ def test_the_slider_starts_at_the_certificates_risk() -> None:
     assert found.models[0].slider.choices[found.start].risk == 0.01
 
 
+def test_the_slider_starts_where_it_has_something_to_show() -> None:
+    """A certificate can promise a risk that the band, which holds everywhere at once, cannot."""
+    predictor = certified(model("squad"), risk=0.03, delta=0.2)
+    content = gather({"it": predictor}, images(50), labels_for(predictor, images(50)))
+    (one,) = content.models
+    assert one.promise is not None
+    assert one.promise.points
+    accepts = [choice.accepts for choice in one.slider.choices]
+    assert one.slider.choices[content.start].risk > 0.03
+    assert accepts[content.start] != "none"
+    assert accepts[content.start - 1] == "none"
+
+
 def test_without_scores_only_observed_figures() -> None:
     predictor = certified(model()).without_scores()
     x = images(100, seed=4)

@@ -74,10 +74,19 @@ def gather(
         rule.risks[WRONG] for model in models if model.promise for rule in model.promise.rules if WRONG in rule.risks
     ]
     wanted = (promised or asked or [0.01])[0]
-    start = int(np.argmin([abs(math.log(risk / wanted)) for risk in at]))
+    start = _first(at, wanted, models)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     called, facts = test_facts(rows, texts, source, date)
     return Content(called, date, models, start, facts)
+
+
+def _first(at: Sequence[float], wanted: float, models: Sequence[Model]) -> int:
+    """The position of the risk wanted, or the next larger one at which all sliders have something to show."""
+    nearest = int(np.argmin([abs(math.log(risk / wanted)) for risk in at]))
+    for place in range(nearest, len(at)):
+        if all(model.slider.choices[place].accepts != "none" for model in models):
+            return place
+    return nearest
 
 
 class _Tested:

@@ -155,7 +155,10 @@ def _refusal(model: Model, one: Choice) -> str:
     if one.risk > model.slider.r_max:
         return f"The promise of this model goes up to a risk of {percent(model.slider.r_max)}."
     cases = plural(model.slider.calibration, "calibration case")
-    return f"Nothing can be promised at this risk with these {cases}: every case would be referred."
+    text = f"Nothing can be promised at this risk with these {cases}: every case would be referred."
+    if model.promise and any(risk == one.risk for _, risk in model.promise.points):
+        text += " The certificate can: its risk was fixed before looking. The slider promises all positions at once."
+    return text
 
 
 def _squares(answered: int, wrong: int) -> list[int]:
