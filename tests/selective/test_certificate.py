@@ -10,7 +10,7 @@ import pytest
 
 from squad.selective import Certificate, CertificateError, certify
 from squad.selective.certificate import _checksum
-from squad.selective.words import confidence_text, percent
+from squad.selective.words import certainty, confidence_text, percent
 
 
 def several() -> Certificate:
@@ -134,3 +134,12 @@ def test_numbers_as_people_read_them() -> None:
         "3.25",
         "0",
     ]
+
+
+def test_a_promise_is_never_rounded_in_its_favour() -> None:
+    assert percent(0.0199999999) == "1.99999999 %"
+    assert percent(1e-12) == "1e-10 %"
+    assert certainty(1e-9) == "99.9999999 %"
+    assert certainty(1e-15) == "over 99.9999999 %"
+    for threshold in (0.902435, 0.98764, 0.99999873, 0.5, 0.9999999999):
+        assert float(confidence_text(threshold)) >= threshold

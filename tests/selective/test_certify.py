@@ -57,8 +57,32 @@ class TestEdges:
     def test_the_number_of_labels_that_it_would_take_is_enough_if_all_are_right(self, method: str) -> None:
         needed = made(method, [], [], 0.03).needed
         assert needed is not None
-        assert made(method, np.full(needed, 0.95), np.ones(needed), 0.03).certified
-        assert not made(method, np.full(needed - 1, 0.95), np.ones(needed - 1), 0.03).certified
+        assert made(method, np.linspace(0.91, 0.95, needed), np.ones(needed), 0.03).certified
+        fewer = made(method, np.linspace(0.91, 0.95, needed - 1), np.ones(needed - 1), 0.03)
+        assert not fewer.certified
+        assert fewer.needed == needed
+
+    def test_what_stands_in_the_way_of_a_grid(self) -> None:
+        confidence = np.linspace(0, 1, 2000)
+        for thresholds in ([0.995, 0.5], [2.0]):  # the strictest accepts 10, or none
+            found = certify(confidence, np.ones(2000), 0.02, method="grid", thresholds=thresholds)
+            assert not found.rules[0].hopeless
+            assert "errors" not in str(found).replace("or too many errors among them", "")
+        assert found.needed is None
+        few = certify(confidence[::5], np.ones(400), 0.02, method="grid", thresholds=[0.9, 0.5])
+        assert few.needed is not None
+        more = certify(np.linspace(0, 1, few.needed), np.ones(few.needed), 0.02, method="grid", thresholds=[0.9, 0.5])
+        assert more.certified
+
+    def test_masked_arrays_and_missing_groups_are_refused(self) -> None:
+        masked = np.ma.MaskedArray([0.5, 0.6], [True, False])
+        with pytest.raises(squad.ArgumentError, match="without a mask"):
+            certify(masked, [True, True], 0.1)
+        for by in ([1.0, math.nan], np.array(["a", None], dtype=object)):
+            with pytest.raises(squad.ArgumentError, match="the group of every case; got a missing value"):
+                certify([0.5, 0.6], [True, True], 0.1, by=by)
+        with pytest.raises(squad.ArgumentError, match="harms must be a mapping"):
+            certify([0.5], [True], 0.1, harms=[1])  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("method", METHODS)
     def test_every_point_wrong(self, method: str) -> None:
@@ -98,8 +122,14 @@ class TestEdges:
     @pytest.mark.parametrize("name", ["risk", "delta"])
     def test_shares_outside_of_0_to_1(self, name: str, value: float) -> None:
         given_: dict[str, Any] = {"risk": 0.1, "delta": 0.1, name: value}
-        with pytest.raises(ValueError, match=rf"{name} must be .*0.*1.*got {value}"):
+        with pytest.raises(ValueError, match=rf"{name} must be a number above 0 .* and below 1; got {value}"):
             certify([0.5], [True], **given_)
+
+    def test_percentages_are_told_apart(self) -> None:
+        with pytest.raises(squad.ArgumentError, match=r"got 2\. 2 % is 0\.02\."):
+            certify([0.5], [True], 2)
+        with pytest.raises(squad.ArgumentError, match="1e-09 at least"):
+            certify([0.5], [True], 1e-300)
 
     @pytest.mark.parametrize(
         ("change", "match"),
@@ -194,6 +224,36 @@ class TestGuarantee:
 
 
 class TestTogether:
+    def test_a_target_that_was_not_certified_never_decides(self) -> None:
+        confidence, correct = sample(4000)
+        harms = {"missed": ~correct, "other": ~correct}
+        found = certify(confidence, correct, [{"wrong": 0.1, "missed": 0.1}, {"missed": 0.2}, 0.2], harms=harms)
+        for risk in (
+            {"wrong": 0.1},
+            {"wrong": 0.1, "missed": 0.01},
+            {"wrong": 0.1, "other": 0.1},
+            {"other": 0.2},
+            {"wrong": 0.2, "missed": 0.2},
+            0.15,
+        ):
+            with pytest.raises(squad.ArgumentError, match="one of those certified"):
+                found.accepts(confidence, risk=risk)
+        assert found.target(0.2) == found.target({"wrong": 0.2})
+        assert found.target(0.1) == found.target({"missed": 0.1, "wrong": 0.1})  # the only one with that risk
+        assert found.target(float(np.float32(0.1))) == found.target(0.1)
+
+    def test_groups_are_the_same_as_text_and_as_numbers(self) -> None:
+        confidence, correct = sample(4000)
+        found = certify(confidence, correct, 0.1, by=np.arange(4000) % 2)
+        for by in (np.arange(4000) % 2, (np.arange(4000) % 2).astype(float), [str(i % 2) for i in range(4000)]):
+            assert found.accepts(confidence, by).sum() == found.n > 0
+
+    def test_many_groups_take_no_longer(self) -> None:
+        confidence, correct = sample(50_000)
+        found = certify(confidence, correct, 0.1, by=np.arange(50_000) % 2000)
+        assert len(found.rules) == 2000
+        assert {rule.m for rule in found.rules} == {25}
+
     def test_targets_share_delta(self) -> None:
         confidence, correct = sample(4000)
         both = certify(confidence, correct, [0.02, 0.05], delta=0.01)

@@ -27,6 +27,10 @@ TOLERANCE = 1e-2
 
 def check_array(name: str, value: Values) -> NDArray[Any]:
     """Numbers, at least one, as an array on the CPU."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError.of(
+            name, "a masked array", "an array without a mask", "Leave such rows out: x.compressed()."
+        )
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         # In torch, since numpy has no bfloat16; every float is exact in float64.

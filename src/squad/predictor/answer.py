@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from squad.core.exact import exp_of_minus, log_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -58,12 +60,16 @@ def on_grid(confidence: NDArray[np.float64]) -> NDArray[np.float64]:
 
     A matrix product rounds a row differently at different places and on other machines, by 1e-7 or so: equal rows
     would differ by a hair, and a threshold could fall between them.  On the grid they are equal, but for the few that
-    stand at the edge of a step.
+    stand at the edge of a step.  Steps are the same to the bit on every machine (:mod:`squad.core.exact`): a threshold
+    is one of them, and what stands on it is not accepted.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.log(confidence) - np.log1p(-confidence)
-        found = 1 / (1 + np.exp(-np.round(STEPS * odds) / STEPS))
-    return np.where(np.isfinite(odds), found, confidence)
+    inside = (confidence > 0) & (confidence < 1)
+    c = np.where(inside, confidence, 0.5)
+    odds = c / (1 - c)
+    steps = np.round(STEPS * log_of(np.maximum(odds, 1 / odds)))
+    against = exp_of_minus(steps / STEPS)  # of the less likely side
+    found = np.where(odds >= 1, 1 / (1 + against), against / (1 + against))
+    return np.where(inside, found, confidence)
 
 
 def answer_of(

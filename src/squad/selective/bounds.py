@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr
 
-__all__ = ["fewest", "fewest_with", "most_errors", "passes", "tail", "upper_bound"]
+__all__ = ["fewest", "fewest_with", "most_errors", "passes", "tail"]
 
 #: Numbers of cases beyond this are not searched: nobody can label so many.
 MOST = 1 << 30
@@ -36,7 +36,7 @@ def fewest(risk: float, level: float) -> int:
 def fewest_with(errors: int, risk: float, level: float) -> int:
     """The fewest cases that pass with so many errors; MOST if there would have to be more."""
     # The logarithms are right but for rounding: bisection over whole numbers decides by the test itself.
-    high = max(errors + 1, math.ceil(math.log(level) / math.log1p(-risk)) + 1)
+    high = max(errors + 1, math.ceil(min(math.log(level) / math.log1p(-risk), MOST)) + 1)
     while not passes(errors, high, risk, level):
         if high >= MOST:
             return MOST
@@ -61,11 +61,3 @@ def most_errors(n: int, risk: float, level: float) -> int:
         else:
             high = middle
     return low
-
-
-def upper_bound(errors: ArrayLike, n: ArrayLike, level: float) -> NDArray[np.float64]:
-    """The Clopper-Pearson bound: the smallest risk that so many errors among n still exclude, at ``level``."""
-    k, size = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        found = betaincinv(k + 1, np.maximum(size - k, 1), 1 - level)
-    return np.where(k >= size, 1.0, found)

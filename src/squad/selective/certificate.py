@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
-from squad.records import versions
 from squad.selective.scores import as_array
 from squad.selective.words import NEEDS, sentence
 
@@ -180,8 +180,11 @@ class Certificate:
         if risk is None:
             self._one_target("this")
             return self.rules
-        wanted = dict(risk) if isinstance(risk, Mapping) else {"wrong": risk}
-        found = [t for t in targets if t == wanted] or [t for t in targets if t.get("wrong") == wanted.get("wrong")]
+        if isinstance(risk, Mapping):
+            found = [target for target in targets if _same(target, risk)]
+        else:  # of a number: wrong answers alone, or beside other harms if only one target has it
+            found = [target for target in targets if _same(target, {"wrong": risk})]
+            found = found or [target for target in targets if "wrong" in target and _near(target["wrong"], risk)]
         if len(found) != 1:
             raise ArgumentError.of("risk", risk, f"one of those certified ({_listed(targets)})")
         return tuple(rule for rule in self.rules if rule.risks == found[0])
@@ -199,23 +202,24 @@ class Certificate:
             by: the group of each, where there is a threshold a group; one without a rule is not accepted.
             risk: which target, where there are several.
         """
-        numbers = as_array("confidence", confidence)
-        if numbers.dtype.kind not in "biuf":
-            raise ArgumentError.of("confidence", numbers.dtype, "numbers")
-        numbers = numbers.astype(np.float64)
+        given = as_array("confidence", confidence)
+        if given.dtype.kind not in "biuf":
+            raise ArgumentError.of("confidence", given.dtype, "numbers")
+        given = given.astype(np.float64)
         rules = self.target(risk)
         if self.by is None:
             if by is not None:
                 raise ArgumentError.of("by", "groups", "left out: this certificate has one threshold for all")
-            return numbers > rules[0].threshold
+            return given > rules[0].threshold
         if by is None:
             raise ArgumentError.of("by", None, f"the group of each case ({self.by}): each has a threshold of its own")
         groups = as_array("by", by)
-        if groups.shape != numbers.shape:
-            raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape {numbers.shape}: a group a case")
-        limits = {rule.group: rule.threshold for rule in rules}
-        limit = np.array([limits.get(plain(group), np.inf) for group in groups.ravel()]).reshape(groups.shape)
-        return numbers > limit
+        if groups.shape != given.shape:
+            raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape {given.shape}: a group a case")
+        # As text: a group may come from a file on one day and from an array on another.
+        limits = {str(rule.group): rule.threshold for rule in rules}
+        limit = np.array([limits.get(str(plain(group)), np.inf) for group in groups.ravel()]).reshape(groups.shape)
+        return given > limit
 
     def __str__(self) -> str:
         return sentence(self)
@@ -235,7 +239,6 @@ class Certificate:
             "options": dict(self.options),
             "rules": [rule.to_json() for rule in self.rules],
             "details": dict(self.details),
-            "versions": versions(),
         }
         return {**data, "checksum": _checksum(data)}
 
@@ -307,9 +310,20 @@ class Certificate:
 
 
 def plain(value: Any) -> Any:
-    """A group as JSON keeps it."""
+    """A group as JSON keeps it; 1.0 is 1."""
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _near(one: float, other: Any) -> bool:
+    """Equal but for the rounding of single precision, in which risks may come."""
+    return isinstance(other, numbers.Real) and math.isclose(one, float(other), rel_tol=1e-6)
+
+
+def _same(target: Mapping[str, float], risk: Mapping[str, Any]) -> bool:
+    return set(target) == set(risk) and all(_near(value, risk[name]) for name, value in target.items())
 
 
 def _listed(targets: list[Mapping[str, float]]) -> str:

@@ -1,5 +1,6 @@
 """From confidences and their errors to a certificate."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.core.checks import check_choice, check_count
 from squad.errors import ArgumentError
+from squad.records import versions
 from squad.selective.certificate import Certificate, Rule, plain
 from squad.selective.methods import METHODS, Options, shown_for_all
 from squad.selective.planning import check_share, labels_needed
@@ -66,7 +68,7 @@ def certify(
     """
     scores = Scores.of(confidence, correct, harms, by)
     options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
-    details = {"calibration": {"sha256": scores.sha256(), "rows": len(scores)}}
+    details = {"calibration": {"sha256": scores.sha256(), "rows": len(scores)}, "squad-torch": _version()}
     return certify_scores(scores, check_targets(risk, scores.harms), delta, method, options, "group", details)
 
 
@@ -163,7 +165,14 @@ def _groups(scores: Scores) -> list[tuple[Any, Scores]]:
     """The cases of each group."""
     assert scores.by is not None
     names = [plain(group) for group in scores.by.tolist()]
-    found = []
-    for group in sorted(set(names), key=lambda name: (str(type(name)), name)):
-        found.append((group, scores.only(np.array([name == group for name in names]))))
-    return found
+    values = sorted(set(names), key=lambda name: (str(type(name)), name))
+    places = {name: place for place, name in enumerate(values)}
+    codes = np.array([places[name] for name in names], dtype=np.int64)
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(values))))
+    return [(group, scores.only(rows)) for group, rows in zip(values, parts, strict=True)]
+
+
+@functools.cache
+def _version() -> str:
+    return versions().get("squad-torch", "unknown")

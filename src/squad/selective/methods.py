@@ -18,7 +18,18 @@ from squad.selective.bands import risk_bounds
 from squad.selective.bounds import MOST, fewest, fewest_with, most_errors, passes
 from squad.selective.scores import Ranked
 
-__all__ = ["FALLBACK", "METHODS", "Options", "Start", "least_cases", "shown_for_all", "shows_alone", "starts", "walk"]
+__all__ = [
+    "FALLBACK",
+    "METHODS",
+    "Options",
+    "Start",
+    "least_cases",
+    "shown_for_all",
+    "shows_alone",
+    "smallest",
+    "starts",
+    "walk",
+]
 
 #: Where a fallback procedure may begin, as a share of the cases, and how delta is shared out.
 FALLBACK = ((1 / 4, 0.8), (1 / 2, 0.1), (3 / 4, 0.1))
@@ -146,7 +157,7 @@ def _search(
 ) -> NDArray[np.bool_]:
     """A binary search for the largest rank at which all harms pass."""
     shown = np.zeros(len(n), dtype=np.bool_)
-    tests = max(1, math.ceil(math.log2(m))) if m else 0
+    tests = _tests(m)
     low, high = 0, m + 1
     for _ in range(tests):
         if high - low <= 1:
@@ -158,6 +169,11 @@ def _search(
         else:
             high = int(n[place - 1]) + 1 if place else 1
     return shown
+
+
+def _tests(m: int) -> int:
+    """How many ranks a binary search over m looks at."""
+    return max(1, math.ceil(math.log2(m))) if m else 0
 
 
 def bonferroni(
@@ -222,20 +238,29 @@ def shows_alone(method: str, m: int, n: int, errors: int, risk: float, level: fl
     """Whether the method, if it looks at the rule that accepts n of m cases, finds so many errors few enough."""
     if method == "band":
         return bool(risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max)[0] <= risk)
-    share = {"sgr": max(1, math.ceil(math.log2(max(m, 1)))), "bonferroni": options.ranks}.get(method, 1)
+    if method == "sgr" and n > m // 2 + 1:
+        # Its first look is at the middle; if that fails, it turns back.
+        n, errors = m // 2 + 1, math.ceil(errors * (m // 2 + 1) / n)
+    share = {"sgr": _tests(m), "bonferroni": options.ranks}.get(method, 1)
     return bool(passes(errors, n, risk, level / share))
 
 
 @functools.lru_cache(maxsize=1024)
 def least_cases(method: str, risk: float, level: float, options: Options) -> int:
-    """The fewest calibration cases with which the method can show anything: if all are accepted, and right."""
+    """With fewer calibration cases than this the method shows nothing, even if all are right and equally confident."""
+    if method == "sgr":  # equal confidences are looked at together
+        return smallest(lambda m: bool(passes(0, m, risk, level / _tests(m))), MOST)
+    return smallest(lambda m: shows_alone(method, m, m, 0, risk, level, options), MOST)
+
+
+def smallest(enough: Callable[[int], bool], most: int) -> int:
+    """The smallest number from 1 on that is enough, by doubling and bisection; ``most`` if none below it is."""
     low, high = 0, 64
-    while not shows_alone(method, high, high, 0, risk, level, options):
-        if high >= MOST:
-            return MOST
+    while not enough(high):
+        if high >= most:
+            return most
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        enough = shows_alone(method, middle, middle, 0, risk, level, options)
-        low, high = (low, middle) if enough else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high

@@ -9,20 +9,30 @@ from numpy.typing import NDArray
 from squad.core.checks import check_number
 from squad.errors import ArgumentError
 from squad.selective.bounds import MOST, fewest_with, tail
-from squad.selective.methods import Options, least_cases, shows_alone
+from squad.selective.methods import Options, least_cases, shows_alone, smallest
 from squad.selective.scores import Ranked
 
 __all__ = ["check_share", "labels_needed", "plan"]
 
+#: The least risk and delta: nobody can label what smaller ones take.
+SMALLEST = 1e-9
+#: Further on, so many below the one that bisection finds.
+SAW = 100
 #: Up to so many errors every count is tried, one after the other.
 SCANNED = 4096
 
 
 def check_share(name: str, value: float) -> float:
     """A number between 0 and 1, both left out."""
-    number = check_number(name, value, 0.0, 1.0)
-    if number in (0.0, 1.0):
-        raise ArgumentError.of(name, value, "above 0 and below 1")
+    try:
+        number = check_number(name, value, SMALLEST, 1.0, exclude=1.0)
+    except ArgumentError:
+        given: object = value
+        percent = isinstance(given, (int, float)) and not isinstance(given, bool) and 1 <= given < 100
+        hint = f"{given:g} % is {given / 100:g}." if percent else ""  # type: ignore[operator]
+        raise ArgumentError.of(
+            name, repr(value), f"a number above 0 ({SMALLEST:g} at least) and below 1", hint
+        ) from None
     return number
 
 
@@ -82,7 +92,9 @@ def _accepted(risk: float, level: float, error: float, power: float) -> int:
         middle = (low + high) // 2
         enough = tail(middle, fewest_with(middle, risk, level), error) >= power
         low, high = (low, middle) if enough else (middle, high)
-    return fewest_with(high, risk, level)
+    # Power is not quite monotone in the count: a slightly smaller one may do.
+    smaller = (k for k in range(max(high - SAW, 0), high) if tail(k, fewest_with(k, risk, level), error) >= power)
+    return fewest_with(next(smaller, high), risk, level)
 
 
 def labels_needed(
@@ -95,13 +107,17 @@ def labels_needed(
     """
     least = max(least_cases(method, risk, level, options) for risk in risks.values())
     if not ranked.m:
-        return least, False
-    good = np.ones(len(ranked.n), dtype=np.bool_)
+        return _until(1.0, dict.fromkeys(risks, 0.0), risks, level, method, options), False
+    good = ranked.n > 0
     for name, risk in risks.items():
         # As quotients: 7 of 200 are .035 to the bit, while .035 times 200 is a hair more than 7.
-        good &= (ranked.n > 0) & (ranked.errors[name] / np.maximum(ranked.n, 1) < risk)
-    if not good.any():
+        good &= ranked.errors[name] / np.maximum(ranked.n, 1) < risk
+    if not good.any() and ranked.n[-1]:
         return None, True
+    if method == "grid":  # the strictest threshold must pass before any other is looked at
+        good[1:] = False
+    if not good.any():
+        return (least if ranked.m < least else None), False
     share = ranked.n[good] / ranked.m
     wanted = np.zeros(len(share))
     for name, risk in risks.items():
@@ -125,23 +141,10 @@ def _until(
 
     def enough(m: int) -> bool:
         n = max(1, math.floor(share * m))
-        return all(
-            shows_alone(
-                method, m, n, math.ceil(n * rate + 1.2816 * math.sqrt(n * rate * (1 - rate))), risk, level, options
-            )
-            for (name, risk) in risks.items()
-            for rate in [rates[name]]
-        )
+        seen = {name: math.ceil(n * rate + 1.2816 * math.sqrt(n * rate * (1 - rate))) for name, rate in rates.items()}
+        return all(shows_alone(method, m, n, seen[name], risk, level, options) for name, risk in risks.items())
 
-    low, high = 0, 64
-    while not enough(high):
-        if high >= MOST:
-            return MOST
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return smallest(enough, MOST)
 
 
 def _rough(error: NDArray[np.float64], risk: float, level: float) -> NDArray[np.float64]:

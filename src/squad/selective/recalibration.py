@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.core.checks import check_choice, check_count, check_number
+from squad.core.exact import exp_of_minus, log_of
 from squad.errors import ArgumentError
 from squad.metrics import nll
 from squad.metrics.calibration import ece
@@ -57,8 +58,6 @@ ROUNDED = 1.01
 
 #: Classes at the most: far beyond, 1 / classes is no number.
 MANY = 10**9
-
-LN2 = 0.6931471805599453
 
 Array = NDArray[np.float64]
 
@@ -306,45 +305,12 @@ def _heated(confidence: Array, temperature: float, classes: int) -> tuple[Array,
     sure, flat = confidence >= 1, confidence <= 1 / classes
     # Every step is rounded so that a larger c never gives a smaller result.
     odds = confidence / np.where(sure, 1.0, 1 - confidence) * (classes - 1)
-    others = (classes - 1) * _exp_of_minus(_log(np.maximum(odds, 1.0)) / temperature)
+    others = (classes - 1) * exp_of_minus(log_of(np.maximum(odds, 1.0)) / temperature)
     fixed = sure | flat
     return (
         np.where(fixed, confidence, 1 / (1 + others)),
         np.where(fixed, 1 - confidence, others / (1 + others)),
     )
-
-
-def _log(x: Array) -> Array:
-    """log(x) for x >= 1 that never falls, and is the same on every machine, which a library's log need not be.
-
-    Only operations that IEEE 754 rounds correctly, and a series with positive terms: rounding keeps the order then.
-    """
-    mantissa, exponent = np.frexp(x)  # from 1/2 to 1
-    below = 1 - mantissa
-    # Where one power of two ends and the next begins, rounding errors of the two do not agree.
-    found: Array = np.maximum(exponent * LN2 - _series(below, _LOG_TERMS) * below, (exponent - 1) * LN2)
-    return found
-
-
-def _exp_of_minus(x: Array) -> Array:
-    """exp(-x) for x >= 0 that never rises, by the same rules as :func:`_log`."""
-    halvings = np.floor(x / LN2)
-    part = np.maximum(x - halvings * LN2, 0.0)
-    inner = np.clip(1 / _series(part, _EXP_TERMS), 0.5, 1.0)
-    found: Array = np.ldexp(inner, -np.nan_to_num(np.minimum(halvings, 2000)).astype(np.int32))
-    return found
-
-
-#: Of -log(1 - x) / x for x up to 1/2, and of exp(x) for x up to log 2, the highest power first.
-_LOG_TERMS = [1 / n for n in range(52, 0, -1)]
-_EXP_TERMS = [1 / math.factorial(n) for n in range(19, -1, -1)]
-
-
-def _series(x: Array, terms: list[float]) -> Array:
-    total = np.full_like(x, terms[0])
-    for term in terms[1:]:
-        total = total * x + term
-    return total
 
 
 def _best_temperature(p: Array, y: NDArray[np.int64], classes: int) -> float:

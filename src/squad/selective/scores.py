@@ -55,24 +55,30 @@ class Scores:
         if (numbers == -np.inf).any():  # "accept all" is a threshold of -inf, and nothing is below that
             row = int(np.flatnonzero(numbers == -np.inf)[0])
             raise ArgumentError.of("confidence", f"-infinity in case {row + 1} (from 1)", "above -infinity")
+        if not isinstance(harms or {}, Mapping):
+            raise ArgumentError.of("harms", type(harms).__name__, "a mapping from names to losses")
         losses = {WRONG: ~_flags("correct", correct, len(numbers))}
         for name, loss in (harms or {}).items():
             if name == WRONG:
                 raise ArgumentError.of("harms", repr(WRONG), "of other names: this one is made from correct")
             losses[str(name)] = _flags(f"harms[{name!r}]", loss, len(numbers))
         groups = None if by is None else as_array("by", by)
+        if groups is not None and any(_missing(group) for group in groups.ravel().tolist()):
+            hint = "Leave such cases out, or name the group if it is one."
+            raise ArgumentError.of("by", "a missing value", "the group of every case", hint)
         if groups is not None and groups.shape != numbers.shape:
             raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape ({len(numbers)},): a group a case")
         return cls(numbers, losses, groups)
 
     def sha256(self) -> str:
-        """A hash of the confidences and losses, in their order."""
+        """A hash of the confidences, losses and groups, in their order."""
         digest = hashlib.sha256(self.confidence.astype("<f8").tobytes())
         for name, loss in self.harms.items():
-            digest.update(name.encode() + loss.tobytes())
+            digest.update(f"\n{name!r} {len(loss)}\n".encode() + loss.tobytes())
+        digest.update(repr([] if self.by is None else [str(group) for group in self.by.tolist()]).encode())
         return digest.hexdigest()
 
-    def only(self, rows: NDArray[np.bool_]) -> "Scores":
+    def only(self, rows: NDArray[Any]) -> "Scores":
         """Some of the cases."""
         losses = {name: loss[rows] for name, loss in self.harms.items()}
         return Scores(self.confidence[rows], losses, None if self.by is None else self.by[rows])
@@ -124,6 +130,10 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
 
 def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
     """A tensor of any device, an array or a list as an array."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError.of(
+            name, "a masked array", "an array without a mask", "Leave such cases out: x.compressed()."
+        )
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()  # numpy has no bfloat16
@@ -131,6 +141,10 @@ def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
         return np.asarray(value)
     except ValueError as cause:
         raise ArgumentError(f"{name} must be an array; {cause}.") from cause
+
+
+def _missing(group: object) -> bool:
+    return group is None or group != group or str(group) in ("NaT", "<NA>")  # NaN is not itself
 
 
 def _flags(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[np.bool_]:

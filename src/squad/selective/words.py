@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from squad.selective.certificate import Certificate, Rule
 
-__all__ = ["assumptions", "confidence_text", "percent", "sentence"]
+__all__ = ["assumptions", "certainty", "confidence_text", "percent", "risks_text", "sentence"]
 
 SOURCE = (
     "new cases come in the same way as the calibration cases, which were drawn independently of each other and of"
     " everything the model was made from"
 )
 ORDER = (
-    "the share of errors does not fall as the threshold falls and confidences are hardly ever equal (for other scores"
-    " it was tested by simulation, not proven)"
+    "the share of errors (of each kind) does not fall as the threshold falls and confidences are hardly ever equal (for"
+    " other scores it was tested by simulation, not proven)"
 )
 DISTINCT = "confidences are hardly ever equal (for other scores it was tested by simulation, not proven)"
 #: What a method needs beyond independent cases.
@@ -25,7 +25,7 @@ NEEDS = {
     "bonferroni": DISTINCT,
     "sgr": ORDER,
     "grid": "the thresholds were named before the calibration cases were looked at",
-    "band": "",
+    "band": "the largest risk asked for was fixed before the calibration cases were looked at",
 }
 
 
@@ -33,13 +33,13 @@ def sentence(certificate: "Certificate") -> str:
     """The whole certificate in one sentence."""
     good = [rule for rule in certificate.rules if rule.certified]
     bad = [rule for rule in certificate.rules if not rule.certified]
-    sure = percent(1 - certificate.delta)
+    sure = certainty(certificate.delta)
     many = len(certificate.rules) > 1
     parts = []
     if good:
         first = f"With {sure} certainty" + (", for all of this at once: " if many else ", ")
         parts.append(first + "; ".join(_promise(rule, certificate.by) for rule in good))
-    parts += [f"no answers{_failure(rule, certificate.by, sure)}" for rule in bad]
+    parts += [f"no answers{_failure(rule, certificate.by, sure, certificate.method)}" for rule in bad]
     text = "; ".join(parts)
     if good:
         text += ", provided that " + "; that ".join(assumptions(certificate))
@@ -52,7 +52,7 @@ def assumptions(certificate: "Certificate") -> list[str]:
     if NEEDS[certificate.method]:
         found.append(NEEDS[certificate.method])
     found.append("no other certificate was tried on them and thrown away")
-    if certificate.by:
+    if certificate.by not in (None, "label"):  # an answer's own label is always known
         found.append(f"the {certificate.by} of a case is known before its right answer is")
     found += [str(note) for note in certificate.details.get("assumptions", ())]
     # A few equal ones come with rounding, and do no harm.
@@ -71,17 +71,20 @@ def _promise(rule: "Rule", by: str | None) -> str:
     return f"of {which}{where}{above} {limits} ({seen})"
 
 
-def _failure(rule: "Rule", by: str | None, sure: str) -> str:
+def _failure(rule: "Rule", by: str | None, sure: str, method: str) -> str:
     where = "" if rule.group is None else f" where {by} is {rule.group}"
     limits = " and ".join(f"at most {percent(risk)} {_suffer(name)}" for name, risk in rule.risks.items())
     if rule.hopeless:
         why = f"errors among the {_cases(rule.m)} reach that at every threshold: more labels will not help"
+    elif rule.needed is None and method == "grid":
+        why = f"the strictest of the thresholds accepts too few of the {_cases(rule.m)}, or too many errors among them"
     elif rule.needed is None:
         why = f"the {_cases(rule.m)} have too many errors among the most confident, where this method must begin"
     elif rule.m == 0:
         why = f"there are no calibration cases: it takes at least {rule.needed:,}"
     else:
-        why = f"the {_cases(rule.m)} are too few: it would take about {rule.needed:,}"
+        few = "is" if rule.m == 1 else "are"
+        why = f"the {_cases(rule.m)} {few} too few: it would take about {rule.needed:,}"
     return f"{where} can be accepted with the promise, of {sure} certainty, that {limits}, because {why}"
 
 
@@ -103,16 +106,24 @@ def _suffer(harm: str, count: int = 2) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as people read it: 2 %, 0.5 %, 99.9 %."""
-    return f"{round(100 * share, 6):g} %"
+    """A share as people read it: 2 %, 0.5 %, 99.9 %; with all its digits, since a promise is not rounded."""
+    return f"{100 * share:.10g} %"
+
+
+def certainty(delta: float) -> str:
+    """1 - delta as people read it; never 100 %."""
+    text = percent(1 - delta)
+    return "over 99.9999999 %" if text == "100 %" else text
 
 
 def confidence_text(confidence: float) -> str:
     """A confidence with the digits that matter: near 1 these are the last ones."""
-    if not 0 < confidence < 1:
+    if not 0.001 <= confidence < 1:
         return f"{confidence:.6g}"
-    digits = max(4, math.ceil(-math.log10(1 - confidence)) + 2)
-    return f"{confidence:.{min(digits, 17)}f}"
+    digits = min(max(4, math.ceil(-math.log10(1 - confidence)) + 2), 17)
+    text = f"{confidence:.{digits}f}"
+    # Upwards: what is above the number shown is then above the threshold, too.
+    return text if float(text) >= confidence else f"{confidence + 0.5 * 10.0**-digits:.{digits}f}"
 
 
 def risks_text(risks: Mapping[str, Any]) -> str:
