@@ -101,7 +101,8 @@ class TestDecisions:
         certificate = fitted.certify(x, y, 0.05, 0.05).certificate
         assert certificate is not None
         assert certificate.m == 1993
-        assert certificate.details["calibration"]["unreadable"] == 7
+        assert certificate.details["calibration"]["used"] == 1993
+        assert "7 calibration rows were left out" in str(certificate)
 
     def test_nothing_is_accepted_where_nothing_was_shown(self, fitted: Predictor) -> None:
         x, y = points(500, 1)
@@ -147,6 +148,44 @@ class TestDecisions:
             safe.answer(x)
         with pytest.raises(squad.ArgumentError, match="a group a row"):
             safe.answer(x, by=["odd"])
+
+    def test_groups_are_what_was_certified(self, fitted: Predictor, of_table: Predictor) -> None:
+        x, y = points(4000, 1)
+        safe = fitted.certify(x, y, 0.1, by="label")
+        with pytest.raises(squad.ArgumentError, match="goes by the answers' labels"):
+            safe.answer(x, by=["a"] * 4000)
+        data = frame(4000, 1).rename(columns={"site": "group"})
+        table = fit_predictor(Table.of(data), data["y"].to_numpy(), QUICK, target="y", drop=["who", "group"])
+        new = frame(4000, 2).rename(columns={"site": "group"})
+        by_column = table.certify(new, new["y"].to_numpy(), 0.1, by="group")  # a column of that name, and no array
+        assert (by_column.answer(new).decision == "accepted").any()
+        with pytest.raises(squad.ArgumentError, match="goes by a column of x"):
+            by_column.answer(new, by=new["group"].to_numpy())
+        with pytest.raises(squad.ArgumentError, match="that is the right answer"):
+            table.certify(new, new["y"].to_numpy(), 0.1, by="y")
+        new.loc[7, "group"] = None
+        with pytest.raises(CertificationError, match=r"column 'group' is empty in 1\. Fill it in"):
+            table.certify(new, new["y"].to_numpy(), 0.1, by="group")
+
+    def test_rows_that_cannot_be_read_do_not_shift_the_others(self, fitted: Predictor) -> None:
+        x, y = points(4000, 1)
+        random = np.random.default_rng(5)
+        harm, by = random.random(4000) < 0.02, np.where(random.random(4000) < 0.3, "p", "q")
+        broken = x.copy()
+        broken[::7] = np.nan
+        kept = np.arange(4000) % 7 > 0
+        risk = {"wrong": 0.1, "mine": 0.1}
+        one = fitted.certify(broken, y, risk, by=by, harms={"mine": harm})
+        other = fitted.certify(x[kept], y[kept], risk, by=by[kept], harms={"mine": harm[kept]})
+        assert one.certificate is not None
+        assert other.certificate is not None
+        assert one.certificate.rules == other.certificate.rules
+        better = fitted.recalibrate(broken[:700], y[:700])
+        assert better.recalibration == fitted.recalibrate(x[:700][kept[:700]], y[:700][kept[:700]]).recalibration
+
+    def test_confidences_stand_on_the_grid(self, fitted: Predictor) -> None:
+        confidence = fitted.answer(points(500, 1)[0]).confidence
+        assert (on_grid(confidence) == confidence).all()
 
     def test_by_the_answers_own_label(self, fitted: Predictor, tmp_path: Path) -> None:
         x, y = points(4000, 1)
@@ -207,6 +246,27 @@ class TestBelonging:
         assert safe.with_sampling("stratified", 8).certificate == safe.certificate
         assert safe.uncertified().with_sampling("relaxed").certificate is None
 
+    def test_what_it_belongs_to_cannot_be_changed_unnoticed(self, fitted: Predictor, safe: Predictor) -> None:
+        x, _ = points(50, 2)
+        other = copy.deepcopy(safe)
+        other.answer(x)
+        with torch.no_grad():
+            next(other.network.parameters()).mul_(3)
+        with pytest.raises(CertificationError, match="Certify the model as it is now"):
+            other.answer(x)
+        for name in ("certificate", "recalibration", "calibration", "memory"):
+            with pytest.raises(AttributeError):
+                setattr(safe, name, None)
+        loose = squad.certify([0.5] * 500, [True] * 500, 0.05)
+        with pytest.raises(CertificationError, match="must belong to the model"):
+            fitted._changed(certificate=loose)
+
+    def test_classes_and_transform_are_part_of_the_identity(self, fitted: Predictor) -> None:
+        renamed = Predictor(fitted.network, fitted.config, fitted.transform, ("x", "y", "z"))
+        assert identity(renamed) != identity(fitted.uncertified())
+        other = fit_predictor(points(600, 9)[0] * 2, points(600, 9)[1], QUICK).transform
+        assert identity(Predictor(fitted.network, fitted.config, other, fitted.classes)) != identity(fitted)
+
     def test_it_cannot_be_put_on_another_model(self, fitted: Predictor, safe: Predictor) -> None:
         other = fitted.with_sampling(num_samples=4)
         with pytest.raises(CertificationError, match="must belong to the model"):
@@ -216,7 +276,7 @@ class TestBelonging:
         other = copy.deepcopy(safe)
         with torch.no_grad():
             next(other.network.parameters()).add_(1)
-        with pytest.raises(CertificationError, match="changed after it was certified"):
+        with pytest.raises(CertificationError, match="Certify the model as it is now"):
             other.save(tmp_path / "model")
         assert not (tmp_path / "model").exists()
 
@@ -302,13 +362,55 @@ class TestRefusals:
         with pytest.raises(LeakError, match=r"fit saw 1 of these .*'0-7'"):
             of_table.certify(data, data["y"].to_numpy(), 0.1, groups=data["who"].to_numpy())
 
-    def test_rows_of_one_group_are_said_to_be_taken_for_independent(self, of_table: Predictor) -> None:
+    def test_of_a_group_one_row_is_used(self, of_table: Predictor) -> None:
         data = frame(2000, 1)
-        certificate = of_table.certify(data, data["y"].to_numpy(), 0.1, groups=data["who"].to_numpy()).certificate
-        assert "2,000 rows came from 1,000 groups" in str(certificate)
-        first = data.iloc[::2]
-        certificate = of_table.certify(first, first["y"].to_numpy(), 0.1, groups=first["who"].to_numpy()).certificate
-        assert "groups" not in str(certificate)
+        y, who = data["y"].to_numpy(), data["who"].to_numpy()
+        made = of_table.certify(data, y, 0.1)  # the column that fit was told of is looked at by itself
+        certificate = made.certificate
+        assert certificate is not None
+        assert certificate.m == 1000
+        assert "of each of 1,000 groups one row was used" in str(certificate)
+        assert certificate.rules == of_table.certify(data, y, 0.1, groups=who).certificate.rules  # type: ignore[union-attr]
+        every = of_table.certify(data, y, 0.1, one_per_group=False).certificate
+        assert every is not None
+        assert every.m == 2000
+        assert "2,000 rows came from 1,000 groups" in str(every)
+        single = data.iloc[::2]
+        alone = of_table.certify(single, single["y"].to_numpy(), 0.1, one_per_group=False).certificate
+        assert "groups" not in str(alone)
+
+    def test_groups_that_were_not_given_are_said_not_to_be_checked(self, of_table: Predictor) -> None:
+        data = frame(2000, 1).drop(columns="who")
+        assert "their groups were not given" in str(of_table.certify(data, data["y"].to_numpy(), 0.1).certificate)
+
+    def test_groups_of_training_are_found_in_the_rows(self, of_table: Predictor) -> None:
+        data = frame(2000, 1)
+        data.loc[5, "who"] = "0-7"
+        with pytest.raises(LeakError, match=r"fit saw 1 of these .*'0-7'"):
+            of_table.certify(data, data["y"].to_numpy(), 0.1)
+        with pytest.raises(LeakError, match="'0-7'"):  # another grouping does not hide it
+            of_table.certify(data, data["y"].to_numpy(), 0.1, groups=data["site"].to_numpy())
+        data.loc[5, "who"] = None
+        with pytest.raises(squad.ArgumentError, match="groups must be one for every row; got 1 missing"):
+            of_table.certify(data, data["y"].to_numpy(), 0.1)
+
+    def test_equal_rows_are_told(self, fitted: Predictor) -> None:
+        x, y = points(500, 1)
+        certificate = fitted.certify(np.tile(x, (4, 1)), np.tile(y, 4), 0.1).certificate
+        assert "of 2,000 calibration rows only 500 are different" in str(certificate)
+        assert "different" not in str(fitted.certify(*points(2000, 1), risk=0.1).certificate)
+
+    def test_the_file_of_training_is_known_even_if_rows_repeat_by_chance(self) -> None:
+        random = np.random.default_rng(0)
+        x = random.integers(3, size=(900, 2)).astype(float)
+        y = np.where(x.sum(1) + random.normal(size=900) > 2, "a", "b")
+        predictor = fit_predictor(x, y, QUICK)
+        order = random.permutation(900)
+        with pytest.raises(LeakError, match="the very ones"):
+            predictor.certify(x[order], y[order], 0.4)
+        new = random.integers(3, size=(900, 2)).astype(float)
+        made = predictor.certify(new, np.where(new.sum(1) > 2, "a", "b"), 0.4).certificate
+        assert "900 of 900 calibration rows that are like one of training are so by chance" in str(made)
 
     def test_labels_that_it_does_not_know(self, fitted: Predictor) -> None:
         x, y = points(1000, 1)
@@ -321,6 +423,13 @@ class TestRefusals:
     def test_too_few_rows(self, fitted: Predictor, count: int) -> None:
         with pytest.raises(CertificationError, match=rf"{count} calibration rows are too few: with fewer than 90, "):
             fitted.certify(*points(count, 1), risk=0.05)
+
+    def test_too_few_rows_in_one_group_are_no_reason_to_refuse(self, fitted: Predictor) -> None:
+        x, y = points(2000, 1)
+        by = np.where(np.arange(2000) < 20, "few", "many")
+        certificate = fitted.certify(x, y, 0.1, by=by).certificate
+        assert certificate is not None
+        assert [(rule.group, rule.certified) for rule in certificate.rules] == [("few", False), ("many", True)]
 
     def test_too_few_rows_in_every_group(self, fitted: Predictor) -> None:
         x, y = points(150, 1)
@@ -377,6 +486,11 @@ class TestRecalibration:
             better.certify(*points(500, 7), risk=0.1)
         assert better.certify(*points(2000, 8), risk=0.1).certificate is not None
 
+    def test_its_rows_tell_about_chance_as_well(self, fitted: Predictor) -> None:
+        before, after = fitted.record["repeats"], fitted.recalibrate(*points(500, 7)).record["repeats"]
+        assert after["chance_rows"] == before["chance_rows"] + 500
+        assert after["all_rows"] == before["all_rows"] + 500
+
     def test_a_certificate_is_lost(self, safe: Predictor) -> None:
         assert safe.recalibrate(*points(500, 7)).certificate is None
 
@@ -417,7 +531,7 @@ def test_the_scores_of_groups_are_kept(fitted: Predictor, tmp_path: Path) -> Non
     assert list(one.harms) == ["wrong", "missed a"]
     assert all((one.harms[name] == other.harms[name]).all() for name in one.harms)
     assert one.by is not None
-    assert one.by.tolist() == [str(group) for group in np.arange(3000) % 2]
+    assert one.by.tolist() == (np.arange(3000) % 2).tolist()
     assert (again.answer(x, by=np.arange(3000) % 2).decision == safe.answer(x, by=np.arange(3000) % 2).decision).all()
 
 

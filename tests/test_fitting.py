@@ -402,3 +402,17 @@ def test_a_number_to_be_predicted_is_no_class() -> None:
 def test_validation_on_the_rows_of_training_is_said() -> None:
     predictor = fit_predictor([[0.0], [1.0]], ["a", "b"], FitSettings(training=TrainConfig(max_epochs=1)))
     assert any("validation is on the rows of training" in note for note in predictor.record["notes"])
+
+
+def test_what_is_recorded_about_rows_that_repeat() -> None:
+    x = np.repeat(np.arange(200.0), 2)[:, None] + np.array([0.0])
+    y = np.repeat(np.arange(200) % 2, 2)
+    settings = FitSettings(network=network_config("mlp", {"hidden": (4,)}), training=TrainConfig(max_epochs=1))
+    made = fit_predictor(x, y, settings)
+    repeats = made.record["repeats"]
+    assert repeats["chance_rows"] == made.record["rows"]["validation"] == 40
+    assert repeats["chance_repeats"] == 40  # of every pair the other one is somewhere
+    assert (repeats["all_repeats"], repeats["all_rows"]) == (400, 400)
+    lonely = fit_predictor(np.arange(400.0)[:, None], y, settings).record["repeats"]
+    assert (lonely["chance_repeats"], lonely["all_repeats"]) == (0, 0)
+    assert lonely["chance_rows"] == 40

@@ -91,6 +91,8 @@ def save(
         raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    if scratch.exists():  # it held hashes of rows, perhaps, which the user has just had removed
+        raise ArtifactError(f"{path} was saved, but the model that was there could not be deleted. Delete {scratch}.")
     return Path(path)
 
 
@@ -122,6 +124,8 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
         return
     noted = _noted(target)
     known = {WEIGHTS, CONFIG, *(noted or ())}
+    if not os.access(target, os.W_OK | os.X_OK):
+        raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
     if others or noted is None or WEIGHTS not in names:
         shown = ", ".join((others or names)[:3]) + (", ..." if len(others) > 3 else "")

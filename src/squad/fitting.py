@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from squad.core.checks import check_count, check_number
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
-from squad.data.memory import Memory, chance, group_hashes, row_hashes
+from squad.data.memory import Memory, chance, group_hashes, row_hashes, rows_digest
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
@@ -158,6 +158,8 @@ def fit_predictor(
         "validation": settings.validation,
         "split_per_member": settings.split_per_member,
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
+        "group": group,
+        "rows_sha256": rows_digest(hashes) if keep_row_hashes else None,
         "repeats": chance(hashes, data.train[0].numpy(), data.validation[0].numpy()),
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),

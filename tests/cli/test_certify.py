@@ -8,6 +8,8 @@ import pytest
 
 import squad
 from squad.cli import main
+from squad.cli.certify import target_of
+from squad.cli.outputs import claimed
 from tests.cli.conftest import QUICK, Run, listing
 
 CERTIFY = ("certify", "model", "calibration.csv", "--risk", ".2", "--delta", ".05")
@@ -66,6 +68,14 @@ class TestCertify:
         assert "nothing was saved" in found.err
         assert listing(model) == before
 
+    def test_a_certificate_that_accepts_nothing_is_none(self, run: Run, model: Path, here: Path) -> None:
+        table = pd.read_csv(here / "calibration.csv", dtype=str)
+        shuffled = table["y"].sample(frac=1, random_state=0).to_numpy()
+        squad.load(model).certify(table, shuffled, 0.1).save(here / "nothing")
+        assert "has no certificate" in run("predict", "nothing", "new.csv", "--require-certificate").refusal
+        assert "0 accepted" not in run("predict", "nothing", "new.csv").err
+        assert "20 referred" in run("predict", "nothing", "new.csv").err
+
     def test_a_certificate_is_not_replaced_unasked(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
         assert "To certify until one suits" in run(*CERTIFY).refusal
@@ -85,8 +95,12 @@ class TestCertify:
             ("m", {"wrong": 0.3}),
         ]
         assert "Choose with --risk" in run("predict", "model", "new.csv").refusal
-        assert run("predict", "model", "new.csv", "--risk", ".3").code == 0
-        assert run("predict", "model", "new.csv", "--risk", ".2,missed ill=.15").code == 0
+        loaded = squad.load(model)
+        for text, risk in ((".3", 0.3), (".2,missed ill=.15", {"wrong": 0.2, "missed ill": 0.15})):
+            assert run("predict", "model", "test.csv", "--risk", text, "--out", "answers.csv").code == 0
+            expected = loaded.answer(pd.read_csv("test.csv", dtype=str), risk=risk).decision
+            assert (pd.read_csv("answers.csv").decision == expected).all()
+        assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".2,missed ill=.001").refusal
         assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".25").refusal
         assert "accepted at" in run("evaluate", "model", "test.csv").out
 
@@ -109,15 +123,15 @@ class TestCertify:
         table.patient_id = "q" + table.patient_id
         table.to_csv(here / "others.csv", index=False)
         found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3")
-        assert "900 rows came from 300 groups" in found.out
-        found = run(
-            "certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3", "--one-per-group", "--overwrite"
-        )
         assert "of 300 calibration cases" in found.out
-        assert "groups" not in found.out
+        assert "of each of 300 groups one row was used" in found.out
+        assert "300 of 900 rows are used" in found.err
+        found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3", "--all-rows", "--overwrite")
+        assert "900 rows came from 300 groups" in found.out
         table.drop(columns="patient_id").to_csv(here / "nameless.csv", index=False)
         found = run("certify", "grouped", "nameless.csv", "--risk", ".45", "--overwrite")
         assert "has no column 'patient_id'" in found.err
+        assert "their groups were not given" in found.out
 
     def test_the_two_halves_of_a_data_set(self, run: Run) -> None:
         assert run("fit", "digits", "--max-epochs", "15", "--quiet", "--out", "digits-model").code == 0
@@ -145,7 +159,11 @@ class TestCertify:
             (("model", "calibration.csv", "--risk", ".1", "--thresholds", "a"), "numbers with commas"),
             (("model", "calibration.csv", "--risk", "missed lost=.1"), "with a class of training (ill, well)"),
             (("model", "calibration.csv", "--risk", ".1", "--by", "city"), "'city'"),
-            (("model", "calibration.csv", "--risk", ".1", "--one-per-group"), "--one-per-group needs groups"),
+            (("model", "calibration.csv", "--risk", ".1", "--by", "y"), "that is the right answer"),
+            (("model", "calibration.csv", "--risk", "1e-300"), "1e-09 at least"),
+            (("model", "calibration.csv", "--risk", "2"), "2 % is 0.02"),
+            (("model", "calibration.csv", "--risk", ".2", "--method", "band"), "at most r_max (0.1)"),
+            (("--scores", "scores.csv", "--risk", ".1", "--no-scores"), "left out where --scores is given"),
             (("model", "new.csv", "--risk", ".1"), "'y'"),
             (("model", "test.csv", "--risk", ".01"), "60 calibration rows are too few"),
             (("model", "--risk", ".1"), "Give MODEL and DATA"),
@@ -157,6 +175,24 @@ class TestCertify:
         before = listing(here)
         assert match in run("certify", *arguments).refusal
         assert listing(here) == before
+
+    def test_the_methods_own_options(self, run: Run, model: Path) -> None:
+        for options in (
+            ("--method", "grid", "--thresholds", ".8,.6"),
+            ("--method", "band", "--risk", ".3", "--r-max", ".4"),
+            ("--method", "bonferroni", "--ranks", "5"),
+        ):
+            found = run("certify", "model", "calibration.csv", "--risk", ".2", *options, "--json", "--overwrite")
+            assert found.code == 0, found.err
+            data = json.loads(found.out)
+            assert data["method"] == options[1]
+        assert data["options"] == {"ranks": 5}
+
+    def test_two_at_once_do_not_lose_a_certificate(self, run: Run, model: Path) -> None:
+        with claimed(model):
+            assert "Another command is making model" in run(*CERTIFY).refusal
+            assert "Another command is making model" in run("strip", "model").refusal
+            assert "Another command is making model" in run("recalibrate", "model", "extra.csv").refusal
 
 
 class TestScores:
@@ -182,7 +218,7 @@ class TestScores:
             ("confidence,right\n.5,1\n", "'correct'"),
             ("confidence,correct\n.5,maybe\n", "0 or 1 in every row; line 2 has 'maybe'"),
             ("confidence,correct\nhigh,1\n", "a number in every row; line 2 has 'high'"),
-            ("confidence,correct\n,1\n", "missing"),
+            ("confidence,correct\n,1\n", "a number in every row; line 2 has ''"),
             ("confidence,correct\n.5\n", "cannot be read"),
             ("", "is empty"),
         ],
@@ -194,6 +230,21 @@ class TestScores:
     def test_wrong_places(self, run: Run, here: Path) -> None:
         assert "a .json file" in run("certify", "--scores", "scores.csv", "--risk", ".1", "--out", "c.txt").refusal
         assert "does not exist" in run("certify", "--scores", "no.csv", "--risk", ".1").refusal
+
+    def test_nothing_is_written_where_nothing_is_promised(self, run: Run, here: Path) -> None:
+        assert run("certify", "--scores", "scores.csv", "--risk", ".01", "--out", "certificate.json").code == 3
+        assert not (here / "certificate.json").exists()
+
+    @pytest.mark.parametrize(
+        ("text", "risks"),
+        [
+            (".2", {"wrong": 0.2}),
+            ("wrong=.2, missed a = .1", {"wrong": 0.2, "missed a": 0.1}),
+            (".2,missed a,b=c=.1", {"wrong": 0.2, "missed a,b=c": 0.1}),
+        ],
+    )
+    def test_names_with_commas_and_equals_signs(self, text: str, risks: dict[str, float]) -> None:
+        assert target_of(text) == risks
 
 
 class TestPlan:

@@ -20,10 +20,12 @@ from squad.data.memory import (
     Memory,
     chance,
     check_groups,
+    check_other_rows,
     check_repeats,
     group_hashes,
     repeats_by_chance,
     row_hashes,
+    rows_digest,
     share,
     with_more,
 )
@@ -116,9 +118,9 @@ def test_repeats_are_counted_as_sets_would(seen: list[int], asked: list[int]) ->
         return np.array(values, dtype=np.float32).reshape(-1, 1)
 
     memory = Memory.of(encoded(seen))
-    assert memory.repeats(encoded(asked)) == sum(value in seen for value in asked)
+    assert memory.repeats(row_hashes(encoded(asked))) == sum(value in seen for value in asked)
     both = memory.with_rows(row_hashes(encoded(asked)))
-    assert both.repeats(encoded(asked)) == len(asked)
+    assert both.repeats(row_hashes(encoded(asked))) == len(asked)
     assert len(both.rows) == len({*seen, *asked})
     assert len(memory.rows) == len(set(seen))  # it is left as it was
 
@@ -225,10 +227,10 @@ def test_what_a_leak_is_told() -> None:
     with pytest.raises(LeakError) as caught:
         check_repeats(1200, 2000, 9, 1000)
     assert str(caught.value) == (
-        "The calibration rows must be new to the model; it has seen 1,200 of these 2,000. Chance explains about 20: 9"
-        " of 1,000 rows of fit occur twice. A model is surer of rows that it has seen than of new ones, so a promise"
-        " made with them would be false. Keep rows apart before fit (squad split does), and calibrate with the part"
-        " that the model does not get."
+        "The rows must be new to the model; it has seen 1,200 of these 2,000. Chance explains about 20: 9 of the 1,000"
+        " that it has seen occur twice. A model is surer of rows that it has seen than of new ones, so what is made"
+        " with them would be false. Keep rows apart before fit (squad split does), and take the part that the model"
+        " did not get."
     )
     assert isinstance(caught.value, SquadError)
 
@@ -248,10 +250,18 @@ def test_nothing_to_test() -> None:
 
 def test_all_rows_of_fit_tell_more_than_a_few_validation_rows() -> None:
     check_repeats(30, 1000, 0, 60)  # 60 rows without a repeat say little
-    with pytest.raises(LeakError, match="0 of 600 rows of fit occur twice"):
+    with pytest.raises(LeakError, match="0 of the 600 that it has seen occur twice"):
         check_repeats(30, 1000, 0, 60, 0, 600)
     check_repeats(29, 1000, 0, 60, 0, 600)  # (1000 / 1600) ** 29 is above 1e-6
     check_repeats(300, 1000, 18, 60, 180, 600)
+
+
+def test_the_very_rows_of_fit_are_known_in_any_order() -> None:
+    hashes = np.array([5, 7, 7, 5, 9], dtype=np.uint64)
+    with pytest.raises(LeakError, match="these 5 are the very ones"):
+        check_other_rows(hashes[::-1], rows_digest(hashes))
+    check_other_rows(hashes[:4], rows_digest(hashes))
+    check_other_rows(hashes, None)
 
 
 def test_what_a_fit_records() -> None:

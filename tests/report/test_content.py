@@ -335,3 +335,33 @@ def test_facts_tell_one_test_from_another(tmp_path: Any) -> None:
     assert facts["source"] == "made up"
     assert facts["network.hidden"] == "6, 5"
     assert len(facts["SHA-256 of its weights and settings"]) == 64
+
+
+def test_every_target_counts_the_cases_that_it_accepts() -> None:
+    predictor = model(kind="table")
+    x, test = frame(1500, seed=7), frame(300, seed=9)
+    labels, truth = labels_for(predictor, x, seed=8), labels_for(predictor, test, seed=10)
+    several = predictor.certify(x, labels, [0.2, {"wrong": 0.1, "missed cat": 0.1}], delta=0.05)
+    found = content_of(several, test, truth)
+    assert [(row.target, row.name, row.limit) for row in found.harms] == [
+        ("wrong 20 %", "wrong", 0.2),
+        ("wrong 10 %, missed cat 10 %", "wrong", 0.1),
+        ("wrong 10 %, missed cat 10 %", "missed cat", 0.1),
+    ]
+    assert several.certificate is not None
+    for row, target in zip(found.harms[:2], several.certificate.targets, strict=True):
+        answer = several.answer(test, risk=target)
+        good = answer.decision == "accepted"
+        assert (row.test, row.test_n) == ((answer.label[good] != truth[good]).sum(), good.sum())
+        (rule,) = several.certificate.target(target)
+        assert (row.calibration, row.calibration_n) == (rule.errors["wrong"], rule.n)
+    assert found.harms[0].test_n > found.harms[1].test_n
+
+
+def test_whether_the_test_is_new_cannot_be_checked_without_hashes() -> None:
+    predictor = model()
+    x = images(50)
+    assert not content_of(predictor, x, labels_for(predictor, x)).checked
+    known = Memory(np.array([1], dtype=np.uint64), np.array([], dtype=np.uint64))
+    made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, memory=known)
+    assert content_of(made, x, labels_for(predictor, x)).checked

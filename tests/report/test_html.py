@@ -118,6 +118,10 @@ def test_what_the_slider_looks_up(good: Predictor, tmp_path: Path) -> None:
     assert last["note"] == ""
     assert last["rate"] == "at most 10\u00a0%"
     assert re.fullmatch(r"at most \d+", last["wrong"])
+    choices = gather({"it": good}, images(200, seed=3), labels_for(good, images(200, seed=3))).models[0].slider.choices
+    for position, choice in zip(one["positions"], choices, strict=True):
+        if choice.accepts != "none":
+            assert position["wrong"] == f"at most {choice.most_wrong}"
     for position, point in zip(one["positions"], one["points"], strict=True):
         assert sum(position["squares"]) == 1000
         assert bool(point[0]) == (position["note"] == "")

@@ -72,3 +72,14 @@ def test_rows() -> None:
     assert found[0] == ("feature 1", "0")
     assert found[-1] == ("and more", "24")
     assert len(found) == 17
+
+
+def test_numbers_of_tables_are_shortened() -> None:
+    table = Table.of(
+        pd.DataFrame({"a": ["0.25069976766922464"], "b": ["12.50"], "c": ["a long text, longer than ten"]})
+    )
+    assert [value for _, value in table_row(table, 0, ["a", "b", "c"])] == [
+        "0.2507",
+        "12.50",
+        "a long text, longer than ten",
+    ]

@@ -50,6 +50,8 @@ def certify(
     thresholds: Annotated[
         str | None, typer.Option(metavar="LIST", help="Of the method grid, with commas: .99,.95,.9.")
     ] = None,
+    ranks: Annotated[int, typer.Option(metavar="J", help="Of the method bonferroni.")] = 20,
+    r_max: Annotated[float, typer.Option(metavar="R", help="Of the method band: the largest risk.")] = 0.1,
     scores: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="In the place of MODEL and DATA: any model's confidence and correct (0/1)."),
@@ -61,8 +63,11 @@ def certify(
         str | None,
         typer.Option(metavar="COLUMN", help="Which rows belong together; none may have been trained on."),
     ] = None,
-    one_per_group: Annotated[
-        bool, typer.Option("--one-per-group", help="Use one row of each group, as rows of one are not independent.")
+    all_rows: Annotated[
+        bool,
+        typer.Option(
+            "--all-rows", help="Use all rows of a group, not one: only if they are as independent as those of others."
+        ),
     ] = False,
     out: Annotated[
         Path | None,
@@ -102,9 +107,11 @@ def certify(
         raise ArgumentError.of(
             "--risk", "nothing", "given: the share of accepted answers that may be wrong, such as .02"
         )
-    options = {"method": method, "thresholds": _numbers(thresholds)}
+    options = {"method": method, "thresholds": _numbers(thresholds), "ranks": ranks, "r_max": r_max}
     if scores is not None:
-        _refuse_beside_scores(model=model, data=data, target=target, group=group, one_per_group=one_per_group)
+        _refuse_beside_scores(
+            model=model, data=data, target=target, group=group, all_rows=all_rows, no_scores=no_scores
+        )
         certificate = _of_scores(scores, targets, delta, by, out, overwrite, options)
     else:
         certificate = _of_model(
@@ -115,7 +122,7 @@ def certify(
             by,
             target,
             group,
-            one_per_group,
+            all_rows,
             out,
             no_scores,
             overwrite,
@@ -151,13 +158,13 @@ def plan(
       squad plan --risk .02 --delta .05 --coverage .7 --error .01
     """
     from squad.selective import plan as count
-    from squad.selective.words import percent
+    from squad.selective.words import certainty, percent
 
     labels = count(risk, delta, coverage, error, power)
     typer.echo(labels)
     expected = f"{percent(error)} of them wrong" if error else "none of them wrong"
     say(
-        f"labelled rows, to promise with {percent(1 - delta)} certainty that at most {percent(risk)} of the accepted"
+        f"labelled rows, to promise with {certainty(delta)} certainty that at most {percent(risk)} of the accepted"
         f" answers are wrong, if {percent(coverage)} are accepted and {expected}; that succeeds in {percent(power)} of"
         " cases"
     )
@@ -168,16 +175,21 @@ def target_of(text: str) -> dict[str, float]:
     from squad.errors import ArgumentError
 
     found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.rpartition("=")
-        name = name.strip() or "wrong"
+    pending = ""
+    for part in text.split(","):  # names of classes may have commas and equals signs of their own
+        pending = f"{pending},{part}" if pending else part
+        name, _, value = pending.rpartition("=")
         try:
             number = float(value)
         except ValueError:
-            raise ArgumentError.of("--risk", repr(text), "a share such as .02, or .02,missed CLASS=.005") from None
+            continue
+        name = name.strip() or "wrong"
         if name in found:
             raise ArgumentError.of("--risk", repr(text), f"one risk for {name!r}; take --risk twice for two targets")
         found[name] = number
+        pending = ""
+    if pending or not found:
+        raise ArgumentError.of("--risk", repr(text), "a share such as .02, or .02,missed CLASS=.005")
     return found
 
 
@@ -230,7 +242,7 @@ def _of_scores(
     values = None if by is None else groups(table, by)
     found = Scores.of(numbers(table, "confidence"), flags(table, "correct"), harms, values)
     checked = check_targets(targets, found.harms)
-    settings = {"thresholds": options["thresholds"]}
+    settings = {name: options[name] for name in ("thresholds", "ranks", "r_max")}
     details = {"calibration": {"source": str(path), "sha256": found.sha256(), "rows": len(found)}}
     made = certify_scores(found, checked, delta, options["method"], settings, by or "group", details)
     if out is not None and made.certified:
@@ -246,7 +258,7 @@ def _of_model(
     by: str | None,
     target: str | None,
     group: str | None,
-    one_per_group: bool,
+    all_rows: bool,
     out: Path | None,
     no_scores: bool,
     overwrite: bool,
@@ -255,7 +267,7 @@ def _of_model(
     options: Mapping[str, Any],
 ) -> Any:
     from squad import artifact
-    from squad.cli.outputs import OutputError, check_writable
+    from squad.cli.outputs import OutputError, check_writable, claimed
     from squad.cli.rows import labelled_rows
     from squad.errors import ArgumentError
     from squad.predictor import choose_device, load
@@ -263,39 +275,42 @@ def _of_model(
     if model is None or data is None:
         raise ArgumentError("Give MODEL and DATA, or --scores FILE. See squad certify --help.")
     where = choose_device(device)
-    predictor = load(model, where)
-    if predictor.certificate is not None and out is None and not overwrite:
-        raise OutputError(
-            f"{model} has a certificate already. To certify until one suits makes the promise worthless; if this one"
-            " shall take its place, say --overwrite, or save a model of its own with --out."
+    place = out or model
+    with claimed(place):  # what is loaded must still be there when it is saved
+        predictor = load(model, where)
+        if predictor.certificate is not None and out is None and not overwrite:
+            raise OutputError(
+                f"{model} has a certificate already. To certify until one suits makes the promise worthless; if this"
+                " one shall take its place, say --overwrite, or save a model of its own with --out."
+            )
+        artifact.check_target(place, overwrite or out is None)
+        check_writable(place)
+        rows = labelled_rows(predictor, model, data, target, group, data_dir)
+        assert rows.labels is not None
+        made = predictor.certify(
+            rows.x,
+            rows.labels,
+            targets,
+            delta,
+            options["method"],
+            by=by,
+            groups=rows.groups,
+            one_per_group=not all_rows,
+            thresholds=options["thresholds"],
+            ranks=options["ranks"],
+            r_max=options["r_max"],
+            source=rows.source,
         )
-    artifact.check_target(out or model, overwrite or out is None)
-    check_writable(out or model)
-    rows = labelled_rows(predictor, model, data, target, group, data_dir, one_per_group)
-    assert rows.labels is not None
-    made = predictor.uncertified().certify(
-        rows.x,
-        rows.labels,
-        targets,
-        delta,
-        options["method"],
-        by=by,
-        groups=rows.groups,
-        thresholds=options["thresholds"],
-        source=rows.source,
-    )
-    certificate = made.certificate
-    assert certificate is not None
-    _tell(certificate)
-    if certificate.certified:
-        (made.without_scores() if no_scores else made).save(out or model, overwrite=overwrite or out is None)
+        certificate = made.certificate
+        assert certificate is not None
+        _tell(certificate)
+        if certificate.certified:
+            (made.without_scores() if no_scores else made).save(place, overwrite=overwrite or out is None)
     return certificate
 
 
 def _tell(certificate: Any) -> None:
     """What a user should know of the rows, on stderr."""
     calibration = certificate.details["calibration"]
-    if calibration["unreadable"]:
-        say(f"{calibration['unreadable']:,} of {calibration['rows']:,} rows cannot be used and were left out")
-    if calibration["repeats"]:
-        say(f"{calibration['repeats']:,} rows are like one that fit saw, no more than chance explains; they are kept")
+    if calibration["used"] < calibration["rows"]:
+        say(f"{calibration['used']:,} of {calibration['rows']:,} rows are used: the sentence says why")

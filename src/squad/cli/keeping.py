@@ -47,24 +47,26 @@ def recalibrate(
       squad recalibrate model extra.csv --method isotonic --out isotonic
     """
     from squad import artifact
-    from squad.cli.outputs import OutputError, check_writable
+    from squad.cli.outputs import OutputError, check_writable, claimed
     from squad.cli.rows import labelled_rows
     from squad.predictor import choose_device, load
 
     where = choose_device(device)
-    predictor = load(model, where)
-    if predictor.certificate is not None and out is None and not overwrite:
-        raise OutputError(
-            f"{model} has a certificate, which would be lost: confidences change. Say --overwrite, or name --out."
-        )
-    artifact.check_target(out or model, overwrite or out is None)
-    check_writable(out or model)
-    rows = labelled_rows(predictor, model, data, target, group, data_dir)
-    assert rows.labels is not None
-    made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups)
-    made.save(out or model, overwrite=overwrite or out is None)
+    place = out or model
+    with claimed(place):
+        predictor = load(model, where)
+        if predictor.certificate is not None and out is None and not overwrite:
+            raise OutputError(
+                f"{model} has a certificate, which would be lost: confidences change. Say --overwrite, or name --out."
+            )
+        artifact.check_target(place, overwrite or out is None)
+        check_writable(place)
+        rows = labelled_rows(predictor, model, data, target, group, data_dir)
+        assert rows.labels is not None
+        made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups)
+        made.save(place, overwrite=overwrite or out is None)
     typer.echo(str(made.recalibration))
-    say(f"saved in {out or model}")
+    say(f"saved in {place}")
 
 
 def strip(
@@ -86,15 +88,18 @@ def strip(
       squad strip model --scores --out bare
     """
     from squad import artifact
+    from squad.cli.outputs import claimed
     from squad.predictor import load
 
-    predictor = load(model)
-    artifact.check_target(out or model, overwrite or out is None)
-    gone = []
-    if predictor.memory is not None:
-        gone.append(f"{len(predictor.memory.rows):,} hashes of rows and {len(predictor.memory.groups):,} of groups")
-    if scores and predictor.calibration is not None:
-        gone.append(f"{len(predictor.calibration):,} calibration scores")
-    bare = predictor.without_row_hashes()
-    (bare.without_scores() if scores else bare).save(out or model, overwrite=overwrite or out is None)
-    typer.echo(f"{out or model}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))
+    place = out or model
+    with claimed(place):
+        predictor = load(model)
+        artifact.check_target(place, overwrite or out is None)
+        gone = []
+        if predictor.memory is not None:
+            gone.append(f"{len(predictor.memory.rows):,} hashes of rows and {len(predictor.memory.groups):,} of groups")
+        if scores and predictor.calibration is not None:
+            gone.append(f"{len(predictor.calibration):,} calibration scores")
+        bare = predictor.without_row_hashes()
+        (bare.without_scores() if scores else bare).save(place, overwrite=overwrite or out is None)
+    typer.echo(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))

@@ -43,7 +43,7 @@ def claimed(path: Path) -> Iterator[None]:
     from squad.data.download import alone
 
     def busy() -> None:
-        raise OutputError(f"Another fit is making {path}. Wait for it, or name another folder with --out.")
+        raise OutputError(f"Another command is making {path}. Wait for it, or name another folder with --out.")
 
     made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)

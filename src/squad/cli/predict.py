@@ -92,7 +92,7 @@ def predict(
         write(frame, out)
     counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    unreadable = int(np.sum(answer.reason != ""))
+    unreadable = int(np.sum(np.isnan(answer.confidence)))
     say(f"{_rows(len(answer))}: {told}" + (f" ({unreadable:,} could not be used)" if unreadable else ""))
 
 

@@ -37,7 +37,7 @@ def report(
       squad report digits-model digits:test --out digits.html
     """
     from squad.cli.outputs import OutputError, check_writable
-    from squad.cli.rows import labelled_rows
+    from squad.cli.rows import check_kind, labelled_rows
     from squad.errors import ArgumentError
     from squad.predictor import choose_device, load
     from squad.report import write_report
@@ -49,8 +49,11 @@ def report(
     check_writable(out)
     where = choose_device(device)
     predictors = {name: load(name, where) for name in models}
-    rows = [labelled_rows(one, Path(name), data, target, data_dir=data_dir) for name, one in predictors.items()]
-    assert rows[0].labels is not None
-    write_report(out, predictors, rows[0].x, rows[0].labels, source=rows[0].source)
+    first, *others = predictors
+    rows = labelled_rows(predictors[first], Path(first), data, target, data_dir=data_dir)
+    for name in others:
+        check_kind(predictors[name], rows.x, Path(name), data)
+    assert rows.labels is not None
+    write_report(out, predictors, rows.x, rows.labels, source=rows.source)
     typer.echo(out)
     say("open it in a browser; it needs no network")

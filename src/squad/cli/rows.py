@@ -20,7 +20,6 @@ def labelled_rows(
     target: str | None,
     group: str | None = None,
     data_dir: Path | None = None,
-    one_per_group: bool = False,
 ) -> Rows:
     """DATA with its labels, as the model takes it; groups by the column of training, if it is there.
 
@@ -31,17 +30,12 @@ def labelled_rows(
         target: the column of labels; None is that of training.
         group: the column of groups; None is that of training.
         data_dir: where data sets are looked for first.
-        one_per_group: keep only one row of each group.
     """
     if target is None and not is_named(data):
         target = getattr(predictor.transform, "target", None)
     rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir)
     check_kind(predictor, rows.x, model, data)
     found = _groups(predictor, rows.x, group)
-    if one_per_group:
-        if found is None:
-            raise DataError(f"--one-per-group needs groups: name their column in {data} with --group.")
-        return _one_each(rows, found)
     return Rows(rows.x, rows.labels, found, rows.source)
 
 
@@ -63,13 +57,10 @@ def _groups(predictor: Any, x: Any, group: str | None) -> Any:
         if group is not None:
             raise DataError(f"Rows of arrays have no columns, so no group {group!r}: write a table.")
         return None
-    known = predictor.record.get("settings", {}).get("group")
-    if group is None and known is not None:
-        if known not in x.columns:
-            say(f"{x.source} has no column {known!r}, by which the model was fitted: groups cannot be checked")
-            return None
-        group = known
-    if group is None:
+    known = predictor.record.get("group")
+    if known is not None and known not in x.columns:
+        say(f"{x.source} has no column {known!r}, by which the model was fitted: groups cannot be checked")
+    if group is None:  # that of training is looked at in any case
         return None
     readable = np.array([row not in x.unreadable for row in range(len(x))])
     if readable.all():
@@ -77,19 +68,3 @@ def _groups(predictor: Any, x: Any, group: str | None) -> Any:
     found = np.full(len(x), "", dtype=object)
     found[readable] = groups(Table(x.frame[readable].reset_index(drop=True), x.source), group)
     return found
-
-
-def _one_each(rows: Rows, found: Any) -> Rows:
-    """One row of each group, chosen by a hash: not the first, which may be special."""
-    from squad.data.splits import row_order
-
-    order = row_order(len(rows))
-    _, first = np.unique(found[order].astype(str), return_index=True)
-    kept = np.sort(order[first])
-    assert isinstance(rows.x, Table)
-    assert rows.labels is not None
-    lines = None if rows.x.lines is None else rows.x.lines[kept]
-    places = {int(old): new for new, old in enumerate(kept)}
-    unreadable = {places[row]: reason for row, reason in rows.x.unreadable.items() if row in places}
-    table = Table(rows.x.frame.iloc[kept].reset_index(drop=True), rows.x.source, unreadable, lines)
-    return Rows(table, rows.labels[kept], found[kept], f"{rows.source} (one row a group)")

@@ -27,7 +27,7 @@ def numbers(table: Table, name: str) -> NDArray[np.float64]:
     """A column of numbers, none of them missing."""
     from squad.data.cells import parse_numbers
 
-    texts = labels(table, name)
+    texts = labels(table, name, strict=False)
     found = parse_numbers([str(text) for text in texts.tolist()])
     _refuse(table, name, np.isnan(found), "a number in every row", texts)
     return found
@@ -35,7 +35,7 @@ def numbers(table: Table, name: str) -> NDArray[np.float64]:
 
 def flags(table: Table, name: str) -> NDArray[np.bool_]:
     """A column of 0 and 1, or true and false."""
-    texts = labels(table, name)
+    texts = labels(table, name, strict=False)
     found = np.array([TRUTH.get(str(text).lower(), -1) for text in texts.tolist()])
     _refuse(table, name, found < 0, "0 or 1 in every row", texts)
     return found.astype(np.bool_)

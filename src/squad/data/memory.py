@@ -26,10 +26,12 @@ __all__ = [
     "Memory",
     "chance",
     "check_groups",
+    "check_other_rows",
     "check_repeats",
     "group_hashes",
     "repeats_by_chance",
     "row_hashes",
+    "rows_digest",
     "share",
     "with_more",
 ]
@@ -121,9 +123,9 @@ class Memory:
         """One that knows more rows: those that a recalibration saw, say."""
         return Memory(np.union1d(self.rows, hashes), self.groups)
 
-    def repeats(self, x: NDArray[np.float32]) -> int:
-        """How many of the encoded rows (N, features) fit saw."""
-        return int(_among(row_hashes(x), self.rows).sum())
+    def repeats(self, hashes: Hashes) -> int:
+        """How many of the rows (N,) fit saw."""
+        return int(_among(hashes, self.rows).sum())
 
     def seen_groups(self, groups: Sequence[str]) -> list[str]:
         """Those of the groups that fit saw, each once, in the order they come."""
@@ -236,11 +238,25 @@ def check_repeats(
     known, among = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
     expected = rows * (known + 1) / (among + 2)
     raise LeakError(
-        f"The calibration rows must be new to the model; it has seen {repeats:,} of these {rows:,}. Chance explains"
-        f" about {expected:,.0f}: {known:,} of {among:,} rows of fit occur twice. A model is surer of rows that it has"
-        " seen than of new ones, so a promise made with them would be false. Keep rows apart before fit (squad split"
-        " does), and calibrate with the part that the model does not get."
+        f"The rows must be new to the model; it has seen {repeats:,} of these {rows:,}. Chance explains about"
+        f" {expected:,.0f}: {known:,} of the {among:,} that it has seen occur twice. A model is surer of rows that it"
+        " has seen than of new ones, so what is made with them would be false. Keep rows apart before fit (squad split"
+        " does), and take the part that the model did not get."
     )
+
+
+def rows_digest(hashes: Hashes) -> str:
+    """A hash of a set of rows, in whatever order they stand."""
+    return hashlib.sha256(np.sort(hashes).astype("<u8").tobytes()).hexdigest()
+
+
+def check_other_rows(hashes: Hashes, seen: str | None) -> None:
+    """That rows are not the very ones of fit, which in a table of few different rows repeats alone do not tell."""
+    if rows_digest(hashes) == seen:
+        raise LeakError(
+            f"The rows must be new to the model; these {len(hashes):,} are the very ones that it was fitted on. Take"
+            " the part that fit did not get (squad split)."
+        )
 
 
 def check_groups(memory: Memory, groups: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import NOTHING_KNOWN, check_groups, check_repeats, row_hashes
+from squad.data.memory import NOTHING_KNOWN, check_groups, check_other_rows, check_repeats, row_hashes
+from squad.data.splits import row_order
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError, SquadError
 from squad.predictor.answer import ACCEPTED, REFERRED, Answer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
 
 __all__ = [
+    "ARRAY",
     "LABEL",
     "CertificationError",
     "Labelled",
@@ -40,8 +42,8 @@ __all__ = [
     "labelled",
 ]
 
-#: The group that an answer's own label makes.
-LABEL = "label"
+#: Where groups with a threshold each stand: the answer's own label, a column of the rows, or an array beside them.
+LABEL, COLUMN, ARRAY = "label", "column", "array"
 
 
 class CertificationError(SquadError):
@@ -81,14 +83,18 @@ class Labelled:
         positions: (N,), the place of each one's right class.
         kept: (rows,), which of the given rows they are.
         hashes: (N,), one a row.
+        sha256: of all rows that can be used, and their right classes.
         repeats: how many of them fit has seen; None if the model keeps no hashes.
+        notes: what is taken for granted because of these rows.
     """
 
     answer: Answer
     positions: NDArray[np.int64]
     kept: NDArray[np.bool_]
     hashes: NDArray[np.uint64]
+    sha256: str
     repeats: int | None
+    notes: tuple[str, ...] = ()
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -96,8 +102,24 @@ class Labelled:
         return np.asarray(self.answer.probabilities.argmax(1) == self.positions)
 
 
-def labelled(predictor: "Predictor", x: Any, y: Sequence[Any] | NDArray[Any], groups: ArrayLike | None) -> Labelled:
-    """Answer rows that must be new to the model: neither they nor their groups may have been seen by fit."""
+def labelled(
+    predictor: "Predictor",
+    x: Any,
+    y: Sequence[Any] | NDArray[Any],
+    groups: ArrayLike | None,
+    one_per_group: bool = False,
+) -> Labelled:
+    """Answer rows that must be new to the model: neither they nor their groups may have been seen by fit.
+
+    Args:
+        predictor: the model.
+        x: rows, as it takes them.
+        y: (rows,), their right labels.
+        groups: (rows,), or None: then those of the column that fit was told of, if ``x`` has it.
+        one_per_group: use one row of each group only, whichever a hash picks.
+    """
+    if isinstance(y, np.ma.MaskedArray):
+        raise ArgumentError.of("y", "a masked array", "labels without a mask", "Leave such rows out.")
     names = np.asarray(y)
     rows = predictor.checked(x)
     if names.shape != (len(rows),):
@@ -109,20 +131,40 @@ def labelled(predictor: "Predictor", x: Any, y: Sequence[Any] | NDArray[Any], gr
     unreadable[list(rows.unreadable) if isinstance(rows, Table) else []] = True
     positions = np.full(len(rows), -1)
     positions[~unreadable] = predictor.positions(names[~unreadable])
-    _check_groups(predictor, groups, len(rows))
+    texts = _checked_groups(predictor, rows, groups, unreadable)
     encoded = predictor.encode(rows)
     kept = np.ones(len(rows), dtype=np.bool_)
     kept[list(encoded.problems)] = False
+    hashes = np.zeros(len(rows), dtype=np.uint64)
+    hashes[kept] = row_hashes(encoded.x[kept])
     repeats = None
     if predictor.memory is not None:
-        repeats = predictor.memory.repeats(encoded.x[kept])
+        repeats = predictor.memory.repeats(hashes[kept])
         check_repeats(repeats, int(kept.sum()), **predictor.record.get("repeats", NOTHING_KNOWN))
+        check_other_rows(hashes[kept], predictor.record.get("rows_sha256"))
     answer = predictor.undecided(rows)
-    kept &= answer.reason == ""
+    kept &= np.isfinite(answer.confidence)
     if not kept.any():
         raise CertificationError(f"None of the {len(rows):,} rows can be used; the first: {answer.reason[0]}.")
+    left_out = int((~kept).sum())
+    sha256 = hashlib.sha256(hashes[kept].tobytes() + positions[kept].tobytes()).hexdigest()
+    notes = _notes(predictor, hashes[kept], repeats, texts, left_out, one_per_group)
+    if one_per_group and texts is not None:
+        kept &= _one_each(texts, kept)
     fields = {name: value[kept] for name, value in vars(answer).items()}
-    return Labelled(Answer(**fields), positions[kept], kept, row_hashes(encoded.x[kept]), repeats)
+    return Labelled(Answer(**fields), positions[kept], kept, hashes[kept], sha256, repeats, notes)
+
+
+def _one_each(texts: Sequence[str], usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """One usable row of each group, picked by a hash: the first one may be special."""
+    order = row_order(len(texts))
+    seen: set[str] = set()
+    chosen = np.zeros(len(texts), dtype=np.bool_)
+    for row in order.tolist():
+        if usable[row] and texts[row] not in seen:
+            seen.add(texts[row])
+            chosen[row] = True
+    return chosen
 
 
 def group_texts(groups: ArrayLike | None) -> list[str]:
@@ -130,13 +172,27 @@ def group_texts(groups: ArrayLike | None) -> list[str]:
     return [] if groups is None else [cell_text(group) or "" for group in np.asarray(groups).tolist()]
 
 
-def _check_groups(predictor: "Predictor", groups: ArrayLike | None, count: int) -> None:
-    if groups is None:
-        return
-    if np.shape(groups) != (count,):
-        raise ArgumentError.of("groups", f"the shape {np.shape(groups)}", f"of shape ({count},), one a row")
-    if predictor.memory is not None:
-        check_groups(predictor.memory, group_texts(groups))
+def _checked_groups(
+    predictor: "Predictor", rows: Any, groups: ArrayLike | None, unreadable: NDArray[np.bool_]
+) -> list[str] | None:
+    """The group of each row, none of which fit may have seen; also those of the column that fit was told of."""
+    known = predictor.record.get("group")
+    columns = []
+    if known is not None and isinstance(rows, Table) and known in rows.columns:
+        columns.append([str(text) for text in labels(rows, known, strict=False).tolist()])
+    if groups is not None:
+        if np.shape(groups) != (len(rows),):
+            raise ArgumentError.of("groups", f"the shape {np.shape(groups)}", f"of shape ({len(rows)},), one a row")
+        columns.append(group_texts(groups))
+    for texts in columns:
+        missing = np.array([not text for text in texts]) & ~unreadable
+        if missing.any():
+            raise ArgumentError.of(
+                "groups", f"{int(missing.sum())} missing", "one for every row", "Leave such rows out."
+            )
+        if predictor.memory is not None:
+            check_groups(predictor.memory, [text for text in texts if text])
+    return columns[-1] if columns else None
 
 
 def certificate_for(
@@ -149,7 +205,6 @@ def certificate_for(
     *,
     by: str | ArrayLike | None,
     harms: Mapping[str, ArrayLike] | None,
-    groups: ArrayLike | None,
     options: Mapping[str, Any],
     source: str | None,
 ) -> tuple[Certificate, Scores]:
@@ -158,7 +213,7 @@ def certificate_for(
     for name in _harm_names(risk):
         if name != WRONG and name not in losses:
             losses[name] = harm_of(name, predictor.classes, found.answer.probabilities.argmax(1), found.positions)
-    called, values = _by(predictor, x, by, found)
+    called, kind, values = _by(predictor, x, by, found)
     scores = Scores.of(found.answer.confidence, found.correct, losses, values)
     targets = check_targets(risk, scores.harms)
     details = {
@@ -166,14 +221,15 @@ def certificate_for(
         "sampling": predictor.sampling,
         "num_samples": predictor.num_samples,
         "seeds": _seeds(predictor),
+        "by": kind,
         "calibration": {
             "source": source,
             "rows": len(found.kept),
-            "unreadable": int((~found.kept).sum()),
+            "used": len(found.answer),
             "repeats": found.repeats,
-            "sha256": hashlib.sha256(found.hashes.tobytes() + found.positions.tobytes()).hexdigest(),
+            "sha256": found.sha256,
         },
-        "assumptions": _notes(predictor, found, groups),
+        "assumptions": list(found.notes),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
@@ -198,19 +254,37 @@ def _check_size(certificate: Certificate, options: Mapping[str, Any]) -> None:
         )
 
 
-def _notes(predictor: "Predictor", found: Labelled, groups: ArrayLike | None) -> list[str]:
+def _notes(
+    predictor: "Predictor",
+    hashes: NDArray[np.uint64],
+    repeats: int | None,
+    texts: Sequence[str] | None,
+    left_out: int,
+    one_per_group: bool,
+) -> tuple[str, ...]:
     """What is taken for granted beyond what every certificate is."""
-    notes = []
-    if found.repeats is None:
+    notes, rows = [], len(hashes)
+    if repeats is None:
         notes.append("none of the calibration rows was trained on (not checked: the model keeps no hashes of its rows)")
-    if groups is not None:
-        many = len(set(np.asarray(groups)[found.kept].tolist()))
-        if many < len(found.answer):
-            notes.append(
-                f"rows of one group are independent ({len(found.answer):,} rows came from {many:,} groups; where they"
-                " are not, certify on one row a group)"
-            )
-    return notes
+    elif repeats:
+        notes.append(f"the {repeats:,} of {rows:,} calibration rows that are like one of training are so by chance")
+    different = len(np.unique(hashes))
+    usual = predictor.record.get("repeats", NOTHING_KNOWN)
+    if rows - different > rows * (0.01 + 2 * usual["all_repeats"] / max(usual["all_rows"], 1)):
+        notes.append(
+            f"equal rows are cases of their own (of {rows:,} calibration rows only {different:,} are different)"
+        )
+    if texts is not None:
+        many = len({text for text in texts if text})
+        if one_per_group and many < rows:
+            notes.append(f"a case is one row of a new group (of each of {many:,} groups one row was used)")
+        elif many < rows:
+            notes.append(f"rows of one group are independent ({rows:,} rows came from {many:,} groups)")
+    elif predictor.memory is not None and len(predictor.memory.groups):
+        notes.append("no group of the calibration rows was trained on (not checked: their groups were not given)")
+    if left_out:
+        notes.append(f"cases that cannot be read are referred ({left_out:,} calibration rows were left out as such)")
+    return tuple(notes)
 
 
 def _lengths(harms: Mapping[str, ArrayLike] | None, count: int) -> Mapping[str, ArrayLike]:
@@ -245,14 +319,23 @@ def harm_of(
     return np.asarray((side == places[label]) & (predicted != right))
 
 
-def _by(predictor: "Predictor", x: Any, by: str | ArrayLike | None, found: Labelled) -> tuple[str, NDArray[Any] | None]:
-    """What groups are called, and the group of each row that was kept."""
+def _by(
+    predictor: "Predictor", x: Any, by: str | ArrayLike | None, found: Labelled
+) -> tuple[str, str | None, NDArray[Any] | None]:
+    """What groups are called, where they stand (label, column or array), and the group of each row that was kept."""
     if by is None:
-        return "group", None
+        return "group", None, None
+    if isinstance(by, str) and by == getattr(predictor.transform, "target", None):
+        raise ArgumentError.of("by", repr(by), "known before the right answer is; that is the right answer")
     values = _groups_of(predictor, x, by, found.answer.label, len(found.kept), found.kept)
-    if isinstance(by, str) and by != LABEL and (values == "").any():
-        raise CertificationError(f"Every calibration row must have a group; column {by!r} is empty in some.")
-    return (by if isinstance(by, str) else "group"), values
+    if isinstance(by, str) and by != LABEL and (empty := int((values == "").sum())):
+        raise CertificationError(
+            f"Every calibration row must have a group; column {by!r} is empty in {empty:,}. Fill it in, or leave such"
+            " rows out."
+        )
+    if not isinstance(by, str):
+        return "group", ARRAY, values
+    return by, (LABEL if by == LABEL else COLUMN), values
 
 
 def _groups_of(
@@ -278,20 +361,24 @@ def decide(
     certificate = predictor.certificate
     assert certificate is not None
     rules = certificate.target(risk)
+    kind = certificate.details.get("by")
     groups: NDArray[Any] | None = None
-    if certificate.by is not None:
-        # "group" is an array's, which comes with the rows; a column stands in them; a label is the answer's own.
-        name: Any = by if by is not None else certificate.by
-        if by is None and certificate.by == "group":
-            raise ArgumentError.of("by", None, "a group a row: the certificate has a threshold for each")
-        groups = _groups_of(predictor, x, name, answer.label, len(answer), np.ones(len(answer), dtype=np.bool_))
-    elif by is not None:
-        raise ArgumentError.of("by", "groups", "left out: the certificate has one threshold for all")
+    if kind != ARRAY and by is not None:
+        what = {None: "has one threshold for all", LABEL: "goes by the answers' labels"}.get(
+            kind, "goes by a column of x"
+        )
+        raise ArgumentError.of("by", "groups", f"left out: the certificate {what}")
+    if kind == ARRAY and by is None:
+        hint = "They stood in an array when it was certified: predictor.answer(x, by=groups), from Python."
+        raise ArgumentError.of("by", None, "a group a row: the certificate has a threshold for each", hint)
+    if kind is not None:
+        every = np.ones(len(answer), dtype=np.bool_)
+        groups = _groups_of(predictor, x, certificate.by if by is None else by, answer.label, len(answer), every)
     good = certificate.accepts(answer.confidence, groups, rules[0].risks)
     answer.decision[:] = np.where(good, ACCEPTED, REFERRED)
     if groups is not None:
-        known = {rule.group for rule in rules}
+        known = {str(rule.group) for rule in rules}
         for row, group in enumerate(groups.tolist()):
-            if not answer.reason[row] and plain(group) not in known:
+            if not answer.reason[row] and str(plain(group)) not in known:
                 answer.reason[row] = f"nothing was certified where {certificate.by} is {group or 'missing'}"
     return answer

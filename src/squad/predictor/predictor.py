@@ -48,10 +48,7 @@ class Predictor:
         classes: the names of the classes, in the order of the probabilities.
         sampling, num_samples: how it is sampled.
         record: how it was made: plain data.
-        recalibration: what its confidences went through, if anything.
-        certificate: what is promised about its answers, if anything; it belongs to this very model and sampling.
-        calibration: the scores that the certificate was made from, if they were kept.
-        memory: hashes of the rows that fit saw, if they were kept.
+        recalibration, certificate, calibration, memory: what belongs to it; see there.
     """
 
     def __init__(
@@ -81,16 +78,13 @@ class Predictor:
         self.classes = tuple(classes)
         self._sampling, self._num_samples = config.check_sampling(sampling, num_samples)
         self.record = dict(record or {})
-        self.recalibration = recalibration
-        self.memory = memory
+        self._recalibration = recalibration
+        self._memory = memory
         self._sampler: Sampler | None = None
-        self.certificate = certificate
-        self.calibration = calibration
-        if certificate is not None and certificate.details.get("model") != identity(self):
-            raise CertificationError(
-                "A certificate must belong to the model it stands with; this one was made for other weights, another"
-                " transformation or other samples. Certify this model."
-            )
+        self._certificate = certificate
+        self._calibration = calibration
+        self._bound: tuple[tuple[int, int], ...] = ()
+        self._check_bound()
 
     @property
     def sampling(self) -> str:
@@ -101,6 +95,41 @@ class Predictor:
     def num_samples(self) -> int:
         """How many samples a member takes."""
         return self._num_samples
+
+    @property
+    def recalibration(self) -> Recalibration | None:
+        """What its confidences go through, if anything; :meth:`recalibrate` gives another predictor."""
+        return self._recalibration
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What is promised about its answers, if anything; :meth:`certify` gives another predictor."""
+        return self._certificate
+
+    @property
+    def calibration(self) -> Scores | None:
+        """The scores that the certificate was made from, if they were kept."""
+        return self._calibration
+
+    @property
+    def memory(self) -> Memory | None:
+        """Hashes of the rows that fit saw, if they were kept."""
+        return self._memory
+
+    def _check_bound(self) -> None:
+        """That the certificate belongs to the network as it is; weights that did not change are not hashed again."""
+        if self.certificate is None:
+            return
+        tensors = self.network.state_dict().values()
+        now = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+        if now == self._bound:
+            return
+        if self.certificate.details.get("model") != identity(self):
+            raise CertificationError(
+                "A certificate must belong to the model it stands with; this one was made for other weights, another"
+                " transformation or other samples. Certify the model as it is now."
+            )
+        self._bound = now
 
     @property
     def members(self) -> int:
@@ -154,7 +183,7 @@ class Predictor:
 
     def without_row_hashes(self) -> "Predictor":
         """The same without the hashes of the rows that fit saw; weights are shared."""
-        return self._changed(memory=None)
+        return self._changed(memory=None, record={**self.record, "rows_sha256": None})
 
     def without_scores(self) -> "Predictor":
         """The same without the scores of its calibration cases; weights are shared."""
@@ -183,6 +212,7 @@ class Predictor:
         by: str | ArrayLike | None = None,
         harms: Mapping[str, ArrayLike] | None = None,
         groups: ArrayLike | None = None,
+        one_per_group: bool = True,
         thresholds: Sequence[float] | None = None,
         ranks: int = 20,
         r_max: float = 0.1,
@@ -206,15 +236,18 @@ class Predictor:
                 groups.
             harms: by name, (N,) 0 or 1: other things that an accepted row must not do too often.
             groups: (N,), which rows belong together, such as those of one patient; none may have been trained on.
+                Those of the column that fit was told of are looked at in any case.
+            one_per_group: use one row of each group, whichever a hash picks: rows of one patient are not independent,
+                as the promise needs them to be.  False takes them all, and the certificate says so.
             thresholds: of the method "grid".
             ranks: of the method "bonferroni".
             r_max: of the method "band".
             source: what the rows are called in the certificate.
         """
-        found = labelled(self, x, y, groups)
+        found = labelled(self, x, y, groups, one_per_group)
         options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
         made, scores = certificate_for(
-            self, x, found, risk, delta, method, by=by, harms=harms, groups=groups, options=options, source=source
+            self, x, found, risk, delta, method, by=by, harms=harms, options=options, source=source
         )
         return self._changed(certificate=made, calibration=scores)
 
@@ -254,6 +287,7 @@ class Predictor:
         """
         rows = self.checked(x)
         if self.certificate is not None:
+            self._check_bound()
             self.certificate.target(risk)  # before the work
         elif by is not None or risk is not None:
             raise ArgumentError.of("by and risk", "one of them", "left out: the model has no certificate")
@@ -339,8 +373,7 @@ class Predictor:
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write the folder ``path``: model.safetensors, config.json and what belongs to them, whole or not at all."""
-        if self.certificate is not None and self.certificate.details["model"] != identity(self):
-            raise CertificationError("The model was changed after it was certified. Certify it again.")
+        self._check_bound()
         return saving.save(self, path, overwrite)
 
     @classmethod

@@ -14,7 +14,7 @@ from squad.data.memory import Memory
 from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError
 from squad.models import network_config, restore
-from squad.selective.certificate import Certificate
+from squad.selective.certificate import Certificate, plain
 from squad.selective.recalibration import Recalibration
 from squad.selective.scores import WRONG, Scores
 
@@ -46,7 +46,9 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
         config["certificate"] = certificate.to_json()
     if calibration is not None:
         names = list(calibration.harms)
-        groups = None if calibration.by is None else sorted({str(group) for group in calibration.by.tolist()})
+        groups = (
+            None if calibration.by is None else list(dict.fromkeys(plain(group) for group in calibration.by.tolist()))
+        )
         config["calibration"] = {"harms": names, "groups": groups}
         extras[CALIBRATION] = _scores_to_tensors(calibration, groups)
     if predictor.memory is not None:
@@ -82,14 +84,14 @@ def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
         raise ArtifactError(f"{path} does not describe a model that can be built: {str(cause)[:400]}") from cause
 
 
-def _scores_to_tensors(scores: Scores, groups: list[str] | None) -> dict[str, Tensor]:
+def _scores_to_tensors(scores: Scores, groups: list[Any] | None) -> dict[str, Tensor]:
     found = {
         "confidence": torch.from_numpy(scores.confidence),
         "harms": torch.from_numpy(np.stack(list(scores.harms.values()))),
     }
     if groups is not None and scores.by is not None:
         places = {name: place for place, name in enumerate(groups)}
-        found["by"] = torch.tensor([places[str(group)] for group in scores.by.tolist()])
+        found["by"] = torch.tensor([places[plain(group)] for group in scores.by.tolist()])
     return found
 
 

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import NOTHING_KNOWN, LeakError, check_repeats, row_hashes
+from squad.data.memory import NOTHING_KNOWN, LeakError, check_other_rows, check_repeats, row_hashes
 from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
+from squad.predictor.certifying import ARRAY
 from squad.report.cases import pick_cases
 from squad.report.curves import expected_risk, ranks, steps, thinned
 from squad.report.facts import flat, model_facts, test_facts
@@ -103,10 +105,11 @@ class _Tested:
         truth[has_label] = predictor.positions([label for label, there in zip(labels, has_label, strict=True) if there])
         self.certificate, self.scores = predictor.certificate, predictor.calibration
         targets = [] if self.certificate is None else self.certificate.targets
-        grouped = self.certificate is not None and self.certificate.by == "group"
+        grouped = self.certificate is not None and self.certificate.details.get("by") == ARRAY
+        by = by if grouped else None
         #: Of several targets the first decides.
         self.target = dict(targets[0]) if len(targets) > 1 else {}
-        self.answer = predictor.answer(rows, by=by if grouped else None, risk=self.target or None)
+        self.answer = predictor.answer(rows, by=by, risk=self.target or None)
         # A reason may also say that nothing was certified for a group: such a row was read.
         readable = np.isfinite(self.answer.confidence)
         self.unreadable = np.flatnonzero(~readable)
@@ -121,11 +124,15 @@ class _Tested:
         self.wrong = self.said != self.truth
         self.confidence = self.answer.confidence[self.used]
         self.accepted = self.answer.decision[self.used] == ACCEPTED if self.certificate is not None else None
+        self.by_target = [self.accepted]
+        for target in targets[1:]:
+            self.by_target.append(predictor.answer(rows, by=by, risk=target).decision[self.used] == ACCEPTED)
 
     def model(self, at: Sequence[float]) -> Model:
         """Everything the report says of it."""
         predictor, accepted = self.predictor, self.accepted
         counted = accepted if accepted is not None and accepted.any() else None
+        by_target = self.by_target if len(self.by_target) > 1 else [counted]
         delta, r_max = _band_settings(predictor)
         mistakes, referred, cases = pick_cases(
             predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted
@@ -146,6 +153,7 @@ class _Tested:
             accepted_wrong=None if accepted is None else int((accepted & self.wrong).sum()),
             same=self._same(),
             seen=self._seen(),
+            checked=predictor.memory is not None,
             target=self.target,
             promise=None if self.certificate is None else self._promise(self.certificate),
             slider=make_slider(at, self.confidence, self.wrong, self.scores, delta, r_max),
@@ -154,7 +162,7 @@ class _Tested:
             coverages=[(risk, coverage_at_risk(self.confidence, ~self.wrong, risk)) for risk in RISKS],
             reliability=reliability_groups(self.confidence, self.wrong),
             confidences=confidence_groups(self.confidence, self.wrong),
-            harms=by_harm(self.certificate, self.scores, predictor.classes, self.said, self.truth, counted),
+            harms=by_harm(self.certificate, self.scores, predictor.classes, self.said, self.truth, by_target),
             by_class=by_class(predictor.classes, self.said, self.truth, counted),
             among_accepted=counted is not None,
             mistakes=mistakes,
@@ -197,23 +205,25 @@ class _Tested:
             flat({"options": dict(certificate.options), "details": dict(certificate.details)}),
         )
 
-    def _encoded(self) -> NDArray[np.float32]:
-        return self.predictor.encode(self.rows).x[self.used]
+    @cached_property
+    def _hashes(self) -> NDArray[np.uint64]:
+        return row_hashes(self.predictor.encode(self.rows).x[self.used])
 
     def _same(self) -> bool:
         """Whether these are the calibration cases, by the certificate's checksum of them."""
         if self.certificate is None:
             return False
         noted = self.certificate.details.get("calibration", {}).get("sha256")
-        return bool(noted == hashlib.sha256(row_hashes(self._encoded()).tobytes() + self.truth.tobytes()).hexdigest())
+        return bool(noted == hashlib.sha256(self._hashes.tobytes() + self.truth.tobytes()).hexdigest())
 
     def _seen(self) -> int:
         memory = self.predictor.memory
         if memory is None:
             return 0
-        repeats = memory.repeats(self._encoded())
+        repeats = memory.repeats(self._hashes)
         try:
             check_repeats(repeats, len(self.used), **self.predictor.record.get("repeats", NOTHING_KNOWN))
+            check_other_rows(self._hashes, self.predictor.record.get("rows_sha256"))
         except LeakError:
             return repeats
         return 0

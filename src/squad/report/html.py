@@ -2,7 +2,7 @@
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -62,17 +62,16 @@ def write_report(
     scratch = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(scratch, 0o644)
+        # Not by mkstemp, whose files only their owner can read: who may read the page is for the user's umask to say.
+        scratch = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
+        scratch.write_text(text, encoding="utf-8")
         os.replace(scratch, target)
         scratch = None
     except OSError as cause:
         raise ReportError(f"{path} cannot be written: {cause.strerror or cause}. Name another file.") from cause
     finally:
         if scratch is not None:
-            os.unlink(scratch)
+            scratch.unlink(missing_ok=True)
     return target
 
 

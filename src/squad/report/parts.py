@@ -95,6 +95,7 @@ class Model:
         accepted, accepted_wrong: by the certificate; None without one.
         same: whether the test is the calibration set itself.
         seen: how many rows of the test the model was made from, where that is more than chance explains; else 0.
+        checked: whether that could be checked: only with a model that keeps hashes of its rows.
         target: the risks by which cases are accepted here, of a certificate with several; else none.
         promise: its certificate, if it has one.
         slider, curve, spread, reliability, confidences: for the pictures; the spread only of several members.
@@ -120,6 +121,7 @@ class Model:
     accepted_wrong: int | None
     same: bool
     seen: int
+    checked: bool
     target: dict[str, float]
     promise: Promise | None
     slider: Slider

@@ -68,7 +68,7 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
 def table_row(table: Table, row: int, columns: list[str]) -> list[tuple[str, str]]:
     """Names and values of the columns that a model looks at, and how many more there are."""
     cells = table.frame.iloc[row]
-    shown = [(name, _cut(cell_text(cells[name]) or "(empty)")) for name in columns[:CELLS]]
+    shown = [(name, _cut(_short(cell_text(cells[name]) or "(empty)"))) for name in columns[:CELLS]]
     return shown + _more(len(columns))
 
 
@@ -85,6 +85,14 @@ def _number(value: float) -> str:
 
 def _more(count: int) -> list[tuple[str, str]]:
     return [("and more", f"{count - CELLS:,}")] if count > CELLS else []
+
+
+def _short(text: str) -> str:
+    """A number without the digits that nobody reads; other text as it is."""
+    try:
+        return f"{float(text):.6g}" if len(text) > 10 else text
+    except ValueError:
+        return text
 
 
 def _cut(text: str) -> str:

@@ -76,6 +76,7 @@ def accepts(threshold: float) -> tuple[str, float | None]:
 
 def risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
     """Round risks from ``low`` to ``high``, with ``high`` itself and ``others`` that lie between."""
+    low = min(low, high / 10)
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found = {round(mantissa * 10.0**ten, 12) for ten in tens for mantissa in ROUND}
     found |= {high, *others}

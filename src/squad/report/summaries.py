@@ -13,6 +13,7 @@ from squad.metrics.calibration import Bin, reliability
 from squad.predictor.certifying import harm_of
 from squad.selective import Certificate, Scores
 from squad.selective.scores import WRONG
+from squad.selective.words import risks_text
 
 __all__ = ["ClassRow", "Group", "HarmRow", "by_class", "by_harm", "confidence_groups", "reliability_groups"]
 
@@ -44,12 +45,14 @@ class HarmRow:
     """One harm: how often it happened.
 
     Attributes:
+        target: which one accepts the cases, of a certificate with several; else empty.
         name: such as "wrong" or "missed 3".
-        limit: the smallest share of accepted cases that was promised, if any.
+        limit: the share of accepted cases that was promised, if any.
         calibration, calibration_n: how many of the accepted calibration cases; None if not known.
         test, test_n: how many of the (accepted) test cases; None if labels alone do not tell.
     """
 
+    target: str
     name: str
     limit: float | None
     calibration: int | None
@@ -96,30 +99,39 @@ def by_harm(
     classes: Sequence[Any],
     said: NDArray[np.int64],
     truth: NDArray[np.int64],
-    accepted: NDArray[np.bool_] | None,
+    accepted: Sequence[NDArray[np.bool_] | None],
 ) -> list[HarmRow]:
-    """Each harm that the certificate or the calibration scores know, and "wrong" always."""
-    within = np.ones(len(said), dtype=bool) if accepted is None else accepted
-    limits: dict[str, float] = {}
-    for rule in certificate.rules if certificate is not None else ():
-        for name, risk in rule.risks.items():
-            limits[name] = min(risk, limits.get(name, 1.0))
-    names = dict.fromkeys([WRONG, *limits, *(scores.harms if scores is not None else ())])
-    one = certificate is not None and len(certificate.targets) == 1
+    """Each harm of each target, among the cases that it accepts, and "wrong" always.
+
+    Args:
+        certificate: if there is one.
+        scores: of the calibration cases, if they were kept.
+        classes: of the model.
+        said: (N,), the place of each answer.
+        truth: (N,), the place of each right answer.
+        accepted: for each target (one, where there is no certificate) which cases it accepts; None counts all.
+    """
+    targets = [{}] if certificate is None else certificate.targets
+    several = len(targets) > 1
     found = []
-    for name in names:
-        suffered = _suffered(name, classes, said, truth)
-        own = [rule for rule in certificate.rules if name in rule.errors] if certificate is not None and one else []
-        found.append(
-            HarmRow(
-                name,
-                limits.get(name),
-                sum(rule.errors[name] for rule in own) if own else None,
-                sum(rule.n for rule in own) if own else None,
-                None if suffered is None else int((suffered & within).sum()),
-                int(within.sum()),
+    for target, mask in zip(targets, accepted, strict=True):
+        within = np.ones(len(said), dtype=bool) if mask is None else mask
+        others = [] if several or scores is None else list(scores.harms)
+        own = () if certificate is None else certificate.target(target)
+        for name in dict.fromkeys([WRONG, *target, *others]):
+            suffered = _suffered(name, classes, said, truth)
+            counted = [rule for rule in own if name in rule.errors]
+            found.append(
+                HarmRow(
+                    risks_text(target) if several else "",
+                    name,
+                    target.get(name),
+                    sum(rule.errors[name] for rule in counted) if counted else None,
+                    sum(rule.n for rule in counted) if counted else None,
+                    None if suffered is None else int((suffered & within).sum()),
+                    int(within.sum()),
+                )
             )
-        )
     return found
 
 

@@ -110,8 +110,15 @@ def _promised(model: Model) -> str:
         f"With {percent(1 - (slider.delta or 0))} certainty the promised figures hold for every position of the slider"
         " at once, so you may choose after looking. That makes them a little more careful than the certificate, whose"
         f" risk was fixed before. They come from {plural(slider.calibration, 'calibration case')}.{least}"
-        " How many cases are accepted is what was seen on these, and will differ a little."
+        " How many cases are accepted is what was seen on these, and will differ a little. The chance to be false is"
+        f" the slider's own, beside that of the certificate.{_groups(model)}"
     )
+
+
+def _groups(model: Model) -> str:
+    if model.promise is None or model.promise.by is None:
+        return ""
+    return " The slider has one threshold for all cases, and promises nothing about single groups."
 
 
 def positions(model: Model) -> list[dict[str, object]]:

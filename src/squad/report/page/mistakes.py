@@ -42,12 +42,19 @@ def _among(model: Model) -> str:
 
 def _harms(model: Model) -> Markup:
     certified = model.promise is not None
+    several = any(harm.target for harm in model.harms)
     rows: list[list[object]] = []
     for harm in model.harms:
         limit = NOTHING if harm.limit is None else f"at most {percent(harm.limit)}"
         promised = [limit, _rate(harm.calibration, harm.calibration_n)] if certified else []
-        rows.append([harm_name(harm.name), *promised, _rate(harm.test, harm.test_n)])
-    head = ["harm", *(["asked for", "seen in calibration"] if certified else []), "observed on the test"]
+        which = [harm.target] if several else []
+        rows.append([*which, harm_name(harm.name), *promised, _rate(harm.test, harm.test_n)])
+    head = [
+        *(["accepted for"] if several else []),
+        "harm",
+        *(["asked for", "seen in calibration"] if certified else []),
+        "observed on the test",
+    ]
     return plain_table(head, rows, f"How often each harm happens, among {_among(model)}")
 
 

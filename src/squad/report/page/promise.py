@@ -130,6 +130,10 @@ def _alerts(model: Model) -> list[str]:
             f"The model was made from {count(model.seen)} of the {count(model.used)} test cases. It is surer and more"
             " often right about cases it has seen than about new ones: what is observed here is too good."
         )
+    if not model.checked:
+        found.append(
+            "Whether the model has seen these test cases before could not be checked: it keeps no hashes of its rows."
+        )
     return found
 
 
