@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from squad.report.words import at_most, percent, plural, rounded
+from squad.report.words import at_most, exact, percent, plural, rounded, upwards
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,15 @@ def test_a_bound_that_is_whole_stays() -> None:
 def test_nouns_and_counts() -> None:
     assert (plural(1, "case"), plural(2000, "case")) == ("1\u00a0case", "2,000\u00a0cases")
     assert (rounded(9.96), rounded(1234.4), rounded(math.pi)) == ("10", "1,234", "3.1")
+
+
+def test_thresholds_are_rounded_up_and_risks_not_at_all() -> None:
+    assert [upwards(x) for x in (0.902435, 0.9, 0.99362, 0.9999999999, 0.0, 1.0)] == [
+        "90.3\u00a0%",
+        "90\u00a0%",
+        "99.37\u00a0%",
+        "over 99.9999\u00a0%",
+        "0\u00a0%",
+        "100\u00a0%",
+    ]
+    assert [exact(x) for x in (0.02, 0.0199999, 0.005)] == ["2\u00a0%", "1.99999\u00a0%", "0.5\u00a0%"]

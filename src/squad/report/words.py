@@ -2,7 +2,9 @@
 
 import math
 
-__all__ = ["at_most", "count", "percent", "plural", "rounded"]
+from squad.selective.words import percent as promised
+
+__all__ = ["at_most", "count", "exact", "percent", "plural", "rounded", "upwards"]
 
 #: Between a number and its sign: a line must not break there.
 SPACE = "\u00a0"
@@ -30,6 +32,29 @@ def percent(share: float) -> str:
     if text == "100":
         return f"over {100 - least:.{DECIMALS}f}{SPACE}%"
     return f"{text}{SPACE}%"
+
+
+def exact(share: float) -> str:
+    r"""A risk that was promised, with all its digits: it must not be rounded in the promise's favour.
+
+    >>> exact(0.02), exact(0.0199)
+    ('2\xa0%', '1.99\xa0%')
+    """
+    return promised(share).replace(" ", SPACE)
+
+
+def upwards(threshold: float) -> str:
+    r"""A threshold as a percentage, rounded up: what is above the figure is above the threshold, too.
+
+    >>> upwards(0.902435), upwards(0.5)
+    ('90.3\xa0%', '50\xa0%')
+    """
+    if not 0 < threshold < 1:
+        return percent(threshold)
+    gap = 100.0 * min(threshold, 1 - threshold)
+    decimals = 1 if gap >= 1 else min(DECIMALS, 1 - math.floor(math.log10(gap)))
+    value = math.ceil(100.0 * threshold * 10.0**decimals - 1e-9) / 10.0**decimals
+    return percent(threshold) if value >= 100 else f"{value:.{decimals}f}".rstrip("0").rstrip(".") + f"{SPACE}%"
 
 
 def count(number: int) -> str:

@@ -4,7 +4,7 @@ from squad.report.markup import Markup, element, join, plain_table
 from squad.report.page.layout import NOTHING, section, side_by_side
 from squad.report.parts import Content, Model
 from squad.report.slider import OF, Choice
-from squad.report.words import at_most, count, percent, plural, rounded
+from squad.report.words import at_most, count, exact, percent, plural, rounded, upwards
 
 __all__ = ["choice", "positions"]
 
@@ -130,7 +130,7 @@ def _position(model: Model, one: Choice) -> dict[str, object]:
     none, slider = one.accepts == "none", model.slider
     share = one.accepted / model.used
     passed = OF * one.wrong / model.used
-    height = "of any height" if one.threshold is None else f"above {percent(one.threshold)}"
+    height = "of any height" if one.threshold is None else f"above {upwards(one.threshold)}"
     shown: dict[str, object] = {
         "note": "",
         "threshold": NOTHING if none else height,
@@ -154,7 +154,7 @@ def _position(model: Model, one: Choice) -> dict[str, object]:
         "coverage": f"about {percent(one.coverage or 0)}",
         "referred": f"about {count(OF - answered)}",
         "wrong": f"at most {count(most)}",
-        "rate": f"at most {percent(one.risk)}",
+        "rate": f"at most {exact(one.risk)}",
     }
 
 

@@ -3,7 +3,7 @@
 from squad.report.markup import Markup, join, plain_table
 from squad.report.page.layout import NOTHING, section, side_by_side
 from squad.report.parts import Content, Model
-from squad.report.words import count, percent
+from squad.report.words import count, exact, percent
 
 __all__ = ["harm_name", "mistakes"]
 
@@ -45,7 +45,7 @@ def _harms(model: Model) -> Markup:
     several = any(harm.target for harm in model.harms)
     rows: list[list[object]] = []
     for harm in model.harms:
-        limit = NOTHING if harm.limit is None else f"at most {percent(harm.limit)}"
+        limit = NOTHING if harm.limit is None else f"at most {exact(harm.limit)}"
         promised = [limit, _rate(harm.calibration, harm.calibration_n)] if certified else []
         which = [harm.target] if several else []
         rows.append([*which, harm_name(harm.name), *promised, _rate(harm.test, harm.test_n)])

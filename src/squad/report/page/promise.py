@@ -6,7 +6,7 @@ from squad.report.markup import Markup, element, join, plain_table
 from squad.report.page.layout import NOTHING, fold, section, side_by_side
 from squad.report.page.mistakes import harm_name
 from squad.report.parts import Content, Model, Promise, RuleRow
-from squad.report.words import count, percent, plural
+from squad.report.words import count, exact, percent, plural, upwards
 
 __all__ = ["header", "promise"]
 
@@ -76,7 +76,7 @@ def _verdict(model: Model, alone: bool) -> Markup:
 def _headline(made: Promise) -> str:
     good = [rule for rule in made.rules if rule.accepts != "none"]
     if all(rule.risks == made.rules[0].risks for rule in made.rules):
-        limits = " and ".join(f"at most {percent(risk)} {_suffering(name)}" for name, risk in good[0].risks.items())
+        limits = " and ".join(f"at most {exact(risk)} {_suffering(name)}" for name, risk in good[0].risks.items())
         where = "" if len(good) == len(made.rules) else f" in {len(good)} of {len(made.rules)} groups"
         return f"Of the answers it accepts{where}, {limits}"
     many = f"All {len(good)}" if len(good) == len(made.rules) else f"{len(good)} of the {len(made.rules)}"
@@ -97,7 +97,7 @@ def _shown(made: Promise) -> str:
 def _accepting(rule: RuleRow) -> str:
     if rule.accepts == "all" or rule.threshold is None:
         return "Every answer is accepted."
-    return f"An answer is accepted if its confidence is above {percent(rule.threshold)}; other cases are referred."
+    return f"An answer is accepted if its confidence is above {upwards(rule.threshold)}; other cases are referred."
 
 
 def _suffering(harm: str, number: int = 2) -> str:
@@ -197,7 +197,7 @@ def _accepts(rule: RuleRow) -> str:
     if rule.accepts == "all":
         return "of any height"
     if rule.threshold is not None:
-        return f"above {percent(rule.threshold)}"
+        return f"above {upwards(rule.threshold)}"
     if rule.hopeless:
         return "none: more labels will not help"
     return "none" if rule.needed is None else f"none: about {count(rule.needed)} labels needed"
@@ -211,7 +211,7 @@ def _assumptions(made: Promise, unfolded: bool) -> Markup:
     meaning = (
         "The promise is about many accepted cases together, not about a single one."
         f" {percent(1 - made.delta)} certainty means: if calibration cases were drawn again and again, it would be"
-        f" false for at most {percent(made.delta)} of the draws. It holds provided that:"
+        f" false for at most {exact(made.delta)} of the draws. It holds provided that:"
     )
     body = [element("p", meaning), element("ul", *(element("li", item) for item in items))]
     return fold("What the promise means, and what it rests on", *body, unfolded=unfolded)
