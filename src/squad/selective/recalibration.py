@@ -31,7 +31,7 @@ METHODS = ("temperature", "isotonic")
 #: No temperature outside of these is looked for.
 COLDEST, HOTTEST = 0.05, 20.0
 
-#: Isotonic regression takes so many rows at least; with fewer, it only repeats them.
+#: So many rows at least: fewer say nothing about how often answers are right.
 FEWEST = 10
 
 #: How much of isotonic regression is tried, and in how many parts the rows are cross-validated.
@@ -228,9 +228,8 @@ def fit_recalibration(
     classes = p.shape[1]
     if classes < 2:
         raise ArgumentError.of("probabilities", f"the shape {p.shape}", "of at least 2 classes")
-    if method == "isotonic" and len(p) < FEWEST:
-        hint = "Label more rows, or take the method temperature."
-        raise ArgumentError.of("probabilities", len(p), f"of at least {FEWEST} rows for the method isotonic", hint)
+    if len(p) < FEWEST:
+        raise ArgumentError.of("probabilities", len(p), f"of at least {FEWEST} rows", "Label more rows: some hundreds.")
     right = p.argmax(1) == y
     old = np.clip(p.max(1), 1 / classes, 1.0)
     draft = Recalibration(
