@@ -410,7 +410,7 @@ class TestRefusals:
             predictor.certify(x[order], y[order], 0.4)
         new = random.integers(3, size=(900, 2)).astype(float)
         made = predictor.certify(new, np.where(new.sum(1) > 2, "a", "b"), 0.4).certificate
-        assert "900 of 900 calibration rows that are like one of training are so by chance" in str(made)
+        assert "it is chance that 900 of 900 calibration rows are like rows of training" in str(made)
 
     def test_labels_that_it_does_not_know(self, fitted: Predictor) -> None:
         x, y = points(1000, 1)

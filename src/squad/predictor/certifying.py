@@ -267,7 +267,7 @@ def _notes(
     if repeats is None:
         notes.append("none of the calibration rows was trained on (not checked: the model keeps no hashes of its rows)")
     elif repeats:
-        notes.append(f"the {repeats:,} of {rows:,} calibration rows that are like one of training are so by chance")
+        notes.append(f"it is chance that {repeats:,} of {rows:,} calibration rows are like rows of training")
     different = len(np.unique(hashes))
     usual = predictor.record.get("repeats", NOTHING_KNOWN)
     if rows - different > rows * (0.01 + 2 * usual["all_repeats"] / max(usual["all_rows"], 1)):
