@@ -62,6 +62,7 @@ bench: $(VENV)/installed-dev ## measure on the CPU, into benchmarks/results
 	$(BIN)/python -m benchmarks.metrics_speed
 	$(BIN)/python -m benchmarks.certify_coverage
 	$(BIN)/python -m benchmarks.certify_validity
+	$(BIN)/python -m benchmarks.calibration_rows
 	$(BIN)/python -m benchmarks.plot
 
 bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results

@@ -173,6 +173,37 @@ def recalibrated(record: Record) -> str:
     return table(lines)
 
 
+def dependent(record: Record) -> str:
+    """False promises with all rows of a group, and with one."""
+    lines = [["rows a group", "groups", "false promises, all rows", "one row a group"]]
+    for one in record.results["groups"]:
+        shown = [f"{100 * one[name]:.1f} %" for name in ("all rows", "one")]
+        lines.append([str(one["rows"]), f"{one['groups']:,}", *shown])
+    return table(lines)
+
+
+def honest(record: Record) -> str:
+    """Honest calibration sets that are refused."""
+    lines = [["kinds of rows", "training, validation, calibration", "refused by a binomial test", "by the test used"]]
+    for one in record.results["tables"]:
+        shown = [f"{100 * one[name]:.1f} %" for name in ("binomial", "used")]
+        kinds = f"{one['kinds']:,}" + (", some more frequent" if one["power"] else "")
+        lines.append([kinds, ", ".join(f"{size:,}" for size in one["sizes"]), *shown])
+    return table(lines)
+
+
+def behind(record: Record) -> str:
+    """Where the default accepts less than a single sequence, at worst."""
+    lines = [["population", "m", "target", "points behind `fixed_sequence`, at worst"]]
+    for name in record.settings["populations"]:
+        cells = [cell for cell in record.results if cell["population"] == name]
+        worst = min(cells, key=lambda cell: cell["methods"]["fixed_sequence"]["default_ahead"])
+        single = worst["methods"]["fixed_sequence"]
+        shown = f"{-100 * single['default_ahead']:.2f} ± {100 * single['default_ahead_error']:.2f}"
+        lines.append([name, f"{worst['m']:,}", f"{100 * worst['target']:g} %", shown])
+    return table(lines)
+
+
 def speed(record: Record) -> str:
     """Times in sorts of the same numbers."""
     names = ("aurc", "augrc", "certify")
@@ -237,6 +268,9 @@ def write_selection() -> None:
         ("validity", validity, "certify_validity"),
         ("speed", speed, "metrics_speed-cpu"),
         ("recalibration", recalibrated, "recalibration-cuda"),
+        ("behind", behind, "certify_coverage"),
+        ("dependent", dependent, "calibration_rows"),
+        ("honest", honest, "calibration_rows"),
     ):
         between(ROOT / "docs" / "selection.md", name, made(Record.load(results / f"{record}.json")))
 
