@@ -36,12 +36,18 @@ def test_the_default_accepts_at_least_as_much(other: str, population: str) -> No
     assert ahead > 0.05
 
 
-@pytest.mark.parametrize(("population", "points"), [("well ranked", 0.03), ("sharply ranked", 0.04)])
-def test_the_default_is_near_the_single_sequence(population: str, points: float) -> None:
-    """It pays for its other starts where the first can just be afforded, and nowhere else."""
-    for where, methods in cells(population):
-        single = methods["fixed_sequence"]
-        assert single["default_ahead"] >= -points - single["default_ahead_error"], where
+#: Where the default is more than 3 points behind: it pays for its other starts where the first can just be afforded.
+FURTHER = {("well ranked", "m = 500, 2.0%"), ("sharply ranked", "m = 500, 2.0%"), ("sharply ranked", "m = 2000, 0.5%")}
+
+
+@pytest.mark.parametrize("population", ["well ranked", "sharply ranked"])
+def test_the_default_is_near_the_single_sequence(population: str) -> None:
+    """Within 3 points, but for the cells that are named: neither more of them nor fewer, and within 4 there."""
+    found = {where: -methods["fixed_sequence"]["default_ahead"] for where, methods in cells(population)}
+    assert {(population, where) for where, points in found.items() if points > 0.03} == {
+        cell for cell in FURTHER if cell[0] == population
+    }
+    assert max(found.values()) < 0.04
 
 
 def test_the_default_keeps_more_with_overconfident_top_scores() -> None:
@@ -54,7 +60,7 @@ def test_the_default_keeps_more_with_overconfident_top_scores() -> None:
 def test_certificates_are_false_no_more_often_than_delta(population: str) -> None:
     for where, methods in cells(population):
         for method, found in methods.items():
-            assert found["violations"] <= 0.01 + 4 * (0.01 * 0.99 / 2000) ** 0.5, (where, method)
+            assert found["violations"] <= 0.01 + 4 * (0.01 * 0.99 / 6000) ** 0.5, (where, method)
 
 
 def test_no_method_beats_the_oracle_on_average() -> None:
