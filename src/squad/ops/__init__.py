@@ -1,7 +1,7 @@
 """Sampling and KL of a layer of quantized latents: one operation, several backends, chosen here and per call.
 
 A backend is a function (logits, values, log_prior, temperature, noise) -> (z, kl) that takes checked tensors, all of
-one rank, in their working dtype.  It is right when, on the outputs and on every gradient,
+one rank: logits as they came, which may be in half precision, the others in the dtype that is computed in.  It is right when, on the outputs and on every gradient,
 ``|backend - ref64| <= 2 |ref32 - ref64| + atol``; ``tests/contracts/backends.py`` holds it to that.
 """
 
@@ -79,7 +79,7 @@ def sample_with_kl(
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
     z, kl = choose_backend(backend)(
-        logits.to(dtype),
+        logits,
         _fitted("values", values, logits).to(dtype),
         _fitted("log_prior", log_prior, logits).to(dtype),
         _temperature(temperature, logits, dtype),

@@ -30,6 +30,7 @@ def sample_with_kl(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K)."""
+    logits = logits.to(values.dtype)
     size = logits.numel()
     if logits.device.type != "cpu" or size <= 2 * BLOCK or logits.dim() < 3:
         return _whole(logits, values, log_prior, temperature, as_tensor(noise, logits))

@@ -22,7 +22,7 @@ def sample_with_kl(
 
     ``dtype=torch.float64`` computes in double whatever the inputs are.
     """
-    dtype = dtype or logits.dtype
+    dtype = dtype or values.dtype
     logits, values, log_prior = logits.to(dtype), values.to(dtype), log_prior.to(dtype)
     log_p = categorical.log_softmax(logits, -2)
     kl = categorical.kl_divergence(log_p, log_prior, -2)
