@@ -5,6 +5,7 @@ import torch
 
 from squad.ops import BACKENDS
 from tests.contracts.backends import BackendContract, problem
+from tests.contracts.factorized import FactorizedContract
 from tests.needs import need_gpu
 
 
@@ -20,6 +21,16 @@ class TestReference(BackendContract):
 
 class TestEager(BackendContract):
     name = "eager"
+    device = "cuda"
+
+
+class TestTriton(BackendContract):
+    name = "triton"
+    device = "cuda"
+    double = False
+
+
+class TestFactorized(FactorizedContract):
     device = "cuda"
 
 

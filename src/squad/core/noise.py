@@ -36,6 +36,7 @@ __all__ = ["Key", "bits", "draw_seed", "gumbel", "hashed_seeds", "make_key", "no
 _FIRST, _SECOND, _GOLDEN = 0x7FEB352D, 0x846CA68B, 0x9E3779B9
 
 
+FEW=16
 class Key(NamedTuple):
     """What a stream of numbers depends on: ``seed`` and ``step``, int64, both of shape () or both (M,)."""
 
@@ -80,24 +81,48 @@ def _signed(word: int) -> int:
     return word - (1 << 32) if word >> 31 else word
 
 
+# torch makes a tensor of a number at every call, which is half the time of an operation on a few numbers.
+_WORDS = {
+    word: torch.tensor(_signed(word), dtype=torch.int32, device="cpu")
+    for word in (15, 16, 0xFFFF, 0x1FFFF, 0xFFFFFE00, _FIRST, _SECOND)
+}
+
+
+def _word(word: int, x: Tensor) -> Tensor | int:
+    """``word`` as an operand for x: made beforehand for a plain tensor on the CPU; a number for any other."""
+    plain = type(x) is Tensor and x.device.type == "cpu" and not torch.compiler.is_compiling()
+    return _WORDS[word] if plain else _signed(word)
+
+
+def _overflow_is_undefined(x: Tensor) -> bool:
+    """Whether torch.compile writes C++ for it, where a compiler may make anything of a signed product that overflows.
+
+    A 64-bit product of an earlier version came out as 0; the 32-bit ones here have not been seen to.
+    """
+    return torch.compiler.is_compiling() and x.device.type == "cpu"
+
+
 def _times(x: Tensor, factor: int) -> Tensor:
     """``x * factor`` modulo 2^32, in place where that can be."""
-    if torch.compiler.is_compiling() and x.device.type == "cpu":
-        # torch.compile writes C++, where a signed product that overflows is undefined: the compiler may make anything
-        # of it.  (A 64-bit product of an earlier version came out as 0; these 32-bit ones have not been seen to.)
+    if _overflow_is_undefined(x):
         wide = x.to(torch.int64) & 0xFFFFFFFF
         return (wide * (factor & 0xFFFF) + ((wide * (factor >> 16) & 0xFFFF) << 16)).to(torch.int32)
-    return x.mul_(_signed(factor))
+    return x.mul_(_word(factor, x))
 
 
 def _fold(x: Tensor, shift: int) -> Tensor:
     """``x ^= x >> shift`` in place, filling with zeros (torch shifts arithmetically, hence the mask)."""
-    return x.bitwise_xor_((x >> shift).bitwise_and_((1 << (32 - shift)) - 1))
+    return x.bitwise_xor_((x >> _word(shift, x)).bitwise_and_(_word((1 << (32 - shift)) - 1, x)))
+
+
+def _core(x: Tensor) -> Tensor:
+    """The mixer without its first and its last line, in place."""
+    return _times(_fold(_times(x, _FIRST), 15), _SECOND)
 
 
 def _churn(x: Tensor) -> Tensor:
     """The mixer without its last line, in place."""
-    return _times(_fold(_times(_fold(x, 16), _FIRST), 15), _SECOND)
+    return _core(_fold(x, 16))
 
 
 def _mix(x: Tensor) -> Tensor:
@@ -105,13 +130,46 @@ def _mix(x: Tensor) -> Tensor:
     return _fold(_churn(x), 16)
 
 
+def _mix_word(x: int) -> int:
+    """The mixer, of a single word."""
+    x ^= x >> 16
+    x = x * _FIRST & 0xFFFFFFFF
+    x ^= x >> 15
+    x = x * _SECOND & 0xFFFFFFFF
+    return x ^ x >> 16
+
+
+def _read(key: Key) -> list[tuple[int, int]] | None:
+    """Seed and step of each member, if there are few and they can be looked at: on the CPU, and not while tracing."""
+    seed, step = key
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or type(seed) is not Tensor
+    if traced or seed.device.type != "cpu" or seed.numel() > FEW:
+        return None
+    try:  # one by one: under vmap, and where torch.fx traces, item() is an error, while tolist() gives what will be old
+        return [(int(a.item()), int(b.item())) for a, b in zip(seed.view(-1), step.reshape(-1), strict=True)]
+    except RuntimeError:
+        return None
+
+
 def _keys(key: Key) -> Tensor:
     """key_1 and key_2, int32 of shape (..., 2)."""
-    g = _times(torch.arange(1, 4, 2, dtype=torch.int32, device=key.seed.device), _GOLDEN)
+    known = _read(key)
+    if known is not None:
+        pairs = []
+        for seed, step in known:
+            first, second = _mix_word(seed & 0xFFFFFFFF ^ _GOLDEN), _mix_word(seed >> 32 & 0xFFFFFFFF ^ 3 * _GOLDEN & 0xFFFFFFFF)
+            pairs.append([_mix_word(first ^ j * _GOLDEN * (second ^ step & 0xFFFFFFFF) & 0xFFFFFFFF)  for j in (1, 3)])
+        return torch.tensor(pairs, dtype=torch.int64).to(torch.int32).view(*key.seed.shape, 2)
+    # g_1 and g_2 as a line whose parts fit into 32 bits: torch.compile works out such products beforehand.
+    index = torch.arange(2, dtype=torch.int32, device=key.seed.device)
+    g = index * _signed(2 * _GOLDEN & 0xFFFFFFFF) + _signed(_GOLDEN)
     words = torch.stack([key.seed, key.seed >> 32], -1).to(torch.int32)
     first, second = _mix(words ^ g).split(1, -1)
     second = second ^ key.step.to(torch.int32).unsqueeze(-1)
-    factors = torch.cat([_times(second.clone(), _GOLDEN), _times(second.clone(), 3 * _GOLDEN & 0xFFFFFFFF)], -1)
+    if _overflow_is_undefined(second):
+        factors = torch.cat([_times(second, _GOLDEN), _times(second, 3 * _GOLDEN & 0xFFFFFFFF)], -1)
+    else:
+        factors = second * g
     return _mix(first ^ factors)
 
 
@@ -132,9 +190,11 @@ def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tenso
         counter = counter + _signed(first_row * neurons & 0xFFFFFFFF)
     index = torch.arange(bins, dtype=torch.int32, device=first.device)
     # Both are mixed in one go: for a small layer the number of operations is what costs.
-    mixed = _mix(torch.cat([counter ^ first, index ^ second], -1))
-    a, b = mixed.split([rows * neurons, bins], -1)
-    return _churn(a.unflatten(-1, (rows, 1, neurons)) ^ b.unsqueeze(-1).unsqueeze(-3))
+    # The fold by 16 that ends a mix is undone by the fold by 16 that begins the next round, and a fold of a ^ b is that
+    # of a ^ that of b.  So both are left out, and what is done for each number is the core of a round.
+    churned = _churn(torch.cat([counter ^ first, index ^ second], -1))
+    a, b = churned.split([rows * neurons, bins], -1)
+    return _core(a.unflatten(-1, (rows, 1, neurons)) ^ b.unsqueeze(-1).unsqueeze(-3))
 
 
 def hashed_seeds(key: Key, count: int = 1) -> Tensor:
@@ -153,8 +213,10 @@ def uniform(
 ) -> Tensor:
     """Uniform numbers on (0, 1), multiples of 2^-24; shape as in :func:`bits`, float32 or float64."""
     x = bits(key, rows, bins, neurons, first_row=first_row)
-    # An arithmetic shift and an offset of 2^22 do the work of "shift with zeros, flip the highest bit".
-    return (x >> 9).to(dtype).mul_(2.0**-23).add_(0.5 + 2.0**-24)
+    # Signed numbers and an offset of 2^31 do the work of "flip the highest bit"; what is left of 32 bits after the mask
+    # is exact in float32.
+    x = x.bitwise_and_(_word(0xFFFFFE00, x)).to(dtype)
+    return torch.add(x.new_full((), 0.5 + 2.0**-24), x, alpha=2.0**-32)
 
 
 @torch.no_grad()

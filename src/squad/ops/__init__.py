@@ -5,6 +5,8 @@ one rank: logits as they came, which may be in half precision, the others in the
 ``|backend - ref64| <= 2 |ref32 - ref64| + atol``; ``tests/contracts/backends.py`` holds it to that.
 """
 
+import functools
+import importlib.util
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -20,17 +22,49 @@ from squad.ops import eager, reference
 __all__ = ["BACKENDS", "Backend", "BackendName", "sample_with_kl"]
 
 Backend: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | float, Tensor | Key], tuple[Tensor, Tensor]]
-BackendName: TypeAlias = Literal["auto", "eager", "reference"]
-
-BACKENDS: dict[str, Backend] = {"eager": eager.sample_with_kl, "reference": reference.sample_with_kl}
+BackendName: TypeAlias = Literal["auto", "compile", "eager", "reference", "triton"]
 
 
-def choose_backend(name: BackendName) -> Backend:
-    """The backend of a call; "auto" is the fastest that serves it."""
+def _compiled(
+    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
+) -> tuple[Tensor, Tensor]:
+    from squad.ops import compiled  # brings half of torch's compiler along
+
+    return compiled.sample_with_kl(logits, values, log_prior, temperature, noise)
+
+
+def _fused(
+    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
+) -> tuple[Tensor, Tensor]:
+    from squad.ops import triton_sample  # needs Triton, which is not on every machine
+
+    return triton_sample.sample_with_kl(logits, values, log_prior, temperature, noise)
+
+
+BACKENDS: dict[str, Backend] = {
+    "compile": _compiled,
+    "eager": eager.sample_with_kl,
+    "reference": reference.sample_with_kl,
+    "triton": _fused,
+}
+
+
+@functools.cache
+def has_triton() -> bool:
+    """Whether Triton is installed: torch brings it along where there is CUDA."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def choose_backend(name: BackendName, device: torch.device) -> Backend:
+    """The backend of a call; "auto" is the fastest that serves it without a compiler's seconds."""
     check_choice("backend", name, ("auto", *BACKENDS))
     if name == "auto":
-        # torch.compile fuses the plain formulas and derives their gradient; a hand-written backward is in its way.
-        name = "reference" if torch.compiler.is_compiling() else "eager"
+        if torch.compiler.is_compiling():
+            # torch.compile fuses the plain formulas and derives their gradient; a hand-written one is in its way.
+            return BACKENDS["reference"]
+        return BACKENDS["triton" if device.type == "cuda" and has_triton() else "eager"]
+    if name == "triton" and not has_triton():
+        raise ArgumentError.of("backend", name, "one that is installed", "pip install triton, or take \"auto\".")
     return BACKENDS[name]
 
 
@@ -60,7 +94,8 @@ def sample_with_kl(
             axes in between.
         step: names it further, so that one seed serves a whole training run; shaped as seed.
         noise: Gumbel noise instead of a seed: (C, K) for all rows, or of the rank of logits, axes of 1 being shared.
-        backend: "auto", "eager", or "reference".
+        backend: "auto", "eager", "reference", "triton" (fused kernels for a GPU), or "compile" (torch.compile, for long
+            runs with fixed shapes).
 
     Returns:
         z of shape (..., K) in the dtype of logits, and kl of the same shape in float32 or better.  Gradients reach
@@ -78,7 +113,7 @@ def sample_with_kl(
             raise ArgumentError.of(name, "one that requires a gradient", "fixed", hint)
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
-    z, kl = choose_backend(backend)(
+    z, kl = choose_backend(backend, logits.device)(
         logits,
         _fitted("values", values, logits).to(dtype),
         _fitted("log_prior", log_prior, logits).to(dtype),

@@ -1,0 +1,84 @@
+"""What the kernels of factorized layers promise: what the reference makes of logits that are written out."""
+
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from squad.core.noise import Key
+from squad.ops import reference
+from tests.contracts.backends import problem
+
+
+def written_out(inner: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Logits (M, N, C, K) of inner (M, N, K or 1, B), W'' (M, K, B, C) and b'' (M, K, C)."""
+    return (inner.unsqueeze(-2) @ weight.unsqueeze(1) + bias[:, None, :, None]).squeeze(-2).mT
+
+
+CASES = [
+    pytest.param(members, rows, bins, neurons, rank, shared, per_neuron, id="-".join(map(str, (members, rows, bins, neurons, rank, shared, per_neuron))))
+    for members, rows, bins, neurons, rank, shared, per_neuron in (
+        (1, 1, 2, 1, 1, False, False),
+        (1, 5, 3, 7, 2, False, True),
+        (3, 9, 15, 33, 3, False, False),
+        (2, 40, 37, 13, 4, False, True),
+        (2, 7, 37, 40, 4, True, False),
+        (1, 6, 101, 5, 5, False, False),
+        (2, 3, 6, 17, 8, True, True),
+    )
+]  # fmt: skip
+
+
+class FactorizedContract:
+    """The tests; a subclass may set ``device``."""
+
+    device: ClassVar[str] = "cpu"
+    atol: ClassVar[float] = 2e-6
+
+    def case(
+        self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
+    ) -> tuple[list[Tensor], Tensor, Tensor, Key]:
+        """Leaves (inner, weight, bias, values), log_prior, temperature, key."""
+        p = problem((members, rows), bins, neurons, members=True, per_neuron=per_neuron, device=self.device)
+        assert isinstance(p.temperature, Tensor)
+        assert isinstance(p.noise, Key)
+        g = torch.Generator().manual_seed(7)
+        leaves = [
+            torch.randn(members, rows, 1 if shared else neurons, rank, generator=g),
+            2 * torch.randn(members, neurons, rank, bins, generator=g) / rank**0.5,
+            torch.randn(members, neurons, bins, generator=g),
+        ]
+        return [x.to(self.device) for x in leaves] + [p.values.squeeze(1)], p.log_prior.squeeze(1), p.temperature.view(-1), p.noise  # fmt: skip
+
+    def run(self, fused: bool, dtype: torch.dtype, *case: int) -> list[Tensor]:
+        """z, kl and the gradients of the leaves, of a random function of both."""
+        from squad.ops import triton_factorized
+
+        leaves, log_prior, temperature, key = self.case(*case)  # type: ignore[arg-type]
+        inner, weight, bias, values = leaves = [x.to(dtype).requires_grad_() for x in leaves]
+        if fused:
+            z, kl = triton_factorized.sample_with_kl(inner, weight, bias, values, log_prior, temperature, key)
+        else:
+            z, kl = reference.sample_with_kl(
+                written_out(inner, weight, bias), values.unsqueeze(1), log_prior.to(dtype).unsqueeze(1),
+                temperature.to(dtype).view(-1, 1, 1, 1), key,
+            )  # fmt: skip
+        probe = torch.Generator().manual_seed(1)
+        weights = [torch.randn(z.shape, generator=probe, dtype=torch.float64).to(z) for _ in range(2)]
+        (z * weights[0] + kl * weights[1]).sum().backward()
+        return [z.detach(), kl.detach(), *(x.grad for x in leaves if x.grad is not None)]
+
+    @pytest.mark.parametrize(("members", "rows", "bins", "neurons", "rank", "shared", "per_neuron"), CASES)
+    def test_is_as_exact_as_the_reference(
+        self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
+    ) -> None:
+        case = members, rows, bins, neurons, rank, shared, per_neuron
+        exact = self.run(False, torch.float64, *case)
+        plain = self.run(False, torch.float32, *case)
+        names = "z", "kl", "grad inner", "grad weight", "grad bias", "grad values"
+        for name, want, like, got in zip(names, exact, plain, self.run(True, torch.float32, *case), strict=True):
+            assert got.shape == want.shape, name
+            error = (got - want).abs().max()
+            allowed = 2 * (like - want).abs().max() + self.atol * (want.abs().max() + 0.1)
+            assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
