@@ -21,11 +21,11 @@ CASES = [
     for members, rows, bins, neurons, rank, shared, per_neuron in (
         (1, 1, 2, 1, 1, False, False),
         (1, 5, 3, 7, 2, False, True),
-        (3, 9, 15, 33, 3, False, False),
-        (2, 40, 37, 13, 4, False, True),
-        (2, 7, 37, 40, 4, True, False),
-        (1, 6, 101, 5, 5, False, False),
-        (2, 3, 6, 17, 8, True, True),
+        (2, 9, 15, 5, 3, False, False),
+        (2, 40, 37, 3, 4, False, True),
+        (2, 7, 37, 3, 4, True, False),
+        (1, 6, 101, 2, 5, False, False),
+        (2, 3, 6, 3, 8, True, True),
     )
 ]  # fmt: skip
 

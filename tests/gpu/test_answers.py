@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from squad.models import Sampler
-from tests.contracts.answers import SAMPLES, WAYS, AnswerContract, example, rows
+from benchmarks.harness import peak_memory
+from squad.models import Sampler, build, network_config
+from squad.models.sampling import NUMBERS
+from tests.contracts.answers import FEATURES, SAMPLES, WAYS, AnswerContract, example, rows
 from tests.needs import need_gpu
 
 
@@ -37,3 +39,37 @@ def test_tf32_is_not_used_even_where_it_is_allowed() -> None:
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "sampling"), WAYS)
+def test_a_call_does_not_wait_for_the_gpu(name: str, sampling: str) -> None:
+    sampler, x = Sampler(example(name).to("cuda"), sampling, SAMPLES), rows(5000).to("cuda")
+    sampler(x)  # compiles kernels
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        sampler(x)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard"])
+def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NUMBERS, "cuda", 1 << 22)
+    network = build(network_config("squad", {"hidden": (32, 32)}), FEATURES, 3, [0, 1]).to("cuda")
+    peaks = []
+    for samples, count in ((64, 2048), (256, 2048), (64, 8192)):
+        sampler, x = Sampler(network, sampling, samples), rows(count).to("cuda")
+        sampler(x)
+        result = 2 * count * (3 + 1) * 8
+        peaks.append(peak_memory(lambda sampler=sampler, x=x: sampler(x), "cuda") - result)  # type: ignore[misc]
+    assert max(peaks) < 1.1 * peaks[0]
+
+
+def test_samples_behind_the_first_draw_write_no_logits() -> None:
+    """Of 64 samples of a layer with 101 bins the logits alone would take more."""
+    network = build(network_config("squad", {"hidden": (32, 32), "bins": 101}), FEATURES, 3, [0]).to("cuda")
+    x = rows(2048).to("cuda")
+    for sampling in ("relaxed", "stratified"):
+        sampler = Sampler(network, sampling, 64)
+        sampler(x)
+        assert peak_memory(lambda sampler=sampler: sampler(x), "cuda") < 64 * 2048 * 101 * 32 * 4 / 4  # type: ignore[misc]

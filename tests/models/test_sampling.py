@@ -13,6 +13,7 @@ from squad.core.noise import make_key
 from squad.errors import ArgumentError
 from squad.layers import draws
 from squad.models import Network, Sampler, build, network_config
+from squad.models.sampling import KEPT
 from tests.contracts.answers import FEATURES, WAYS, AnswerContract, example, rows
 
 
@@ -23,6 +24,10 @@ class TestAnswersOnACpu(AnswerContract):
 def strata(seeds: list[int], samples: int, bins: int, neurons: int, dtype: torch.dtype) -> draws.Strata:
     key = make_key(torch.tensor(seeds))
     return draws.strata(key, draws.levels(key, samples, neurons), 0, bins, dtype)
+
+
+def power(*temperatures: float, dtype: torch.dtype = torch.float64) -> draws.Power:
+    return draws.Power.of(torch.tensor(temperatures), dtype)
 
 
 def plain_loop(network: Network, x: Tensor, samples: int) -> tuple[Tensor, Tensor]:
@@ -94,27 +99,35 @@ def test_dropout_of_squad_is_off_unless_asked_for() -> None:
     )
 
 
-def test_the_first_layer_is_computed_once_however_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[int, ...]] = []
-    original = squad.SquadLinear.logits
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Inputs of all matrix products that make logits, (M, S, rows, in)."""
+    inputs: list[Tensor] = []
+    original = Sampler._prepared
 
-    def spy(self: squad.SquadLinear, x: Tensor) -> Tensor:
-        calls.append((self.in_features, *x.shape))
-        return original(self, x)
+    def spy(self: Sampler, place: int, x: Tensor, *rest: draws.Scratch) -> Tensor:
+        inputs.append(x)
+        return original(self, place, x, *rest)
 
-    monkeypatch.setattr(squad.SquadLinear, "logits", spy)
+    monkeypatch.setattr(Sampler, "_prepared", spy)
+    return inputs
+
+
+def test_the_first_layer_is_computed_once_however_many_samples(products: list[Tensor]) -> None:
     for sampling in ("relaxed", "stratified", "hard"):
-        calls.clear()
+        products.clear()
         Sampler(example("squad"), sampling, 16, rows=64)(rows(64))
-        first = [shape for shape in calls if shape[0] == FEATURES]
-        assert first == [(FEATURES, 1, 1, 64, FEATURES)], sampling
-        assert sum(shape[2] for shape in calls if shape[0] != FEATURES) == 16
+        shapes = [tuple(x.shape) for x in products]
+        assert shapes[0] == (1, 1, 64, FEATURES), sampling
+        assert all(shape[-1] != FEATURES for shape in shapes[1:])
+        assert sum(shape[1] for shape in shapes[1:]) == 16
 
 
 @pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard"])
-def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str) -> None:
+def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.harness import peak_memory
 
+    monkeypatch.setitem(KEPT, "cpu", 1 << 20)
     network = build(network_config("squad", {"hidden": (8, 8)}), FEATURES, 3, [0])
     peaks = []
     for samples, count in ((20_000, 8), (60_000, 8), (20_000, 32)):
@@ -194,11 +207,30 @@ def test_stratified_winners_are_exact_in_number() -> None:
     values = torch.arange(5.0, dtype=torch.float64).view(1, 1, 1, 5, 1)
     samples = 400
     noise = strata([1], samples, 5, 4, torch.float64)
-    z = draws.stratified(logits, values, noise, torch.tensor([1e-6], dtype=torch.float64))
+    z = draws.stratified(logits, values, noise, power(1e-6))
     p = logits.softmax(-2).squeeze(1)
     for value in range(5):
         share = (z.round() == value).double().mean(1)
         assert float((share - p[..., value, :]).abs().max()) < 2 / samples
+
+
+@pytest.mark.parametrize("temperatures", [(0.5, 0.5), (0.5, 0.7), (0.05, 2.0)])
+def test_stratified_by_its_definition(temperatures: tuple[float, float]) -> None:
+    """softmax(G / t), with exp(-G) of the winner and of the others as the docstring has them."""
+    torch.manual_seed(0)
+    logits = torch.randn(2, 1, 3, 5, 4, dtype=torch.float64)
+    values = torch.randn(2, 1, 1, 5, 1, dtype=torch.float64)
+    noise = strata([1, 2], 7, 5, 4, torch.float64)
+    found = draws.stratified(logits, values, noise, power(*temperatures))
+    mass = logits.exp()
+    below = logits.softmax(-2).cumsum(-2)
+    level = noise.levels[:, :, None, None]
+    won = (below > level) & (below - logits.softmax(-2) <= level)
+    assert bool((won.sum(-2) == 1).all())
+    ahead = noise.first[:, :, None, None] / mass.sum(-2, keepdim=True)
+    g = -torch.where(won, ahead, ahead + noise.others.unsqueeze(2) / mass).log()
+    scale = torch.tensor(temperatures).double().view(2, 1, 1, 1, 1)
+    torch.testing.assert_close(found, ((g / scale).softmax(-2) * values).sum(-2), rtol=0, atol=1e-12)
 
 
 def test_stratified_has_the_law_of_relaxed_samples() -> None:
@@ -206,8 +238,8 @@ def test_stratified_has_the_law_of_relaxed_samples() -> None:
     torch.manual_seed(0)
     logits = torch.tensor([0.3, -1.0, 1.2, 0.0], dtype=torch.float64).view(1, 1, 1, 4, 1).expand(1, 1, 1, 4, 64)
     values = torch.tensor([-2.0, -0.5, 0.7, 2.0], dtype=torch.float64).view(1, 1, 1, 4, 1)
-    samples, temperature = 4000, torch.tensor([0.5], dtype=torch.float64)
-    ours = draws.stratified(logits, values, strata([3], samples, 4, 64, torch.float64), temperature).flatten()
+    samples = 4000
+    ours = draws.stratified(logits, values, strata([3], samples, 4, 64, torch.float64), power(0.5)).flatten()
     q = squad.Quantized(logits[0, 0, 0, :, 0], values.flatten())
     plain = q.relaxed((len(ours),), temperature=0.5)
     error = 4 / math.sqrt(len(ours))
@@ -224,7 +256,7 @@ def test_a_bin_without_mass_is_never_drawn() -> None:
     logits = torch.tensor([0.0, -math.inf, 0.0], dtype=torch.float64).view(1, 1, 1, 3, 1)
     values = torch.tensor([-1.0, 50.0, 1.0], dtype=torch.float64).view(1, 1, 1, 3, 1)
     noise = strata([2], 500, 3, 1, torch.float64)
-    z = draws.stratified(logits, values, noise, torch.tensor([0.5], dtype=torch.float64))
+    z = draws.stratified(logits, values, noise, power(0.5))
     assert bool(z.isfinite().all())
     assert float(z.abs().max()) <= 1
 
@@ -250,19 +282,19 @@ def test_wrong_settings_are_refused() -> None:
         network_config("squad").check_sampling("relaxed", 0)
 
 
-def test_every_product_has_the_shape_of_a_full_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = set()
-    original = Sampler._block
-
-    def spy(self: Sampler, x: Tensor) -> tuple[Tensor, Tensor]:
-        shapes.add(tuple(x.shape))
-        return original(self, x)
-
-    monkeypatch.setattr(Sampler, "_block", spy)
-    sampler = Sampler(example("squad"), "relaxed", 4, rows=32)
-    for count in (1, 31, 32, 33, 100):
-        assert sampler(rows(count)).probabilities.shape == (2, count, 5)
-    assert shapes == {(1, 32, FEATURES)}
+def test_long_sums_in_single_precision_are_made_in_full_blocks(products: list[Tensor]) -> None:
+    """What follows, and what is computed in float64, is made for the rows that there are."""
+    for sampling, first, rest in (
+        ("relaxed", {32}, {8, 32}),
+        ("stratified", {8, 32}, {8, 32}),
+        ("mean", {32}, {32}),
+    ):
+        products.clear()
+        sampler = Sampler(example("squad"), sampling, 4, rows=32)
+        for count in (1, 7, 31, 32, 33, 100):
+            assert sampler(rows(count)).probabilities.shape == (2, count, 5)
+        assert {x.shape[2] for x in products if x.shape[-1] == FEATURES} == first, sampling
+        assert {x.shape[2] for x in products if x.shape[-1] != FEATURES} == rest, sampling
 
 
 @pytest.mark.parametrize(
@@ -279,14 +311,14 @@ def test_every_product_has_the_shape_of_a_full_block(monkeypatch: pytest.MonkeyP
 def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: str, layers: int, exact: int) -> None:
     """And nothing after the last of them."""
     found: list[torch.dtype] = []
-    original = squad.SquadLinear.logits
+    original = Sampler._prepared
 
-    def spy(self: squad.SquadLinear, x: Tensor) -> Tensor:
-        out = original(self, x)
+    def spy(self: Sampler, place: int, x: Tensor, *rest: draws.Scratch) -> Tensor:
+        out = original(self, place, x, *rest)
         found.append(out.dtype)
         return out
 
-    monkeypatch.setattr(squad.SquadLinear, "logits", spy)
+    monkeypatch.setattr(Sampler, "_prepared", spy)
     network = build(network_config("squad", {"hidden": (6,) * layers}), FEATURES, 3, [0])
     Sampler(network, sampling, 4)(rows(3))
     assert found == [torch.float64] * exact + [torch.float32] * (layers - exact)

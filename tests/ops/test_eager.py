@@ -1,9 +1,12 @@
-"""What is particular to the eager backend: it works through large inputs block by block."""
+"""What is particular to the eager backend: large inputs go block by block, small ones draw with few operations."""
+
+import warnings
 
 import pytest
 import torch
 
-from squad.core.noise import make_key
+from squad.core import noise
+from squad.core.noise import Key, bits, draw_seed, make_key
 from squad.ops import eager, sample_with_kl
 from tests.contracts.backends import Problem, problem
 
@@ -56,3 +59,55 @@ def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(eager, "BLOCK", 60)
     for a, b in zip(whole, p.run(eager.sample_with_kl, torch.float64), strict=True):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("members", [None, 1, 3])
+@pytest.mark.parametrize("first_row", [0, 5, 2**31])
+def test_small_layers_draw_what_large_ones_draw(
+    monkeypatch: pytest.MonkeyPatch, members: int | None, first_row: int
+) -> None:
+    """numpy mixes for small layers, torch for large ones."""
+    shape = () if members is None else (members,)
+    key = Key(draw_seed(shape) - 2**61, torch.randint(2**32, shape))
+    small = bits(key, 7, 5, 9, first_row=first_row)
+    monkeypatch.setattr(noise, "SMALL", 0)
+    assert torch.equal(bits(key, 7, 5, 9, first_row=first_row), small)
+
+
+def test_what_is_traced_keeps_its_seed_as_an_input() -> None:
+    """A trace that has looked at the seed would draw one noise for good."""
+    one, other = make_key(1), make_key(2)
+
+    def draw(seed: torch.Tensor) -> torch.Tensor:
+        return bits(Key(seed, one.step), 4, 5, 3)
+
+    make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
+    assert torch.equal(make_fx(draw)(one.seed)(other.seed), draw(other.seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own about the age of torch.jit
+        traced = torch.jit.trace(draw, one.seed)
+    assert torch.equal(traced(other.seed), draw(other.seed))
+
+
+def test_seeds_and_logits_by_vmap() -> None:
+    logits, values = torch.randn(3, 4, 5, 7), torch.linspace(-1, 1, 5).unsqueeze(-1)
+    prior, seeds = torch.zeros(5, 1).log_softmax(0), torch.tensor([1, 2, 2**40])
+    swept = torch.func.vmap(lambda a, s: sample_with_kl(a, values, prior, 0.5, seed=s))(logits, seeds)
+    shared = torch.func.vmap(lambda a: sample_with_kl(a, values, prior, 0.5, seed=1))(logits)
+    for i, seed in enumerate(seeds.tolist()):
+        torch.testing.assert_close(
+            [x[i] for x in swept], list(sample_with_kl(logits[i], values, prior, 0.5, seed=seed))
+        )
+        torch.testing.assert_close([x[i] for x in shared], list(sample_with_kl(logits[i], values, prior, 0.5, seed=1)))
+
+
+def test_a_gradient_by_torch_func() -> None:
+    p = problem((4,), 5, 7)
+
+    def total(logits: torch.Tensor) -> torch.Tensor:
+        z, kl = eager.sample_with_kl(logits, p.values, p.log_prior, p.temperature, p.noise)
+        return (z.square() + kl).sum()
+
+    logits = p.logits.clone().requires_grad_()
+    total(logits).backward()
+    torch.testing.assert_close(torch.func.grad(total)(p.logits), logits.grad)

@@ -56,7 +56,7 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
             {"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])},
             "step must be of shape () or that of seed",
         ),
-        ({"backend": "cuda"}, "backend must be one of 'auto', 'eager', 'reference'; got 'cuda'"),
+        ({"backend": "cuda"}, "backend must be one of 'auto', 'compile', 'eager', 'reference', 'triton'; got 'cuda'"),
     ],
 )
 def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:

@@ -1,12 +1,18 @@
-"""Adam over members is torch's Adam, member by member."""
+"""Adam over members is torch's Adam, member by member: by torch's fused step, and by the one for other devices."""
 
 from typing import Any
 
+import pytest
 import torch
 
 import squad
 from squad.layers.members import take
 from squad.train.adam import Adam, flatten
+
+
+@pytest.fixture(params=[("cpu",), ()], ids=["fused", "in passes"], autouse=True)
+def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Adam, "fused_on", request.param)
 
 
 def loss(network: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -75,3 +81,71 @@ def test_keeping_some_members_keeps_their_course() -> None:
             loss(net, batch).backward()
             optimizer.step()
     torch.testing.assert_close(flatten(network), flatten(whole)[[1, 3]], rtol=1e-12, atol=0)
+
+
+def test_members_with_other_settings_are_stepped_apart_and_alike_ones_at_once() -> None:
+    network = torch.nn.Sequential(squad.Linear(4, 8, members=3), squad.Linear(8, 2, members=3))
+    adam = Adam(network, torch.tensor([0.1, 0.1, 0.2]), torch.tensor([0.5, 0.5, 0.0]))
+    if not adam.fused_on:
+        assert not adam._groups
+        return
+    # Weights and biases of the first two, and all of the third.
+    groups = [(round(group.lr, 6), group.decay, len(group.places)) for group in adam._groups]
+    assert groups == [(0.1, 0.5, 4), (0.2, 0.0, 4), (0.1, 0.0, 4)]
+
+
+def test_a_new_learning_rate_is_taken_at_once() -> None:
+    network = squad.Linear(4, 3, members=2).double()
+    adam = Adam(network, torch.tensor([0.1, 0.1]), torch.zeros(2))
+    adam.set_lr([0.1, 0.0])
+    before = adam.flat.clone()
+    loss(network, torch.randn(2, 5, 4, dtype=torch.float64)).backward()
+    adam.step()
+    assert not torch.equal(adam.flat[0], before[0])
+    assert torch.equal(adam.flat[1], before[1])
+
+
+def test_what_has_no_gradient_goes_on_by_its_momentum() -> None:
+    """As if the gradient were zero; so does one whose memory is laid out in another way."""
+    found = []
+    for kind in ("none", "zero", "turned"):
+        torch.manual_seed(0)
+        network = squad.Linear(4, 3, members=2).double()
+        adam = Adam(network, torch.tensor([0.1, 0.2]), torch.tensor([0.1, 0.0]))
+        loss(network, torch.randn(2, 5, 4, dtype=torch.float64)).backward()
+        adam.step()
+        adam.zero_grad()
+        if kind == "zero":
+            for parameter in network.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+        if kind == "turned":
+            network.weight.grad = torch.zeros(2, 3, 4, dtype=torch.float64).mT
+        adam.step()
+        assert adam.steps.tolist() == [2, 2]
+        found.append(adam.flat.clone())
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+    torch.testing.assert_close(found[0], found[2], rtol=0, atol=0)
+
+
+def test_a_turned_gradient_is_read_by_its_places() -> None:
+    gradient = torch.randn(2, 3, 4, dtype=torch.float64).mT
+    found = []
+    for grad in (gradient, gradient.contiguous()):
+        torch.manual_seed(0)
+        network = squad.Linear(4, 3, members=2, bias=False).double()
+        adam = Adam(network, torch.tensor([0.1, 0.2]), torch.zeros(2))
+        network.weight.grad = grad
+        adam.step()
+        found.append(adam.flat.clone())
+    assert torch.equal(*found)
+
+
+def test_a_nan_stays_with_its_member() -> None:
+    network = squad.Linear(4, 3, members=3)
+    adam = Adam(network, torch.full((3,), 0.1), torch.zeros(3))
+    for parameter in network.parameters():
+        parameter.grad = torch.ones_like(parameter)
+        parameter.grad[1] = float("nan")
+    adam.step()
+    assert all(parameter[1].isnan().all() for parameter in network.parameters())
+    assert adam.flat[[0, 2]].isfinite().all()

@@ -15,6 +15,7 @@ from squad.layers.stochastic import StochasticModule
 from squad.models import CONFIGS, Network, Sampler, build, network_config
 from squad.models.networks import Output
 from squad.train import EpochReport, TrainConfig, TrainingData, TrainingError, fit, loop
+from squad.train import step as steps_of
 from squad.train.adam import Adam, flatten
 from squad.train.data import shuffled
 from squad.train.state import Epoch, State
@@ -139,7 +140,7 @@ def test_nothing_to_keep_is_an_error() -> None:
 def test_best_weights_survive_a_later_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that diverges after good epochs keeps what was best."""
     steps = 0
-    original = loop._losses
+    original = steps_of.losses
 
     def poisoned(*args: object) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal steps
@@ -147,7 +148,7 @@ def test_best_weights_survive_a_later_divergence(monkeypatch: pytest.MonkeyPatch
         loss, kl = original(*args)  # type: ignore[arg-type]
         return (loss * float("nan") if steps > 40 else loss), kl
 
-    monkeypatch.setattr(loop, "_losses", poisoned)
+    monkeypatch.setattr(steps_of, "losses", poisoned)
     fitted = fit(small("mlp"), run(max_epochs=20), blobs(noise=0.5), [0])
     (member,) = fitted.members
     assert member.ended == "diverged"
@@ -161,7 +162,7 @@ def test_the_loss_is_cross_entropy_plus_the_multiplied_kl() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(2, 10, 6), torch.randint(3, (2, 10))
     beta, seed = torch.tensor([0.5, 0.0]), torch.tensor([11, 12])
-    loss, kl = loop._losses(network, x, y, beta, seed, 3)
+    loss, kl = steps_of.losses(network, x, y, beta, seed, 3)
     out = network(x, seed=seed, step=3)
     for member in range(2):
         expected = F.cross_entropy(out.logits[member], y[member]) + beta[member] * out.kl[member].mean()
@@ -241,13 +242,13 @@ def test_the_optimizer_takes_the_new_learning_rate(monkeypatch: pytest.MonkeyPat
 
 def test_each_epoch_has_noise_and_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, tuple[float, ...]]] = []
-    original = loop._losses
+    original = steps_of.losses
 
     def spy(network: Network, x: torch.Tensor, *rest: object) -> tuple[torch.Tensor, torch.Tensor]:
         seen.append((rest[-1], tuple(x[0, :, 0].tolist())))  # type: ignore[arg-type]
         return original(network, x, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(loop, "_losses", spy)
+    monkeypatch.setattr(steps_of, "losses", spy)
     fit(small("mlp"), run(max_epochs=3), blobs(), [0])
     steps, batches = zip(*seen, strict=True)
     assert steps == tuple(range(30))
@@ -310,7 +311,7 @@ def test_adversarial_examples_are_the_fast_gradient_sign() -> None:
     x, y = torch.randn(1, 12, 6, dtype=torch.float64), torch.randint(3, (1, 12))
     reach = torch.linspace(0, 0.2, 6, dtype=torch.float64)
     beta, seed = torch.zeros(1, dtype=torch.float64), torch.tensor([1])
-    found = loop._backward(network, x.clone(), y, beta, seed, 0, reach)
+    found = steps_of.backward(network, x.clone(), y, beta, seed, 0, reach)
     ours = [parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None]
 
     network.zero_grad()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 __all__ = [
     "entropy",
+    "floor",
     "floored",
     "kl_divergence",
     "log_softmax",
@@ -38,9 +39,14 @@ def log_softmax(logits: Tensor, dim: int) -> Tensor:
     return logits.log_softmax(dim)
 
 
+def floor(dtype: torch.dtype) -> float:
+    """A very low number, whose exponential is 0, and four of which can be added."""
+    return torch.finfo(dtype).min / 4
+
+
 def floored(log_p: Tensor) -> Tensor:
     """``log_p`` with a very low number for -inf: its exponential is still 0, and sums of it have gradients."""
-    return log_p.clamp_min(torch.finfo(log_p.dtype).min / 4)
+    return log_p.clamp_min(floor(log_p.dtype))
 
 
 def entropy(log_p: Tensor, dim: int) -> Tensor:

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from squad.core import noise as generator
 from squad.core.checks import check_count
+from squad.core.noise import Key
 from squad.errors import ArgumentError
 from squad.layers.linear import per_member
 from squad.layers.stochastic import StochasticModule
+from squad.ops.dropout import drop, masked
 
 __all__ = ["Dropout"]
 
@@ -67,18 +69,15 @@ class Dropout(StochasticModule):
         """Factors of eval mode, 0 or 1 / (1 - rate), from sample ``first`` on: (samples, features); members first."""
         key, _ = self.fixed_key()
         table = generator.uniform(key, samples, 1, self.in_features, first_row=first).squeeze(-2)
-        return self._masked(torch.ones_like(table), table)
+        return masked(torch.ones_like(table), table, self.spread(self.rate, table.dim()))
 
     def drop(self, x: Tensor, *, seed: int | Tensor | None = None, step: int | Tensor = 0) -> Tensor:
         """Drop independently for every row; ``seed`` and ``step`` as in ``SquadLinear.sample_with_kl``."""
         x = self._for_all(self.check_input(x))
         key = self.row_key(x, seed, step)
-        rows = torch.Size(x.shape[key.seed.dim() : -1]).numel()
-        return self._masked(x, generator.uniform(key, rows, 1, self.in_features).view(x.shape))
+        rows = x.reshape(self.members or 1, -1, self.in_features)
+        rate, key = self.rate.view(-1), Key(*(part.reshape(-1) for part in key))
+        return drop(rows, rate, key).view(x.shape)
 
     def _for_all(self, x: Tensor) -> Tensor:
         return x if self.members is None else x.expand(self.members, *x.shape[1:])
-
-    def _masked(self, x: Tensor, uniform: Tensor) -> Tensor:
-        rate = self.spread(self.rate, x.dim())
-        return torch.where(uniform >= rate, x * (1 / (1 - rate)).to(x.dtype), 0)

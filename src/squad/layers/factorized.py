@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from squad.core.checks import check_count
+from squad.core.noise import Key
 from squad.layers.linear import scaled_normal_
 from squad.layers.quantized import LearnValues, Prior, Spacing, SquadLayer
+from squad.ops import sample_factorized
 
 __all__ = ["FactorizedSquadLinear"]
 
@@ -66,10 +68,16 @@ class FactorizedSquadLinear(SquadLayer):
         scaled_normal_(self.weight2, init_scale, rank, members)
         self.settle(device, dtype)
 
+    def inner(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., K, B), or (..., 1, B) with ``shared``: W' x + b'."""
+        weight1, bias1 = self.weight1.flatten(-2), self.bias1.flatten(-2)
+        return self.affine(self.check_input(x), weight1, bias1).unflatten(-1, self.bias1.shape[-2:])
+
     def logits(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., C, K)."""
-        weight1, bias1 = self.weight1.flatten(-2), self.bias1.flatten(-2)
-        inner = self.affine(self.check_input(x), weight1, bias1).unflatten(-1, self.bias1.shape[-2:])
+        return self._logits(self.inner(x))
+
+    def _logits(self, inner: Tensor) -> Tensor:
         rank = inner.dim()
         if self.shared:
             # (..., 1, B) against W'' as a (B, C * K) matrix: one product, no need to repeat the input K times.
@@ -79,3 +87,29 @@ class FactorizedSquadLinear(SquadLayer):
         out = torch.einsum("...kb,...kbc->...ck", inner, self.spread(self.weight2, rank + 1))
         # contiguous: einsum leaves the bins innermost, and the operation wants the neurons there.
         return (out + self.spread(self.bias2.mT, rank).to(out.dtype)).contiguous()
+
+    def _relaxed_with_kl(
+        self, x: Tensor, temperature: float | Tensor, key: Key | None, given: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """As in other layers, but where a kernel serves logits are never written."""
+        if key is None:
+            return super()._relaxed_with_kl(x, temperature, key, given)
+        inner = self.inner(x)
+
+        def first(tensor: Tensor) -> Tensor:  # with an axis of members, even of one
+            return tensor if self.members else tensor.unsqueeze(0)
+
+        whole = sample_factorized(
+            inner.reshape(self.members or 1, -1, *inner.shape[-2:]),
+            first(self.weight2),
+            first(self.bias2),
+            first(self.op_values(3)),
+            first(self.op_log_prior(3)),
+            temperature,
+            key,
+            self.backend,
+        )
+        if whole is None:
+            return self._operated(self._logits(inner), None, temperature, key, given)
+        z, kl = (out.view(*inner.shape[:-2], self.out_features) for out in whole)
+        return z.to(inner.dtype), kl.sum(-1)

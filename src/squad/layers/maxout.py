@@ -51,4 +51,5 @@ class MaxoutLinear(MemberModule):
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., K)."""
         out = self.affine(self.check_input(x), self.weight, self.bias)
-        return out.view(*out.shape[:-1], self.pieces, self.out_features).amax(-2)
+        # max, not amax, whose gradient is several passes: of equal pieces it chooses one instead of halving between them.
+        return out.view(*out.shape[:-1], self.pieces, self.out_features).max(-2).values

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from squad.core.checks import check_count
 from squad.errors import ArgumentError
+from squad.ops.affine import affine
 
 __all__ = ["MemberModule", "stack", "take", "unstack"]
 
@@ -117,7 +118,7 @@ class MemberModule(nn.Module):
         if self.members is None:
             return F.linear(x, weight.mT, bias)
         flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)
-        out = torch.bmm(flat, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, weight)
+        out = torch.bmm(flat, weight) if bias is None else affine(flat, weight, bias)
         return out.view(self.members, *x.shape[1:-1], weight.shape[-1])
 
     def extra_repr(self) -> str:

@@ -128,22 +128,42 @@ class SquadLayer(StochasticModule, ABC):
         Returns:
             z (..., K), and the KL in nats summed over the K latents, (...,).
         """
-        logits = self.logits(x)
+        self.check_input(x)
         if isinstance(temperature, Tensor):
             self.check_one_a_member("temperature", temperature)
-        if noise is None:
-            seed, step = self.row_key(x, seed, step)
-        z, kl = sample_with_kl(
+        if noise is not None and seed is not None:
+            raise ArgumentError.of("noise", "both", "given, or else seed: one of the two")
+        temperature = self.temperature if temperature is None else temperature
+        key = self.row_key(x, seed, step) if noise is None else None
+        return self._relaxed_with_kl(x, temperature, key, noise)
+
+    def _relaxed_with_kl(
+        self, x: Tensor, temperature: float | Tensor, key: noise.Key | None, given: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """z (..., K) and the KL of each row, (...,), by a key of noise or by given noise."""
+        return self._operated(self.logits(x), None, temperature, key, given)
+
+    def _operated(
+        self,
+        logits: Tensor,
+        bias: Tensor | None,
+        temperature: float | Tensor,
+        key: noise.Key | None,
+        given: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        seed, step = (None, 0) if key is None else key
+        return sample_with_kl(
             logits,
             self.op_values(logits.dim()),
             self.op_log_prior(logits.dim()),
-            self.temperature if temperature is None else temperature,
+            temperature,
             seed=seed,
             step=step,
-            noise=noise,
+            noise=given,
+            bias=bias,
+            total=True,
             backend=self.backend,
         )
-        return z, kl.sum(-1)
 
     def predict_with_kl(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What ``layer(x)`` is in eval mode, with its KL: z (..., K) and one number a row, (...,)."""
@@ -248,6 +268,17 @@ class SquadLinear(SquadLayer):
         """(..., in) -> (..., C, K)."""
         out = self.affine(self.check_input(x), self.weight, self.bias)
         return out.view(*out.shape[:-1], self.bins, self.out_features)
+
+    def _relaxed_with_kl(
+        self, x: Tensor, temperature: float | Tensor, key: noise.Key | None, given: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """As in other layers; on a GPU the bias is left to the operation, which spares a pass over the logits."""
+        if not x.is_cuda or torch.is_autocast_enabled("cuda"):
+            return super()._relaxed_with_kl(x, temperature, key, given)
+        out = self.affine(self.check_input(x), self.weight, None)
+        logits = out.view(*out.shape[:-1], self.bins, self.out_features)
+        bias = self.spread(self.bias.unflatten(-1, (self.bins, self.out_features)), logits.dim())
+        return self._operated(logits, bias, temperature, key, given)
 
 
 @torch.no_grad()

@@ -61,6 +61,11 @@ class Stage(nn.Module):
         self.layer = layer
         self.relu = relu
 
+    @property
+    def random(self) -> bool:
+        """Whether it draws anything."""
+        return self.dropout is not None or isinstance(self.layer, StochasticModule)
+
     def extra_repr(self) -> str:
         """What ``print(stage)`` shows, and what must agree for networks to be stacked."""
         return "relu" if self.relu else ""
@@ -145,7 +150,7 @@ class Network(nn.Module):
         kl: Tensor | None = None
         for place, stage in enumerate(self.stages):
             # Two streams a stage: its layer's and its dropout's.
-            x, own = stage(x, None if seed is None else seed + 2 * place, step)
+            x, own = stage(x, None if seed is None or not stage.random else seed + 2 * place, step)
             if own is not None:
                 kl = own if kl is None else kl + own
         return Output(x, x.new_zeros(x.shape[:-1]) if kl is None else kl)

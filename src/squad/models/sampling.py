@@ -1,22 +1,29 @@
 """Prediction with T samples: what does not depend on the sample is computed once, in blocks of bounded memory.
 
-An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row; and all
-matrix products have the shape of one full block, the last block being padded, so that a row meets the same arithmetic
-alone, in any batch and in any place, up to the rounding of a product's edges (1e-7 or so).  Where a sample is a choice
-(hard and stratified ones), rounding could still turn it on another machine: everything up to the last choice is
-computed in float64, where that takes a coincidence of 1 in 10^12 or so.
+An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row; and long
+sums, those of the products up to the first draw, are made in products of one shape, the last block being padded: a row
+meets the same arithmetic alone, in any batch and in any place, up to the rounding of a product's edges (1e-7 or so).
+What follows for a few rows is made for those alone.  Where a sample is a choice (hard and stratified ones), rounding
+could still turn it on another machine: everything up to the last choice is computed in float64, where that takes a
+coincidence of 1 in 10^12 or so, and where the shape of a product does not matter either.
+
+No random number is drawn for a row.  A sampler draws its noise when it is made, and makes ready what depends on noise,
+values and temperature alone; nothing waits for a GPU to say what a temperature is.
 """
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator
+from importlib.util import find_spec
+from types import ModuleType
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from squad.core.checks import check_choice, check_count
-from squad.layers import GaussianLinear, stack
+from squad.layers import GaussianLinear, SquadLinear, stack
 from squad.layers import draws as latents
 from squad.layers.quantized import SquadLayer
 from squad.models.networks import Network, Stage
@@ -26,9 +33,24 @@ __all__ = ["SAMPLINGS", "Draws", "Sampler"]
 SAMPLINGS = ("stratified", "relaxed", "hard", "sample", "mean")
 
 #: Rows of a block: few, so that a single row is not padded to many; on a GPU enough to keep it busy.
-ROWS = {"cpu": 64, "cuda": 1024}
-#: Numbers of the largest tensor of a block, at the most (if one sample of one block fits): 4 MiB stay in a CPU's cache.
-NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 26}
+ROWS = {"cpu": 64, "cuda": 2048}
+#: A block of fewer rows is cut to a multiple of this where it may be.
+GRAIN = {"cpu": 8, "cuda": 128}
+#: Numbers of the largest tensor of a block, at the most (if one sample of one block fits).  On a CPU 1 MiB: it stays
+#: in a core's cache, and is memory that is used again, not asked of the system anew for every block.
+NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}
+#: Numbers of noise that are kept, at the most.
+KEPT = {"cpu": 1 << 22, "cuda": 1 << 24}
+
+
+@functools.cache
+def _kernels(device: torch.device) -> ModuleType | None:
+    """The Triton kernels, if they can serve this device; imported when they are first asked for."""
+    if device.type != "cuda" or find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    from squad.ops import triton_draws
+
+    return triton_draws
 
 
 class Draws(NamedTuple):
@@ -47,16 +69,19 @@ class Noise(NamedTuple):
     """What a stage draws for some samples, (M, T, ...): factors of its dropout, and numbers of its layer."""
 
     masks: Tensor | None
-    table: Tensor | latents.Strata | None
+    table: Tensor | latents.Gumbels | latents.Strata | None
 
-    def part(self, samples: slice) -> "Noise":
-        """Of some of the samples."""
-        table = self.table
-        if isinstance(table, latents.Strata):
-            table = latents.Strata(*(numbers[:, samples] for numbers in table))
-        elif table is not None:
-            table = table[:, samples]
-        return Noise(None if self.masks is None else self.masks[:, samples], table)
+
+class Ready(NamedTuple):
+    """What draws of a SQUAD layer need beside noise.
+
+    Attributes:
+        values: (M, 1, 1, C, 1 or K), in the dtype of the result.
+        power: of the temperature; of a temperature of 1 for means.
+    """
+
+    values: Tensor
+    power: latents.Power
 
 
 class Sampler:
@@ -69,7 +94,7 @@ class Sampler:
             mean), "relaxed", "hard" or "mean" for SQUAD; "sample" or "mean" for MC dropout and Gaussian latents.
             The layers' own ``sampling`` is not looked at.
         num_samples: T; with "mean", or nothing random, one pass is made whatever T is.
-        rows: of a block; by default 64 on a CPU and 1,024 on a GPU.
+        rows: of a block; by default 64 on a CPU and 2,048 on a GPU.
     """
 
     def __init__(self, network: Network, sampling: str, num_samples: int, *, rows: int | None = None) -> None:
@@ -79,7 +104,7 @@ class Sampler:
         self.stages = cast(list[Stage], list(self.network.stages))
         parameter = next(self.network.parameters())
         self.device, self.dtype = parameter.device, parameter.dtype
-        self.rows = check_count("rows", rows or ROWS.get(self.device.type, ROWS["cuda"]), 1)
+        self.rows = check_count("rows", rows or self._of(ROWS), 1)
         latent = [place for place, stage in enumerate(self.stages) if isinstance(stage.layer, SquadLayer)]
         #: The last latent layer of several is replaced by its mean in stratified sampling.
         self.averaged = latent[-1] if sampling == "stratified" and len(latent) > 1 else None
@@ -87,23 +112,32 @@ class Sampler:
         #: Stages up to this one, not included, are computed in float64.
         self.exact = choices[-1] + 1 if choices else 0
         self.first_random = next((p for p in range(len(self.stages)) if self._is_random(p)), None)
+        #: The layer whose logits, or moments, are the same for all samples.
+        self.shared = None if self.first_random is None or self._drops(self.first_random) else self.first_random
         self.num_samples = 1 if self.first_random is None else check_count("num_samples", num_samples, 1, 999_999)
+        self.kernels = _kernels(self.device) if self.dtype in (torch.float32, torch.float64) else None
         with torch.no_grad():
             if self.dtype != torch.float64:
                 self.stages = [
                     copy.deepcopy(stage).double() if place < self.exact else stage
                     for place, stage in enumerate(self.stages)
                 ]
-            widest = max(_width(stage) for stage in self.stages)
-            #: Samples that are computed at once.
-            self.part = max(1, NUMBERS.get(self.device.type, NUMBERS["cuda"]) // (self.members * self.rows * widest))
+            self.ready = [self._ready(place) for place in range(len(self.stages))]
+            widest = max(self._width(place) for place in range(self.first_random or 0, len(self.stages)))
+            most = max(1, self._of(NUMBERS) // (self.members * self.rows * widest))
+            #: Samples that are computed at once: parts of one size, so that none is nearly empty.
+            self.part = -(-self.num_samples // -(-self.num_samples // most))
             self.levels = [self._levels(place) for place in range(len(self.stages))]
-            # One table for all rows; of more samples than a part has it is drawn part by part, for each block anew.
-            self.noise = self._noise(slice(0, self.num_samples)) if self.num_samples <= self._kept() else None
+            #: One table for all rows, part by part; of more samples than can be kept it is drawn for each block anew.
+            self.noise = [*map(self._noise, self._parts())] if self.num_samples <= self._kept() else None
+
+    def _of(self, sizes: dict[str, int]) -> int:
+        return sizes.get(self.device.type, sizes["cuda"])
 
     def _kept(self) -> int:
-        """So many samples' noise is kept: no more numbers than a part of a block has."""
-        return self.part * self.rows
+        """So many samples' noise is kept."""
+        numbers = sum(_noise_numbers(stage) for place, stage in enumerate(self.stages) if self._is_random(place))
+        return self._of(KEPT) // (self.members * max(1, numbers))
 
     def _drops(self, place: int) -> bool:
         dropout = self.stages[place].dropout
@@ -118,6 +152,33 @@ class Sampler:
 
     def _working(self, place: int) -> torch.dtype:
         return torch.float64 if place < self.exact else self.dtype
+
+    def _ready(self, place: int) -> Ready | None:
+        layer = self.stages[place].layer
+        if not isinstance(layer, SquadLayer):
+            return None
+        stratified = self.sampling == "stratified" and self._draws(place)
+        # What follows the last choice is continuous in its noise, and single precision will do.
+        dtype = self._working(place + 1 if stratified else place)
+        power = latents.Power.of(layer.temperature if self._draws(place) else torch.ones_like(layer.temperature), dtype)
+        return Ready(layer.op_values(5).detach().to(dtype), power)
+
+    def _fused(self, place: int) -> bool:
+        """Whether one kernel serves a latent layer, product and all."""
+        layer = self.stages[place].layer
+        choice = self._draws(place) and self.sampling in ("hard", "stratified")
+        if self.kernels is None or type(layer) is not SquadLinear or choice or place == self.shared:
+            return False
+        return bool(self.kernels.serves_linear(layer.in_features, self._working(place)))
+
+    def _width(self, place: int) -> int:
+        """Numbers a row and sample of the largest tensor of a stage."""
+        layer = self.stages[place].layer
+        if not isinstance(layer, SquadLayer):
+            return max(layer.in_features, layer.out_features * getattr(layer, "pieces", 2))
+        if self._fused(place) or (place == self.shared and self.kernels is not None):
+            return max(layer.in_features if place != self.shared else 1, layer.out_features)
+        return layer.bins * layer.out_features
 
     def _levels(self, place: int) -> Tensor | None:
         """Where the winners of all samples are looked up, (M, T, K): an order of strata is one of all of them."""
@@ -137,19 +198,22 @@ class Sampler:
             return None
         return dropout.masks(part.stop - part.start, part.start).unsqueeze(2).to(self._working(place))
 
-    def _table(self, place: int, part: slice) -> Tensor | latents.Strata | None:
+    def _table(self, place: int, part: slice) -> Tensor | latents.Gumbels | latents.Strata | None:
         """Noise (M, T, ...) of a random layer."""
-        layer, count = self.stages[place].layer, part.stop - part.start
+        layer, count, ready = self.stages[place].layer, part.stop - part.start, self.ready[place]
         if not self._draws(place):
             return None
         if isinstance(layer, GaussianLinear):
             return layer.normals(count, part.start, self._working(place)).unsqueeze(2)
         assert isinstance(layer, SquadLayer)
+        assert ready is not None
         levels = self.levels[place]
         if levels is not None:
-            # What follows the last choice is continuous in its noise, and single precision will do.
-            return layer.strata(levels[:, part], part.start, self._working(place + 1))
-        return layer.gumbels(count, part.start, self._working(place)).unsqueeze(2)
+            return layer.strata(levels[:, part], part.start, ready.values.dtype)
+        gumbels = layer.gumbels(count, part.start, self._working(place)).unsqueeze(2)
+        if self.sampling == "hard":
+            return gumbels
+        return latents.Gumbels.of(gumbels, ready.values, ready.power, shared=place == self.shared)
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Draws:
@@ -157,50 +221,62 @@ class Sampler:
         x = self.network.with_member_axis(x)
         count = x.shape[1]
         shape = self.members, count
-        probabilities = torch.empty(*shape, self.network.classes, dtype=torch.float64, device=self.device)
-        entropy = torch.empty(shape, dtype=torch.float64, device=self.device)
+        probabilities = torch.zeros(*shape, self.network.classes, dtype=torch.float64, device=self.device)
+        entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        scratch = latents.Scratch()
         with _exact_products(self.device):
             for start in range(0, count, self.rows):
-                block = x[:, start : start + self.rows].to(self.device, self._working(0))
-                n = block.shape[1]
-                if n < self.rows:
-                    block = nn.functional.pad(block, (0, 0, 0, self.rows - n))
-                p, h = self._block(block)
-                probabilities[:, start : start + n], entropy[:, start : start + n] = p[:, :n], h[:, :n]
+                rows = slice(start, start + self.rows)
+                block = x[:, rows].to(self.device, self._working(0))
+                self._block(block, probabilities[:, rows], entropy[:, rows], scratch)
         return Draws(probabilities, entropy)
 
-    def _block(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(M or 1, rows, in) -> the mean probabilities (M, rows, classes) and entropies (M, rows)."""
+    def _block(self, x: Tensor, probabilities: Tensor, entropy: Tensor, scratch: latents.Scratch) -> None:
+        """Add what samples say about x (M or 1, N, in), with N <= rows, to (M, N, classes) and (M, N)."""
+        count = x.shape[1]
+        few = min(self.rows, -(-count // self._of(GRAIN)) * self._of(GRAIN)) if self.shared is not None else self.rows
+        short = self.shared is not None and self._working(self.shared) == torch.float64
+        height = few if short else self.rows
+        if count < height:
+            x = nn.functional.pad(x, (0, 0, 0, height - count))
         x = x.unsqueeze(1)  # the axis of the samples, of size 1 until something is drawn
         random = len(self.stages) if self.first_random is None else self.first_random
         for place in range(random):
-            x = self._stage(place, x, Noise(None, None))
-        prepared = random < len(self.stages) and not self._drops(random)
-        if prepared:
-            x = self._prepared(random, x)  # the first latent layer's logits do not depend on the sample either
-        total = h = torch.zeros((), dtype=torch.float64, device=self.device)
-        for start in range(0, self.num_samples, self.part):
-            part = slice(start, min(start + self.part, self.num_samples))
-            noise = self._noise(part) if self.noise is None else [own.part(part) for own in self.noise]
+            x = self._stage(place, x, Noise(None, None), scratch)
+        if self.shared is not None:
+            x = self._prepared(self.shared, x)[:, :, :few]
+        for noise in self.noise or map(self._noise, self._parts()):
             y = x
             for place in range(random, len(self.stages)):
-                y = self._stage(place, y, noise[place], prepared=prepared and place == random)
-            log_p = y.double().log_softmax(-1)
-            p = log_p.exp()
-            total = total + p.sum(1)
-            h = h - (p * log_p).sum((1, -1))
-        return total / self.num_samples, h / self.num_samples
+                y = self._stage(place, y, noise[place], scratch)
+            self._add(y, probabilities, entropy)
 
-    def _prepared(self, place: int, x: Tensor) -> Tensor:
+    def _parts(self) -> Iterator[slice]:
+        """The samples, in parts that are computed at once."""
+        for start in range(0, self.num_samples, self.part):
+            yield slice(start, min(start + self.part, self.num_samples))
+
+    def _add(self, y: Tensor, probabilities: Tensor, entropy: Tensor) -> None:
+        """Add what some samples say, y (M, S, rows, classes), to their sums."""
+        add = latents.add_answers if self.kernels is None else self.kernels.add_answers
+        add(y, probabilities, entropy, self.num_samples)
+
+    def _prepared(self, place: int, x: Tensor, scratch: latents.Scratch | None = None) -> Tensor:
         """What a random layer makes of x (M, S, rows, in) before it draws: its logits, or its moments side by side."""
         layer = self.stages[place].layer
         x = x.to(self._working(place))
-        if isinstance(layer, SquadLayer):
+        if isinstance(layer, GaussianLinear):
+            return torch.cat(layer.moments(x), -1)
+        assert isinstance(layer, SquadLayer)
+        if scratch is None or type(layer) is not SquadLinear:
             return layer.logits(x)
-        assert isinstance(layer, GaussianLinear)
-        return torch.cat(layer.moments(x), -1)
+        shape = (self.members, *x.shape[1:-1], layer.bins, layer.out_features)
+        out = scratch.take(0, shape, x)
+        flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)
+        torch.baddbmm(layer.bias.unsqueeze(1), flat, layer.weight, out=out.view(*flat.shape[:2], -1))
+        return out
 
-    def _stage(self, place: int, x: Tensor, noise: Noise, prepared: bool = False) -> Tensor:
+    def _stage(self, place: int, x: Tensor, noise: Noise, scratch: latents.Scratch) -> Tensor:
         """x (M, S, rows, in), or what was prepared of it -> (M, S or T, rows, out)."""
         stage, table = self.stages[place], noise.table
         layer = stage.layer
@@ -209,28 +285,66 @@ class Sampler:
         if not isinstance(layer, (SquadLayer, GaussianLinear)):
             out = layer(x.to(self._working(place)))
             return cast(Tensor, out.relu() if stage.relu else out)
-        made = x if prepared else self._prepared(place, x)
+        if self._fused(place):
+            return self._in_one(place, x, table)
+        made = x if place == self.shared else self._prepared(place, x, scratch if self.kernels is None else None)
         if isinstance(layer, GaussianLinear):
             mu, sigma = made.chunk(2, -1)
             return mu if table is None else mu + sigma * cast(Tensor, table)
-        values = layer.op_values(made.dim()).to(made.dtype)
-        if table is None:
-            return latents.mean(made, values)
-        if isinstance(table, latents.Strata):
-            return latents.stratified(made, values, table, layer.temperature)
-        if self.sampling == "hard":
-            return latents.hard(made, values, table)
-        return latents.relaxed(made, values, table, layer.temperature)
+        ready = self.ready[place]
+        assert ready is not None
+        if self.kernels is not None:
+            return _by(self.kernels, made, ready, table)
+        return _drawn(made, ready, table, scratch)
+
+    def _in_one(self, place: int, x: Tensor, table: object) -> Tensor:
+        """A latent layer by one kernel."""
+        layer, ready = self.stages[place].layer, self.ready[place]
+        assert self.kernels is not None
+        assert isinstance(layer, SquadLinear)
+        assert ready is not None
+        scaled = table.scaled if isinstance(table, latents.Gumbels) else None
+        x = layer.check_input(x.to(self._working(place)))
+        return cast(Tensor, self.kernels.linear(x, layer.weight, layer.bias, ready.values, scaled, ready.power.inverse))
 
 
-def _width(stage: Stage) -> int:
-    """Numbers a row and sample of the largest tensor of a stage."""
+def _drawn(
+    logits: Tensor,
+    ready: Ready,
+    table: Tensor | latents.Gumbels | latents.Strata | None,
+    scratch: latents.Scratch,
+) -> Tensor:
+    """Latents from their logits: (M, S, rows, C, K) -> (M, S or T, rows, K)."""
+    if table is None:
+        return latents.mean(logits, ready.values, scratch)
+    if isinstance(table, latents.Strata):
+        return latents.stratified(logits, ready.values, table, ready.power, scratch)
+    if isinstance(table, latents.Gumbels):
+        return latents.relaxed(logits, ready.values, table, ready.power, scratch)
+    return latents.hard(logits, ready.values, table)
+
+
+def _by(
+    kernels: ModuleType, logits: Tensor, ready: Ready, table: Tensor | latents.Gumbels | latents.Strata | None
+) -> Tensor:
+    """The same by kernels."""
+    values, power = ready
+    if table is None:
+        out = kernels.mean(logits, values, power.inverse)
+    elif isinstance(table, latents.Strata):
+        out = kernels.stratified(logits, values, *table, power.inverse, power.squares)
+    elif isinstance(table, latents.Gumbels):
+        factors = None if table.factors is None else table.factors[0]
+        out = kernels.relaxed(logits, values, table.scaled, factors, power.inverse)
+    else:
+        out = kernels.hard(logits, values, table)
+    return cast(Tensor, out)
+
+
+def _noise_numbers(stage: Stage) -> int:
+    """Numbers of a sample's noise."""
     layer = stage.layer
-    return (
-        layer.bins * layer.out_features
-        if isinstance(layer, SquadLayer)
-        else max(layer.in_features, layer.out_features * getattr(layer, "pieces", 2))
-    )
+    return layer.in_features + layer.out_features * getattr(layer, "bins", 1)
 
 
 @contextlib.contextmanager

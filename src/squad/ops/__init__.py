@@ -19,7 +19,7 @@ from squad.core.noise import Key, make_key
 from squad.errors import ArgumentError
 from squad.ops import eager, reference
 
-__all__ = ["BACKENDS", "Backend", "BackendName", "sample_with_kl"]
+__all__ = ["BACKENDS", "Backend", "BackendName", "has_triton", "sample_factorized", "sample_with_kl"]
 
 Backend: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | float, Tensor | Key], tuple[Tensor, Tensor]]
 BackendName: TypeAlias = Literal["auto", "compile", "eager", "reference", "triton"]
@@ -34,11 +34,18 @@ def _compiled(
 
 
 def _fused(
-    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
+    logits: Tensor,
+    values: Tensor,
+    log_prior: Tensor,
+    temperature: Tensor | float,
+    noise: Tensor | Key,
+    *,
+    bias: Tensor | None = None,
+    total: bool = False,
 ) -> tuple[Tensor, Tensor]:
     from squad.ops import triton_sample  # needs Triton, which is not on every machine
 
-    return triton_sample.sample_with_kl(logits, values, log_prior, temperature, noise)
+    return triton_sample.sample_with_kl(logits, values, log_prior, temperature, noise, bias=bias, total=total)
 
 
 BACKENDS: dict[str, Backend] = {
@@ -64,8 +71,53 @@ def choose_backend(name: BackendName, device: torch.device) -> Backend:
             return BACKENDS["reference"]
         return BACKENDS["triton" if device.type == "cuda" and has_triton() else "eager"]
     if name == "triton" and not has_triton():
-        raise ArgumentError.of("backend", name, "one that is installed", "pip install triton, or take \"auto\".")
+        raise ArgumentError.of("backend", name, "one that is installed", 'pip install triton, or take "auto".')
     return BACKENDS[name]
+
+
+def sample_factorized(
+    inner: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    values: Tensor,
+    log_prior: Tensor,
+    temperature: float | Tensor,
+    key: Key,
+    backend: BackendName = "auto",
+) -> tuple[Tensor, Tensor] | None:
+    """As :func:`sample_with_kl` for logits W'' inner + b'' that need not be written, by the layer's own tensors.
+
+    Args:
+        inner: (M, N, K or 1, B).
+        weight: W'', (M, K, B, C).
+        bias: b'', (M, K, C).
+        values, log_prior: (M or 1, C, K or 1).
+        temperature: a number, or a tensor () or (M,).
+        key: () or (M,).
+        backend: as there.
+
+    Returns:
+        z and kl, (M, N, K) each, in float32; None where no kernel serves, and logits must be written after all.
+    """
+    check_temperature(temperature)
+    if choose_backend(backend, inner.device) is not _fused or inner.numel() == 0:
+        return None
+    from squad.ops import triton_factorized, triton_noise
+
+    single = working_dtype(inner, weight, values) == torch.float32
+    if inner.shape[-1] > triton_factorized.RANKS or not single or not (inner.is_cuda or triton_noise.INTERPRETED):
+        return None
+    if not isinstance(temperature, Tensor):
+        temperature = torch.full((), temperature, device=inner.device)
+    return triton_factorized.sample_with_kl(
+        inner,
+        weight,
+        bias,
+        values.float(),
+        log_prior.float(),
+        temperature.to(device=inner.device, dtype=torch.float32).reshape(-1),
+        key,
+    )
 
 
 def sample_with_kl(
@@ -77,6 +129,8 @@ def sample_with_kl(
     seed: int | Tensor | None = None,
     step: int | Tensor = 0,
     noise: Tensor | None = None,
+    bias: Tensor | None = None,
+    total: bool = False,
     backend: BackendName = "auto",
 ) -> tuple[Tensor, Tensor]:
     r"""Relaxed samples of quantized latents, and their KL to a prior on the same bins.
@@ -94,12 +148,15 @@ def sample_with_kl(
             axes in between.
         step: names it further, so that one seed serves a whole training run; shaped as seed.
         noise: Gumbel noise instead of a seed: (C, K) for all rows, or of the rank of logits, axes of 1 being shared.
+        bias: added to the logits, (C, K), or of their rank with leading axes of 1 or members: a kernel adds it as it
+            reads them.
+        total: return the KL summed over the latents, (...,).
         backend: "auto", "eager", "reference", "triton" (fused kernels for a GPU), or "compile" (torch.compile, for long
             runs with fixed shapes).
 
     Returns:
         z of shape (..., K) in the dtype of logits, and kl of the same shape in float32 or better.  Gradients reach
-        logits and values.
+        logits, bias and values.
     """
     for name, tensor in (("logits", logits), ("values", values), ("log_prior", log_prior), ("noise", noise)):
         if not isinstance(tensor, Tensor) and not (name == "noise" and tensor is None):
@@ -113,14 +170,19 @@ def sample_with_kl(
             raise ArgumentError.of(name, "one that requires a gradient", "fixed", hint)
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
-    z, kl = choose_backend(backend, logits.device)(
-        logits,
+    serve = choose_backend(backend, logits.device)
+    rest = (
         _fitted("values", values, logits).to(dtype),
         _fitted("log_prior", log_prior, logits).to(dtype),
         _temperature(temperature, logits, dtype),
         _noise(noise, seed, step, logits),
     )
-    return z.to(logits.dtype), kl
+    bias = None if bias is None else _fitted("bias", bias, logits).to(dtype)
+    if serve is _fused:
+        z, kl = _fused(logits, *rest, bias=bias, total=total)
+        return z.to(logits.dtype), kl
+    z, kl = serve(logits if bias is None else logits.to(dtype) + bias, *rest)
+    return z.to(logits.dtype), kl.sum(-1) if total else kl
 
 
 def _fitted(name: str, tensor: Tensor, logits: Tensor) -> Tensor:

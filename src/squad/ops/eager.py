@@ -5,6 +5,7 @@ With p = softmax(a), y = softmax((a + g) / t), z = sum_c y v and kl = sum_c p (l
     dz / da_c  = y_c (v_c - z) / t          dkl / da_c = p_c (log p_c - log r_c - kl)          dz / dv_c = y_c
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
@@ -24,6 +25,8 @@ AnyInput = TypeVar("AnyInput", bound=Tensor | Key | float)
 # Numbers of logits in a block on the CPU.  The allocator gives memory above a few MiB back at once, and taking it anew
 # page by page costs much of a large call; in blocks time is linear in C (benchmarks/op_bins.py measures both).
 BLOCK = 1 << 19
+
+LOG2_E = 1 / math.log(2)
 
 
 def sample_with_kl(
@@ -57,11 +60,36 @@ def _parts(x: AnyInput, step: int, rows: int) -> Sequence[AnyInput]:
 def _whole(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
 ) -> tuple[Tensor, Tensor]:
-    z, kl, *_ = _SampleWithKL.apply(logits, values, log_prior, temperature, noise)  # type: ignore[no-untyped-call]
+    z, kl, *_ = SampleWithKL.apply(logits, values, log_prior, temperature, noise)  # type: ignore[no-untyped-call]
     return z, kl
 
 
-class _SampleWithKL(Function):
+def forward(
+    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """z and kl (..., K), and what their gradients need: y and dkl / da, (..., C, K)."""
+    # The sample first: by the time of the KL its temporaries are free, and the allocator gives their memory again.
+    y = categorical.relaxed_one_hot(logits, noise, temperature, -2)
+    z = (y * values).sum(-2)
+    # torch's powers of 2 take half the time of its exponentials.  Floors instead of masks: a bin without mass has
+    # p = 0, and 0 times a finite number is 0.  In place only where no other input comes in, for vmap.
+    log_p = logits.log_softmax(-2)
+    p = (log_p * LOG2_E).exp2_()
+    log_p.clamp_min_(categorical.floor(log_p.dtype))
+    slope = (log_p - categorical.floored(log_prior)).mul_(p)
+    kl = slope.sum(-2)
+    return z, categorical.nonnegative(kl), y, torch.addcmul(slope, p, kl.unsqueeze(-2), value=-1)
+
+
+def grad_of_logits(
+    values: Tensor, temperature: Tensor | float, z: Tensor, slope: Tensor, weighted: Tensor, grad_kl: Tensor | None
+) -> Tensor:
+    """From ``weighted``, y times the gradient of z, and the gradient of the KL if there is one."""
+    away = values / temperature - z.unsqueeze(-2) / temperature  # divided while they are small
+    return weighted * away if grad_kl is None else torch.addcmul(slope * grad_kl.unsqueeze(-2), weighted, away)
+
+
+class SampleWithKL(Function):
     """Returns what its backward needs as further outputs, so that torch.func can see through it."""
 
     generate_vmap_rule = True
@@ -70,22 +98,11 @@ class _SampleWithKL(Function):
     def forward(
         logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
     ) -> tuple[Tensor, ...]:
-        # One exponential for both p and log p.  Floors instead of masks: a bin without mass has p = 0, and 0 times a
-        # finite number is 0.
-        shifted = categorical.floored(logits - logits.amax(-2, keepdim=True))
-        p = shifted.exp()
-        total = p.sum(-2, keepdim=True)
-        p = p.div_(total)
-        ratio = shifted.sub_(total.log_()) - categorical.floored(log_prior)
-        kl = (p * ratio).sum(-2)
-        slope = ratio.sub_(kl.unsqueeze(-2)).mul_(p)
-        y = categorical.relaxed_one_hot(logits, noise, temperature, -2)
-        z = (y * values).sum(-2)
-        return z, categorical.nonnegative(kl), y, slope
+        return forward(logits, values, log_prior, temperature, noise)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        logits, values, log_prior, temperature, _ = inputs
+        logits, values, log_prior, temperature, *_ = inputs
         z, _, y, slope = output
         ctx.mark_non_differentiable(y, slope)
         ctx.set_materialize_grads(False)
@@ -103,16 +120,21 @@ class _SampleWithKL(Function):
             z, y, slope = _differentiable(logits, values, log_prior, temperature, y)
         grad_logits: Tensor | None = None
         grad_values: Tensor | None = None
-        if grad_kl is not None and ctx.needs_input_grad[0]:
-            grad_logits = slope * grad_kl.unsqueeze(-2)
         if grad_z is not None:
-            grad_z = grad_z.unsqueeze(-2)
+            weighted = y * grad_z.unsqueeze(-2)
             if ctx.needs_input_grad[0]:
-                slope_z, scale = (values - z.unsqueeze(-2)) * y, grad_z / temperature
-                grad_logits = slope_z * scale if grad_logits is None else torch.addcmul(grad_logits, slope_z, scale)
+                grad_logits = grad_of_logits(values, temperature, z, slope, weighted, grad_kl)
             if ctx.needs_input_grad[1]:
-                grad_values = (y * grad_z).sum_to_size(values.shape)
-        return grad_logits, grad_values, None, None, None
+                grad_values = sum_to(weighted, values.shape)
+        elif grad_kl is not None and ctx.needs_input_grad[0]:
+            grad_logits = slope * grad_kl.unsqueeze(-2)
+        return grad_logits, grad_values, *(None,) * (len(ctx.needs_input_grad) - 2)
+
+
+def sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """``x`` summed to ``shape``, over the axes before the bins first: that is fast, and leaves little to sum."""
+    lead = [axis for axis in range(x.dim() - 2) if shape[axis] == 1]
+    return (x.sum(lead, keepdim=True) if lead else x).sum_to_size(shape)
 
 
 def _differentiable(

@@ -6,7 +6,7 @@ tile as it goes.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ANN001, ANN202, N803, N806
+# ruff: noqa: ANN001, ANN202, N803
 from typing import Any
 
 import torch
@@ -16,18 +16,32 @@ from torch import Tensor
 from torch.autograd import Function
 
 from squad.core.noise import Key
+from squad.ops import reference
 from squad.ops.triton_noise import INTERPRETED, bin_word, keys, log2_exponential, row_word
-from squad.ops.triton_sample import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, on, slopes, start, strides
+from squad.ops.triton_sample import (
+    FLOOR,
+    LN2,
+    LOG2E,
+    bin_of,
+    finish,
+    floored,
+    four_bins,
+    gradients,
+    on,
+    one_by_one,
+    slopes,
+    start,
+    strides,
+)
+from squad.ops.triton_sums import summed
 
 __all__ = ["RANKS", "sample_with_kl"]
 
 #: The largest B the kernels are written for.
 RANKS = 8
-#: Rows and neurons of a tile: (forward, backward).  A tile is one warp's.  Backward has few neurons and many rows: its
-#: sums over the rows are then few, and stay within a lane and its neighbours.
-ROWS = (256, 256) if INTERPRETED else (4, 64)
-WIDTHS = (64, 64) if INTERPRETED else (32, 4)
-WARPS = (1, 1)
+#: Numbers of a tile, which is one warp's: (forward, backward).  Forward has 32 neurons in it, backward one.
+TILES = (8192, 512) if INTERPRETED else (128, 128)
+WIDTH = 32
 
 
 @triton.jit
@@ -59,8 +73,7 @@ def logit_of(weights, c, k, K, h0, h1, h2, h3, h4, h5, h6, h7, C: tl.constexpr, 
     return out
 
 
-# What K is a multiple of is kept from the compiler: it would give a lane four neighbouring neurons instead of rows, and
-# sums over rows would then go through other lanes.
+# What K is a multiple of is kept from the compiler: it would give a lane four neighbouring neurons instead of rows.
 @triton.jit(do_not_specialize=["K", "inner_n"])
 def forward_kernel(
     inner, weights, values, log_prior, temperature, seed, step, z_out, kl_out,
@@ -118,50 +131,64 @@ def forward_kernel(
 
 
 @triton.jit
-def _add2(a, b, c, d):
-    return a + c, b + d
+def store_sum(part, b: tl.constexpr, numbers, most: tl.constexpr):
+    """The sum over rows as number b of ``part``, if there is such a number."""
+    if b < most:
+        tl.store(part + b, tl.sum(numbers))
 
 
 @triton.jit
-def _add4(a, b, c, d, e, f, g, h):
-    return a + e, b + f, c + g, d + h
+def weight_of(at, b: tl.constexpr, K, B: tl.constexpr):
+    """Number b of B + 1; the first for one that is not there."""
+    return tl.load(at + (b if b < B else 0) * K)
 
 
 @triton.jit
-def pass_on(at, c, k, K, grad, d, B: tl.constexpr, b: tl.constexpr, exists):
-    """What the gradient of a logit adds to that of number b."""
+def weights_of(at, K, B: tl.constexpr):
+    """A neuron's weights of one bin, and its bias."""
+    return (
+        weight_of(at, 0, K, B), weight_of(at, 1, K, B), weight_of(at, 2, K, B), weight_of(at, 3, K, B),
+        weight_of(at, 4, K, B), weight_of(at, 5, K, B), weight_of(at, 6, K, B), weight_of(at, 7, K, B),
+        tl.load(at + B * K),
+    )  # fmt: skip
+
+
+@triton.jit
+def store_inner(out, b: tl.constexpr, d, inside, B: tl.constexpr):
+    """The gradient of inner number b, if there is such a number."""
     if b < B:
-        d += grad * tl.load(at + b * K, exists, 0.0)
-    return d
+        tl.store(out + b, d, inside)
 
 
-@triton.jit(do_not_specialize=["K", "inner_n"])
+@triton.jit
 def backward_kernel(
     inner, weights, values, log_prior, temperature, seed, step, z_in, kl_in,
     top_in, log_total_in, level_in, grad_z, grad_kl, grad_inner, parts,
-    N, K, columns, rows_m, inner_m, inner_n, inner_k, inner_b,
+    N, K, rows_m, inner_m, inner_n, inner_k, inner_b,
     weights_m, values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
     grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k,
     C: tl.constexpr, B: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
-    HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, R: tl.constexpr, KB: tl.constexpr,
+    HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """A tile of R rows x KB neurons; ``parts`` has its sums over the rows: (M, row blocks, C, B + 2, K).
+    """R rows of one neuron; ``parts`` has their sums: (M, row blocks, K, C, B + 2).
 
-    Of B + 2 the first B belong to W'', then come b'' and the values.
+    Of B + 2 the first B belong to W'', then come b'' and the values.  With one neuron its weights are single numbers, and
+    sums over rows are a warp's own.
     """
     member = tl.program_id(1)
-    n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
-    k = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
-    inside = (n < N) & (k < K)
+    # Neighbouring programs have neighbouring neurons of the same rows, which lie in the same sectors of memory.
+    k = tl.program_id(0) % K
+    n = (tl.program_id(0) // K) * R + tl.arange(0, R)
+    inside = n < N
     at = inner + member.to(tl.int64) * inner_m + n.to(tl.int64) * inner_n + k * inner_k
     h0, h1 = inner_of(at, 0, inner_b, inside, B), inner_of(at, 1, inner_b, inside, B)
     h2, h3 = inner_of(at, 2, inner_b, inside, B), inner_of(at, 3, inner_b, inside, B)
     h4, h5 = inner_of(at, 4, inner_b, inside, B), inner_of(at, 5, inner_b, inside, B)
     h6, h7 = inner_of(at, 6, inner_b, inside, B), inner_of(at, 7, inner_b, inside, B)
     inverse = 1 / tl.load(temperature + member * temperature_m)
-    weights += member * weights_m
-    values += member * values_m
-    log_prior += member * prior_m
+    weights += member * weights_m + k
+    values += member * values_m + k * values_k
+    log_prior += member * prior_m + k * prior_k
     first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
     row = row_word((member * rows_m + n) * K + k, first)
     lane = (member.to(tl.int64) * N + n) * K + k
@@ -169,7 +196,7 @@ def backward_kernel(
     # Beyond the edge p and y are 0.
     top, log_total = tl.load(top_in + lane, inside, 1e30), tl.load(log_total_in + lane, inside, 0.0)
     level = tl.load(level_in + lane, inside, 1e30)
-    gz, gkl = tl.zeros((R, KB), tl.float32), tl.zeros((R, KB), tl.float32)
+    gz, gkl = tl.zeros((R,), tl.float32), tl.zeros((R,), tl.float32)
     if HAS_Z:
         from_z = grad_z + member.to(tl.int64) * grad_z_m + n.to(tl.int64) * grad_z_n + k * grad_z_k
         gz = tl.load(from_z, inside, 0.0).to(tl.float32)
@@ -178,62 +205,80 @@ def backward_kernel(
         gkl = tl.load(from_kl, inside, 0.0).to(tl.float32) * LN2
     d0, d1, d2, d3 = gz * 0, gz * 0, gz * 0, gz * 0
     d4, d5, d6, d7 = gz * 0, gz * 0, gz * 0, gz * 0
-    parts += (member.to(tl.int64) * (tl.num_programs(0) // columns) + tl.program_id(0) // columns) * (C * (B + 2) * K)
+    parts += (member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * (C * (B + 2))
+    w0, w1, w2, w3, w4, w5, w6, w7, bias = weights_of(weights, K, B)
+    v, r = tl.load(values), tl.load(log_prior)
     for index in range(C):
         c = tl.cast(index, tl.int32)
-        a = logit_of(weights, c, k, K, h0, h1, h2, h3, h4, h5, h6, h7, C, B)
-        v = bin_of(values, c, values_c, k, values_k, k < K, C, NEURON_VALUES)
-        r = floored(bin_of(log_prior, c, prior_c, k, prior_k, k < K, C, NEURON_PRIOR) * LOG2E)
+        # What the next bin needs is asked for before this one stores anything, which a load could not overtake.
+        following = tl.minimum(c + 1, C - 1)
+        n0, n1, n2, n3, n4, n5, n6, n7, next_bias = weights_of(weights + following * ((B + 1) * K), K, B)
+        next_v, next_r = tl.load(values + following * values_c), tl.load(log_prior + following * prior_c)
+        a = h0 * w0 + bias
+        if B > 1:
+            a += h1 * w1
+        if B > 2:
+            a += h2 * w2
+        if B > 3:
+            a += h3 * w3
+        if B > 4:
+            a += h4 * w4
+        if B > 5:
+            a += h5 * w5
+        if B > 6:
+            a += h6 * w6
+        if B > 7:
+            a += h7 * w7
         gumbel = -log2_exponential(row, bin_word(c, second))
+        r = floored(r * LOG2E)
         grad, weight = slopes(a, gumbel, v * inverse, r, inverse, top, log_total, level, z, kl, gz, gkl)
-        w = weights + c * ((B + 1) * K) + k
-        d0, d1 = pass_on(w, c, k, K, grad, d0, B, 0, k < K), pass_on(w, c, k, K, grad, d1, B, 1, k < K)
-        d2, d3 = pass_on(w, c, k, K, grad, d2, B, 2, k < K), pass_on(w, c, k, K, grad, d3, B, 3, k < K)
-        d4, d5 = pass_on(w, c, k, K, grad, d4, B, 4, k < K), pass_on(w, c, k, K, grad, d5, B, 5, k < K)
-        d6, d7 = pass_on(w, c, k, K, grad, d6, B, 6, k < K), pass_on(w, c, k, K, grad, d7, B, 7, k < K)
-        part = parts + c * ((B + 2) * K) + k
-        s0, s1 = tl.reduce((grad, weight), 0, _add2)
-        tl.store(part + B * K, s0[None, :], k < K)
-        tl.store(part + (B + 1) * K, s1[None, :], k < K)
-        if B == 1:
-            tl.store(part, tl.sum(grad * h0, 0)[None, :], k < K)
-        elif B == 2:
-            s0, s1 = tl.reduce((grad * h0, grad * h1), 0, _add2)
-            tl.store(part, s0[None, :], k < K)
-            tl.store(part + K, s1[None, :], k < K)
-        else:
-            s0, s1, s2, s3 = tl.reduce((grad * h0, grad * h1, grad * h2, grad * h3), 0, _add4)
-            tl.store(part, s0[None, :], k < K)
-            tl.store(part + K, s1[None, :], k < K)
-            tl.store(part + 2 * K, s2[None, :], k < K)
-            if B > 3:
-                tl.store(part + 3 * K, s3[None, :], k < K)
-            if B > 4:
-                s0, s1, s2, s3 = tl.reduce((grad * h4, grad * h5, grad * h6, grad * h7), 0, _add4)
-                tl.store(part + 4 * K, s0[None, :], k < K)
-                if B > 5:
-                    tl.store(part + 5 * K, s1[None, :], k < K)
-                if B > 6:
-                    tl.store(part + 6 * K, s2[None, :], k < K)
-                if B > 7:
-                    tl.store(part + 7 * K, s3[None, :], k < K)
+        d0 += grad * w0
+        if B > 1:
+            d1 += grad * w1
+        if B > 2:
+            d2 += grad * w2
+        if B > 3:
+            d3 += grad * w3
+        if B > 4:
+            d4 += grad * w4
+        if B > 5:
+            d5 += grad * w5
+        if B > 6:
+            d6 += grad * w6
+        if B > 7:
+            d7 += grad * w7
+        w0, w1, w2, w3, w4, w5, w6, w7, bias = n0, n1, n2, n3, n4, n5, n6, n7, next_bias
+        v, r = next_v, next_r
+        part = parts + c * (B + 2)
+        store_sum(part, 0, grad * h0, B)
+        store_sum(part, 1, grad * h1, B)
+        store_sum(part, 2, grad * h2, B)
+        store_sum(part, 3, grad * h3, B)
+        store_sum(part, 4, grad * h4, B)
+        store_sum(part, 5, grad * h5, B)
+        store_sum(part, 6, grad * h6, B)
+        store_sum(part, 7, grad * h7, B)
+        store_sum(part, B, grad, B + 1)
+        store_sum(part, B + 1, weight, B + 2)
     # (M, N, K, B), whatever the inner numbers' own axes are.
     out = grad_inner + lane * B
-    tl.store(out, d0, inside)
-    if B > 1:
-        tl.store(out + 1, d1, inside)
-    if B > 2:
-        tl.store(out + 2, d2, inside)
-    if B > 3:
-        tl.store(out + 3, d3, inside)
-    if B > 4:
-        tl.store(out + 4, d4, inside)
-    if B > 5:
-        tl.store(out + 5, d5, inside)
-    if B > 6:
-        tl.store(out + 6, d6, inside)
-    if B > 7:
-        tl.store(out + 7, d7, inside)
+    store_inner(out, 0, d0, inside, B)
+    store_inner(out, 1, d1, inside, B)
+    store_inner(out, 2, d2, inside, B)
+    store_inner(out, 3, d3, inside, B)
+    store_inner(out, 4, d4, inside, B)
+    store_inner(out, 5, d5, inside, B)
+    store_inner(out, 6, d6, inside, B)
+    store_inner(out, 7, d7, inside, B)
+
+
+def _lanes(rows: int, neurons: int, members: int, numbers: int) -> int:
+    """Numbers of a tile: fewer where there would be too few tiles to keep a GPU busy."""
+    if INTERPRETED:
+        return numbers
+    while numbers > 64 and members * rows * neurons < 2048 * numbers:
+        numbers //= 2
+    return numbers
 
 
 class _SampleWithKL(Function):
@@ -246,7 +291,7 @@ class _SampleWithKL(Function):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         members, rows, _, rank = inner.shape
         bins, neurons = weights.shape[1], weights.shape[3]
-        height, width = min(ROWS[0], triton.next_power_of_2(rows)), WIDTHS[0]
+        height, width = min(_lanes(rows, neurons, members, TILES[0]) // WIDTH, triton.next_power_of_2(rows)), WIDTH
         columns = triton.cdiv(neurons, width)
         out = [values.new_empty(members, rows, neurons) for _ in range(5)]
         with on(inner.device):
@@ -254,7 +299,7 @@ class _SampleWithKL(Function):
                 inner, weights, values, log_prior, temperature, seed, step, *out, rows, neurons, columns, rows_m,
                 *_walks(inner, weights, values, log_prior, temperature, seed, step),
                 C=bins, B=rank, NEURON_VALUES=values.shape[-1] > 1, NEURON_PRIOR=log_prior.shape[-1] > 1,
-                R=height, KB=width, num_warps=WARPS[0],
+                R=height, KB=width, num_warps=1,
             )  # fmt: skip
         return tuple(out)
 
@@ -266,33 +311,56 @@ class _SampleWithKL(Function):
         ctx.save_for_backward(*inputs[:-1], *output)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if grad_z is None and grad_kl is None:
             return (None,) * 8
         inputs, output = ctx.saved_tensors[:7], ctx.saved_tensors[7:]
-        inner, weights, values, log_prior, *_ = inputs
+        inner, weights, values, log_prior, temperature, seed, step = inputs
+        if torch.is_grad_enabled():
+            plain = _plain(inner, weights, values, log_prior, temperature, seed, step, ctx.rows_m)
+            leaves = inner, weights, values
+            return *gradients(plain, leaves, ctx.needs_input_grad[:3], (grad_z, grad_kl)), *[None] * 5
         members, rows, _, rank = inner.shape
         bins, neurons = weights.shape[1], weights.shape[3]
-        height, width = min(ROWS[1], triton.next_power_of_2(rows)), WIDTHS[1]
-        columns = triton.cdiv(neurons, width)
+        height = min(_lanes(rows, neurons, members, TILES[1]), triton.next_power_of_2(rows))
         blocks = triton.cdiv(rows, height)
         grad_inner = values.new_empty(members, rows, neurons, rank)
-        parts = values.new_empty(members, blocks, bins, rank + 2, neurons)
+        parts = values.new_empty(members, blocks, neurons, bins, rank + 2)
         grads = [None if g is None else g.reshape(members, rows, neurons) for g in (grad_z, grad_kl)]
         with on(inner.device):
-            backward_kernel[(blocks * columns, members)](
-                *inputs, *output, *grads, grad_inner, parts, rows, neurons, columns, ctx.rows_m,
+            backward_kernel[(blocks * neurons, members)](
+                *inputs, *output, *grads, grad_inner, parts, rows, neurons, ctx.rows_m,
                 *_walks(*inputs), *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
                 C=bins, B=rank, NEURON_VALUES=values.shape[-1] > 1, NEURON_PRIOR=log_prior.shape[-1] > 1,
-                HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, R=height, KB=width, num_warps=WARPS[1],
+                HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, R=height, num_warps=1,
             )  # fmt: skip
-        sums = parts.sum(1)
+        sums = summed(parts).permute(0, 2, 3, 1)  # (M, C, B + 2, K)
         grad_values = sums[:, :, rank + 1].sum_to_size(values.shape)
         return (
             grad_inner.sum_to_size(inner.shape).to(inner.dtype), sums[:, :, : rank + 1].sum_to_size(weights.shape),
             grad_values, None, None, None, None, None,
         )  # fmt: skip
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
+        """As :func:`one_by_one`."""
+        return one_by_one(_SampleWithKL, info.batch_size, in_dims, inputs)
+
+
+def _plain(
+    inner: Tensor, weights: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor, step: Tensor,
+    rows_m: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The same by the reference, with logits written out."""
+    weight, bias = weights[:, :, :-1], weights[:, :, -1]
+    neurons = weights.shape[-1]
+    wide = inner.float().expand(-1, -1, neurons, -1)
+    logits = torch.einsum("mnkb,mcbk->mnck", wide, weight) + bias.unsqueeze(1)
+    # One seed for all members counts its rows through them.
+    key = Key(seed[0], step[0]) if rows_m else Key(seed, step)
+    return reference.sample_with_kl(
+        logits, values.unsqueeze(1), log_prior.unsqueeze(1), temperature.view(-1, 1, 1, 1), key
+    )
 
 
 def _walks(
@@ -324,7 +392,5 @@ def sample_with_kl(
     weights = torch.cat([weight, bias.unsqueeze(-2)], -2).float().permute(0, 3, 2, 1).contiguous()
     rows_m = 0 if key.seed.dim() else inner.shape[1]
     seed, step = (part.reshape(-1) for part in key)
-    z, kl, *_ = _SampleWithKL.apply(
-        inner, weights, values, log_prior, temperature, seed, step, rows_m
-    )  # type: ignore[no-untyped-call]
+    z, kl, *_ = _SampleWithKL.apply(inner, weights, values, log_prior, temperature, seed, step, rows_m)  # type: ignore[no-untyped-call]
     return z, kl

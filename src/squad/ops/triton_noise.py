@@ -10,7 +10,7 @@ import os
 import triton
 import triton.language as tl
 
-__all__ = ["INTERPRETED", "bin_word", "keys", "log2", "log2_exponential", "row_word"]
+__all__ = ["INTERPRETED", "bin_word", "keys", "log2", "log2_exponential", "row_word", "uniform"]
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors: slow, and for tests.
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
@@ -78,11 +78,16 @@ def log2_apart(x):
 
 
 @triton.jit
+def uniform(row, column):
+    """The uniform number of two words, exact."""
+    # 23 bits, the highest one flipped, as the fraction of a number in [1, 2).
+    return ((_churn(row ^ column) >> 9) ^ 0x3FC00000).to(tl.float32, bitcast=True) - 0.99999994
+
+
+@triton.jit
 def log2_exponential(row, column):
     """log2(-log u), which is minus a Gumbel number in binary units."""
-    bits = _churn(row ^ column)
-    # 23 bits, the highest one flipped, as the fraction of a number in [1, 2); so u is exact.
-    u = ((bits >> 9) ^ 0x3FC00000).to(tl.float32, bitcast=True) - 0.99999994
+    u = uniform(row, column)
     w = 1 - u
     # Near 1 the instruction has no relative precision, and there the largest Gumbel numbers come from:
     # -log(1 - w) / w by a polynomial, fitted for w within [0, .25] to 3e-9.

@@ -7,7 +7,7 @@ maximum: maxima and sums were saved.  Arithmetic is in float32 and in binary uni
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ANN001, ANN202, N803, N806
+# ruff: noqa: ANN001, ANN202, N803
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -28,11 +28,8 @@ LN2 = tl.constexpr(0.6931471805599453)
 #: Below what has mass; its exponential is 0, and 0 times a finite number is 0.
 FLOOR = tl.constexpr(-1e30)
 
-#: Numbers of a tile, and warps for it: (forward, backward).  The interpreter's time goes by the number of tiles.
-TILES = (8192, 8192) if INTERPRETED else (128, 128)
-WARPS = (1, 1)
-#: Bins at a time, backward.
-UNROLL = 1
+#: Numbers of a tile, which is one warp's.  The interpreter's time goes by the number of tiles.
+TILE = 8192 if INTERPRETED else 128
 
 
 @triton.jit
@@ -50,7 +47,9 @@ def start(R: tl.constexpr, KB: tl.constexpr):
 
 
 @triton.jit
-def four_bins(top, total, ratios, top_y, total_y, sums, inverse, a, b, c, d, e, f, g, h, va, vb, vc, vd, ra, rb, rc, rd):
+def four_bins(
+    top, total, ratios, top_y, total_y, sums, inverse, a, b, c, d, e, f, g, h, va, vb, vc, vd, ra, rb, rc, rd
+):
     """Four further bins.
 
     Args:
@@ -123,6 +122,16 @@ def bin_of(table, c, stride_c, k, stride_k, inside, C: tl.constexpr, A_NEURON: t
 
 
 @triton.jit
+def logit_of(at, bias, c, k, K, inside, C: tl.constexpr, BIASED: tl.constexpr):
+    """The logits of bin c; none beyond the last bin."""
+    exists = where(inside, c, C)
+    out = tl.load(at + c * K, exists, FLOOR).to(tl.float32)
+    if BIASED:
+        out += tl.load(bias + c * K + k, exists, 0.0)
+    return floored(out)
+
+
+@triton.jit
 def gumbel_of(noise_at, noise_c, row, second, c, inside, C: tl.constexpr, GIVEN: tl.constexpr):
     """The Gumbel numbers of bin c in binary units: given, or drawn."""
     if GIVEN:
@@ -134,22 +143,27 @@ def gumbel_of(noise_at, noise_c, row, second, c, inside, C: tl.constexpr, GIVEN:
 
 @triton.jit
 def forward_kernel(
-    logits, values, log_prior, temperature, seed, step, noise, z_out, kl_out,
+    logits, bias, values, log_prior, temperature, seed, step, noise, z_out, kl_out, rows_out,
     top_out, log_total_out, level_out,
-    N, K, columns, rows_m,
+    N, K, columns, rows_m, bias_m,
     values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
     noise_m, noise_n, noise_c, noise_k,
-    C: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr, GIVEN: tl.constexpr,
+    C: tl.constexpr, BIASED: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
+    GIVEN: tl.constexpr,
     R: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
     """A tile of R rows x KB neurons of one member."""
     member = tl.program_id(1)
     n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
-    k = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
+    neuron = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
+    # For every row of the tile: what is loaded for a line of neurons would have to be moved between lanes.
+    k = neuron + 0 * n
     inside = (n < N) & (k < K)
     lane = (member.to(tl.int64) * N + n) * K + k
     at = logits + (member.to(tl.int64) * N + n) * (C * K) + k
     inverse = 1 / tl.load(temperature + member * temperature_m)
+    if BIASED:
+        bias += member * bias_m
     values += member * values_m
     log_prior += member * prior_m
     row, second, noise_at = n, member, noise
@@ -162,28 +176,30 @@ def forward_kernel(
     for index in range(0, C, 4):
         i = tl.cast(index, tl.int32)  # the interpreter's is a Python number
         # Beyond the last bin there is no mass.
-        a = floored(tl.load(at + i * K, inside, 0.0).to(tl.float32))
-        b = floored(tl.load(at + (i + 1) * K, where(inside, i + 1, C), FLOOR).to(tl.float32))
-        c = floored(tl.load(at + (i + 2) * K, where(inside, i + 2, C), FLOOR).to(tl.float32))
-        d = floored(tl.load(at + (i + 3) * K, where(inside, i + 3, C), FLOOR).to(tl.float32))
+        a = logit_of(at, bias, i, k, K, inside, C, BIASED)
+        b = logit_of(at, bias, i + 1, k, K, inside, C, BIASED)
+        c = logit_of(at, bias, i + 2, k, K, inside, C, BIASED)
+        d = logit_of(at, bias, i + 3, k, K, inside, C, BIASED)
         top, total, ratios, top_y, total_y, sums = four_bins(
             top, total, ratios, top_y, total_y, sums, inverse, a, b, c, d,
             gumbel_of(noise_at, noise_c, row, second, i, inside, C, GIVEN),
             gumbel_of(noise_at, noise_c, row, second, i + 1, inside, C, GIVEN),
             gumbel_of(noise_at, noise_c, row, second, i + 2, inside, C, GIVEN),
             gumbel_of(noise_at, noise_c, row, second, i + 3, inside, C, GIVEN),
-            bin_of(values, i, values_c, k, values_k, k < K, C, NEURON_VALUES),
-            bin_of(values, i + 1, values_c, k, values_k, k < K, C, NEURON_VALUES),
-            bin_of(values, i + 2, values_c, k, values_k, k < K, C, NEURON_VALUES),
-            bin_of(values, i + 3, values_c, k, values_k, k < K, C, NEURON_VALUES),
-            floored(bin_of(log_prior, i, prior_c, k, prior_k, k < K, C, NEURON_PRIOR) * LOG2E),
-            floored(bin_of(log_prior, i + 1, prior_c, k, prior_k, k < K, C, NEURON_PRIOR) * LOG2E),
-            floored(bin_of(log_prior, i + 2, prior_c, k, prior_k, k < K, C, NEURON_PRIOR) * LOG2E),
-            floored(bin_of(log_prior, i + 3, prior_c, k, prior_k, k < K, C, NEURON_PRIOR) * LOG2E),
+            bin_of(values, i, values_c, k, values_k, inside, C, NEURON_VALUES),
+            bin_of(values, i + 1, values_c, k, values_k, inside, C, NEURON_VALUES),
+            bin_of(values, i + 2, values_c, k, values_k, inside, C, NEURON_VALUES),
+            bin_of(values, i + 3, values_c, k, values_k, inside, C, NEURON_VALUES),
+            floored(bin_of(log_prior, i, prior_c, k, prior_k, inside, C, NEURON_PRIOR) * LOG2E),
+            floored(bin_of(log_prior, i + 1, prior_c, k, prior_k, inside, C, NEURON_PRIOR) * LOG2E),
+            floored(bin_of(log_prior, i + 2, prior_c, k, prior_k, inside, C, NEURON_PRIOR) * LOG2E),
+            floored(bin_of(log_prior, i + 3, prior_c, k, prior_k, inside, C, NEURON_PRIOR) * LOG2E),
         )  # fmt: skip
     z, kl, top, log_total, level = finish(top, total, ratios, top_y, total_y, sums, inverse)
     tl.store(z_out + lane, z, inside)
     tl.store(kl_out + lane, kl, inside)
+    total_kl = tl.sum(tl.where(inside, kl, 0.0), 1)[:, None]  # of this tile's neurons
+    tl.store(rows_out + (member.to(tl.int64) * N + n) * columns + tl.program_id(0) % columns, total_kl, n < N)
     tl.store(top_out + lane, top, inside)
     tl.store(log_total_out + lane, log_total, inside)
     tl.store(level_out + lane, level, inside)
@@ -191,24 +207,29 @@ def forward_kernel(
 
 @triton.jit
 def backward_kernel(
-    logits, values, log_prior, temperature, seed, step, noise, z_in, kl_in,
+    logits, bias, values, log_prior, temperature, seed, step, noise, z_in, kl_in,
     top_in, log_total_in, level_in,
-    grad_z, grad_kl, grad_logits, grad_values,
-    N, K, columns, rows_m,
+    grad_z, grad_kl, grad_rows, grad_logits, value_parts,
+    N, K, columns, rows_m, bias_m,
     values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
-    noise_m, noise_n, noise_c, noise_k, grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k,
-    C: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr, GIVEN: tl.constexpr,
-    HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, WANTS_VALUES: tl.constexpr, UNROLL: tl.constexpr,
+    noise_m, noise_n, noise_c, noise_k, grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k, grad_rows_m, grad_rows_n, grad_rows_c,
+    C: tl.constexpr, BIASED: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
+    GIVEN: tl.constexpr,
+    HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, HAS_ROWS: tl.constexpr, WANTS_VALUES: tl.constexpr,
     R: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
     """A tile of R rows x KB neurons of one member; ``grad_values`` has a part of its own for each tile."""
     member = tl.program_id(1)
     n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
-    k = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
+    neuron = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
+    # For every row of the tile: what is loaded for a line of neurons would have to be moved between lanes.
+    k = neuron + 0 * n
     inside = (n < N) & (k < K)
     lane = (member.to(tl.int64) * N + n) * K + k
     offset = (member.to(tl.int64) * N + n) * (C * K) + k
     inverse = 1 / tl.load(temperature + member * temperature_m)
+    if BIASED:
+        bias += member * bias_m
     values += member * values_m
     log_prior += member * prior_m
     row, second, noise_at = n, member, noise
@@ -218,8 +239,9 @@ def backward_kernel(
         first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
         row = row_word((member * rows_m + n) * K + k, first)
     z, kl = tl.load(z_in + lane, inside, 0.0) * inverse, tl.load(kl_in + lane, inside, 0.0) * LOG2E
-    top, log_total = tl.load(top_in + lane, inside, 0.0), tl.load(log_total_in + lane, inside, 0.0)
-    level = tl.load(level_in + lane, inside, 1e30)  # beyond the edge y is 0
+    # Beyond the edge p and y are 0.
+    top, log_total = tl.load(top_in + lane, inside, 1e30), tl.load(log_total_in + lane, inside, 0.0)
+    level = tl.load(level_in + lane, inside, 1e30)
     gz, gkl = tl.zeros((R, KB), tl.float32), tl.zeros((R, KB), tl.float32)
     if HAS_Z:
         at = grad_z + member.to(tl.int64) * grad_z_m + n.to(tl.int64) * grad_z_n + k * grad_z_k
@@ -227,24 +249,24 @@ def backward_kernel(
     if HAS_KL:
         at = grad_kl + member.to(tl.int64) * grad_kl_m + n.to(tl.int64) * grad_kl_n + k * grad_kl_k
         gkl = tl.load(at, inside, 0.0).to(tl.float32) * LN2
-    for index in range(0, C, UNROLL):
-        for j in tl.static_range(UNROLL):
-            c = tl.cast(index + j, tl.int32)
-            exists = where(inside, c, C)
-            a = floored(tl.load(logits + offset + c * K, exists, FLOOR).to(tl.float32))
-            gumbel = gumbel_of(noise_at, noise_c, row, second, c, inside, C, GIVEN)
-            v = bin_of(values, c, values_c, k, values_k, k < K, C, NEURON_VALUES)
-            r = floored(bin_of(log_prior, c, prior_c, k, prior_k, k < K, C, NEURON_PRIOR) * LOG2E)
-            grad, weight = slopes(a, gumbel, v * inverse, r, inverse, top, log_total, level, z, kl, gz, gkl)
-            tl.store(grad_logits + offset + c * K, grad, exists)
-            if WANTS_VALUES:
-                if NEURON_VALUES:  # (M, row blocks, C, K)
-                    block = member.to(tl.int64) * (tl.num_programs(0) // columns) + tl.program_id(0) // columns
-                    part = grad_values + (block * C + c) * K + k
-                    tl.store(part, tl.sum(weight, 0)[None, :], where(k < K, c, C))
-                else:  # (M, tiles, C)
-                    block = member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
-                    tl.store(grad_values + block * C + c, tl.sum(weight), c < C)
+    if HAS_ROWS:
+        at = grad_rows + member.to(tl.int64) * grad_rows_m + n.to(tl.int64) * grad_rows_n
+        gkl += tl.load(at + tl.program_id(0) % columns * grad_rows_c, n < N, 0.0).to(tl.float32) * LN2
+    row_block = member.to(tl.int64) * (tl.num_programs(0) // columns) + tl.program_id(0) // columns
+    block = member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
+    for index in range(C):
+        c = tl.cast(index, tl.int32)
+        a = logit_of(logits + offset, bias, c, k, K, inside, C, BIASED)
+        gumbel = gumbel_of(noise_at, noise_c, row, second, c, inside, C, GIVEN)
+        v = bin_of(values, c, values_c, k, values_k, inside, C, NEURON_VALUES) * inverse
+        r = floored(bin_of(log_prior, c, prior_c, k, prior_k, inside, C, NEURON_PRIOR) * LOG2E)
+        grad, weight = slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, gz, gkl)
+        tl.store(grad_logits + offset + c * K, grad, inside)
+        if WANTS_VALUES:
+            if NEURON_VALUES:  # (M, row blocks, C, K)
+                tl.store(value_parts + (row_block * C + c) * K + neuron, tl.sum(weight, 0)[None, :], neuron < K)
+            else:  # (M, tiles, C)
+                tl.store(value_parts + block * C + c, tl.sum(weight))
 
 
 class _Call(NamedTuple):
@@ -252,6 +274,7 @@ class _Call(NamedTuple):
 
     Attributes:
         logits: (M, N, C, K), contiguous.
+        bias: (M or 1, C, K), contiguous; or None.
         values, log_prior: (M or 1, C, K or 1).
         temperature: (M or 1,).
         seed, step: (M or 1,), int64; or None.
@@ -260,6 +283,7 @@ class _Call(NamedTuple):
     """
 
     logits: Tensor
+    bias: Tensor | None
     values: Tensor
     log_prior: Tensor
     temperature: Tensor
@@ -270,11 +294,12 @@ class _Call(NamedTuple):
 
     def tensors(self) -> list[Tensor | None]:
         """In the order of the kernels' arguments."""
-        return [self.logits, self.values, self.log_prior, self.temperature, self.seed, self.step, self.noise]
+        return [self.logits, self.bias, self.values, self.log_prior, self.temperature, self.seed, self.step, self.noise]
 
     def strides(self) -> list[int]:
         """In the order of the kernels' arguments; 0 along an axis that is shared."""
-        found = [stride for x in (self.values, self.log_prior) for stride in strides(x)]
+        found = [0 if self.bias is None else strides(self.bias)[0]]
+        found += [stride for x in (self.values, self.log_prior) for stride in strides(x)]
         found += [strides(x)[0] if x is not None else 0 for x in (self.temperature, self.seed, self.step)]
         return found + (strides(self.noise) if self.noise is not None else [0, 0, 0, 0])
 
@@ -282,6 +307,7 @@ class _Call(NamedTuple):
         """What a kernel is compiled for."""
         return {
             "C": self.logits.shape[2],
+            "BIASED": self.bias is not None,
             "NEURON_VALUES": self.values.shape[-1] > 1,
             "NEURON_PRIOR": self.log_prior.shape[-1] > 1,
             "GIVEN": self.noise is not None,
@@ -294,7 +320,11 @@ def strides(x: Tensor) -> list[int]:
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
     """Triton launches on torch's current GPU, which need not be the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    return (
+        nullcontext()
+        if device.type != "cuda" or device.index == torch.cuda.current_device()
+        else torch.cuda.device(device)
+    )
 
 
 def tile(rows: int, neurons: int, numbers: int) -> tuple[int, int]:
@@ -307,29 +337,31 @@ def tile(rows: int, neurons: int, numbers: int) -> tuple[int, int]:
     return min(max(1, numbers // width), triton.next_power_of_2(rows)), width
 
 
-def serves(logits: Tensor, values: Tensor, log_prior: Tensor, noise: Tensor | Key) -> bool:
+def serves(logits: Tensor, values: Tensor, log_prior: Tensor, bias: Tensor | None = None) -> bool:
     """Whether the kernels can take these tensors: single or half precision, nothing but noise with an axis of rows."""
+    fixed = [values, log_prior] if bias is None else [values, log_prior, bias]
     return (
         (logits.is_cuda or INTERPRETED)
         and logits.numel() > 0
-        and values.dtype == log_prior.dtype == torch.float32
-        and all(x.dim() < 4 or x.shape[1:-2].numel() == 1 for x in (values, log_prior))
-        and all(x.dim() < 3 or x.shape[0] in (1, logits.shape[0]) for x in (values, log_prior))
+        and all(x.dtype == torch.float32 for x in fixed)
+        and all(x.dim() < 4 or x.shape[1:-2].numel() == 1 for x in fixed)
+        and all(x.dim() < 3 or x.shape[0] in (1, logits.shape[0]) for x in fixed)
     )
 
 
 def _call(
-    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor | None, step: Tensor | None,
-    noise: Tensor | None,
+    logits: Tensor, bias: Tensor | None, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor | None,
+    step: Tensor | None, noise: Tensor | None,
 ) -> _Call:  # fmt: skip
     *lead, bins, neurons = logits.shape
-    of_members = [x.shape[0] for x in (values, log_prior, temperature) if x.dim() > 2]
+    of_members = [x.shape[0] for x in (bias, values, log_prior, temperature) if x is not None and x.dim() > 2]
     keyed = seed is not None and seed.dim() == 1
     members = lead[0] if lead and (keyed or max(of_members, default=1) > 1) else 1
     rows = torch.Size(lead).numel() // members
     shape = members, rows, bins, neurons
     return _Call(
         logits.reshape(shape).contiguous(),
+        None if bias is None else bias.reshape(-1, *bias.shape[-2:]).contiguous(),
         values.reshape(-1, *values.shape[-2:]),
         log_prior.reshape(-1, *log_prior.shape[-2:]),
         temperature.reshape(-1),
@@ -341,94 +373,139 @@ def _call(
 
 
 class _SampleWithKL(Function):
-    """Returns what its backward needs as further outputs, as ``eager`` does."""
+    """z, kl, kl summed over each tile's neurons (..., columns), and what backward needs, as ``eager`` does."""
 
     @staticmethod
     def forward(
-        logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor | None,
-        step: Tensor | None, noise: Tensor | None,
+        logits: Tensor, bias: Tensor | None, values: Tensor, log_prior: Tensor, temperature: Tensor,
+        seed: Tensor | None, step: Tensor | None, noise: Tensor | None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        call = _call(logits, values, log_prior, temperature, seed, step, noise)
+        call = _call(logits, bias, values, log_prior, temperature, seed, step, noise)
         members, rows, _, neurons = call.logits.shape
-        height, width = tile(rows, neurons, TILES[0])
+        height, width = tile(rows, neurons, TILE)
         columns = triton.cdiv(neurons, width)
-        out = [logits.new_empty((*logits.shape[:-2], neurons), dtype=torch.float32) for _ in range(5)]
+        lead = logits.shape[:-2]
+        z, kl, *kept = (values.new_empty((*lead, neurons)) for _ in range(5))
+        totals = values.new_empty((*lead, columns))
         with on(logits.device):
             forward_kernel[(triton.cdiv(rows, height) * columns, members)](
-                *call.tensors(), *out, rows, neurons, columns, call.rows_m, *call.strides(),
-                **call.options(), R=height, KB=width, num_warps=WARPS[0],
+                *call.tensors(), z, kl, totals, *kept, rows, neurons, columns, call.rows_m, *call.strides(),
+                **call.options(), R=height, KB=width, num_warps=1,
             )  # fmt: skip
-        return tuple(out)
+        return z, kl, totals, *kept
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[2:])
+        z, kl, _, *kept = output
+        ctx.mark_non_differentiable(*kept)
         ctx.set_materialize_grads(False)
         # A tensor is saved as one, so that torch notices if it is changed before the backward pass.
-        ctx.save_for_backward(*inputs, *output)
+        ctx.save_for_backward(*inputs, z, kl, *kept)
 
     @staticmethod
-    def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        inputs, output = ctx.saved_tensors[:7], ctx.saved_tensors[7:]
+    def backward(
+        ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, grad_rows: Tensor | None, *_: Any
+    ) -> tuple[Tensor | None, ...]:
+        inputs, output = ctx.saved_tensors[:8], ctx.saved_tensors[8:]
+        if grad_z is None and grad_kl is None and grad_rows is None:
+            return (None,) * 8
         if torch.is_grad_enabled():
-            return *_differentiable(inputs, grad_z, grad_kl, ctx.needs_input_grad), *[None] * 5
-        if grad_z is None and grad_kl is None:
-            return (None,) * 7
+            return *_differentiable(inputs, ctx.needs_input_grad[:3], grad_z, grad_kl, grad_rows), *[None] * 5
+        from squad.ops import triton_sums  # which imports from here
+
         call = _call(*inputs)
-        values = inputs[1]
+        logits, bias, values = inputs[:3]
         members, rows, bins, neurons = call.logits.shape
-        height, width = tile(rows, neurons, TILES[1])
+        height, width = tile(rows, neurons, TILE)
         columns = triton.cdiv(neurons, width)
         blocks = triton.cdiv(rows, height)
-        grads = [None if g is None else g.reshape(members, rows, neurons) for g in (grad_z, grad_kl)]
+        shapes = (members, rows, neurons), (members, rows, neurons), (members, rows, columns)
+        grads = [None if g is None else g.reshape(s) for g, s in zip((grad_z, grad_kl, grad_rows), shapes, strict=True)]
         grad_logits = torch.empty_like(call.logits)
-        wanted = ctx.needs_input_grad[1] and grad_z is not None
-        parts = None
-        if wanted:
+        value_parts = None
+        if ctx.needs_input_grad[2] and grad_z is not None:
             own = (blocks, bins, neurons) if call.values.shape[-1] > 1 else (blocks * columns, bins, 1)
-            parts = values.new_empty(members, *own)
+            value_parts = values.new_empty(members, *own)
         with on(values.device):
             backward_kernel[(blocks * columns, members)](
-                *call.tensors(), *output, *grads, grad_logits, parts, rows, neurons, columns, call.rows_m,
-                *call.strides(), *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
-                **call.options(), HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, WANTS_VALUES=wanted,
-                UNROLL=UNROLL, R=height, KB=width, num_warps=WARPS[1],
+                *call.tensors(), *output, *grads, grad_logits, value_parts, rows, neurons, columns,
+                call.rows_m, *call.strides(), *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
+                **call.options(), HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, HAS_ROWS=grad_rows is not None,
+                WANTS_VALUES=value_parts is not None, R=height, KB=width, num_warps=1,
             )  # fmt: skip
-        grad_values = None if parts is None else parts.sum(1).sum_to_size(call.values.shape).view(values.shape)
-        return grad_logits.view(inputs[0].shape), grad_values, None, None, None, None, None
+        grad_bias = grad_values = None
+        if bias is not None and ctx.needs_input_grad[1]:
+            grad_bias = triton_sums.summed(grad_logits).sum_to_size(call.bias.shape).view(bias.shape)
+        if value_parts is not None:
+            grad_values = triton_sums.summed(value_parts).sum_to_size(call.values.shape).view(values.shape)
+        return grad_logits.view(logits.shape), grad_bias, grad_values, None, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """One call after the other: a mapped axis may be any, and kernels know of members alone."""
-        each = [
-            _SampleWithKL.apply(*(x if d is None else x.select(d, i) for x, d in zip(inputs, in_dims, strict=True)))
-            for i in range(info.batch_size)
-        ]
-        return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0,) * 5
+        """As :func:`one_by_one`."""
+        return one_by_one(_SampleWithKL, info.batch_size, in_dims, inputs)
+
+
+def one_by_one(function: Any, size: int, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+    """A mapped call as one after the other: the mapped axis may be any, and kernels know of members alone."""
+    each = [
+        function.apply(*(x if d is None else x.select(d, i) for x, d in zip(inputs, in_dims, strict=True)))
+        for i in range(size)
+    ]
+    outputs = [one if isinstance(one, tuple) else (one,) for one in each]
+    return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0,) * len(outputs[0])
+
+
+def gradients(
+    outputs: tuple[Tensor, Tensor],
+    leaves: tuple[Tensor, ...],
+    needed: tuple[bool, ...],
+    grads: tuple[Tensor | None, Tensor | None],
+) -> list[Tensor | None]:
+    """Gradients for the leaves that need one, as functions of them: for gradients of gradients."""
+    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
+    wanted = [leaf for leaf, needs in zip(leaves, needed, strict=True) if needs]
+    if not given or not wanted:
+        return [None] * len(leaves)
+    of, by = zip(*given, strict=True)
+    found = iter(torch.autograd.grad(of, wanted, by, create_graph=True, allow_unused=True))
+    return [next(found) if needs else None for needs in needed]
 
 
 def _differentiable(
-    inputs: tuple[Tensor, ...], grad_z: Tensor | None, grad_kl: Tensor | None, needed: tuple[bool, ...]
-) -> list[Tensor | None]:
-    """Gradients for logits and values as functions of them, for gradients of gradients: those of the reference."""
-    logits, values, log_prior, temperature, seed, step, noise = inputs
-    drawn = noise if noise is not None else Key(seed, step)
-    pairs = zip(reference.sample_with_kl(logits, values, log_prior, temperature, drawn), (grad_z, grad_kl), strict=True)
-    given = [(out, grad) for out, grad in pairs if grad is not None]
-    wanted = [x for x, needs in zip((logits, values), needed, strict=False) if needs]
-    outputs, grads = zip(*given, strict=True)
-    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
-    return [next(found) if needs else None for needs in needed[:2]]
+    inputs: tuple[Any, ...], needed: tuple[bool, ...], grad_z: Tensor | None, grad_kl: Tensor | None,
+    grad_rows: Tensor | None,
+) -> list[Tensor | None]:  # fmt: skip
+    """Gradients of logits, bias and values as functions of them, for gradients of gradients: the reference's."""
+    logits, bias, values, log_prior, temperature, seed, step, noise = inputs
+    drawn = Key(seed, step) if noise is None else noise
+    whole = logits.to(values.dtype) if bias is None else logits.to(values.dtype) + bias
+    plain = reference.sample_with_kl(whole, values, log_prior, temperature, drawn)
+    if grad_rows is not None:  # what is added to all columns alike
+        share = grad_rows.mean(-1, keepdim=True) if grad_rows.shape[-1] > 1 else grad_rows
+        grad_kl = share.expand_as(plain[1]) if grad_kl is None else grad_kl + share
+    return gradients(plain, (logits, bias, values), needed, (grad_z, grad_kl))
 
 
 def sample_with_kl(
-    logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
+    logits: Tensor,
+    values: Tensor,
+    log_prior: Tensor,
+    temperature: Tensor | float,
+    noise: Tensor | Key,
+    *,
+    bias: Tensor | None = None,
+    total: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K); what the kernels cannot take goes to eager."""
-    if not serves(logits, values, log_prior, noise):
-        return eager.sample_with_kl(logits, values, log_prior, temperature, noise)
+    if not serves(logits, values, log_prior, bias):
+        whole = logits if bias is None else logits.to(values.dtype) + bias
+        z, kl = eager.sample_with_kl(whole, values, log_prior, temperature, noise)
+        return z, kl.sum(-1) if total else kl
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, dtype=torch.float32, device=logits.device)
     drawn = (None, None, noise) if isinstance(noise, Tensor) else (noise.seed, noise.step, None)
-    z, kl, *_ = _SampleWithKL.apply(logits, values, log_prior, temperature, *drawn)
-    return z, kl
+    z, kl, rows, *_ = _SampleWithKL.apply(logits, bias, values, log_prior, temperature, *drawn)
+    if not total:
+        return z, kl
+    return z, rows.squeeze(-1) if rows.shape[-1] == 1 else rows.sum(-1)

@@ -1,16 +1,29 @@
 """Adam over members: all parameters of a network as one matrix with a row for each member."""
 
+import itertools
 from collections.abc import Iterable
+from typing import ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 __all__ = ["Adam", "flatten", "point_into"]
 
 
+#: Numbers that a parameter's place in a row is a multiple of: a GPU's matrix products are twice as fast on weights that
+#: begin at whole sectors of memory.
+ALIGN = 32
+
+
 def flatten(network: nn.Module) -> Tensor:
-    """A copy of all parameters (M, ...) of a network with members, side by side: (M, P)."""
-    return torch.cat([parameter.detach().flatten(1) for parameter in network.parameters()], 1)
+    """A copy of all parameters (M, ...) of a network with members, side by side: (M, P), zeros between them."""
+    return _side_by_side([parameter.detach() for parameter in network.parameters()])
+
+
+def _side_by_side(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([F.pad(tensor.flatten(1), (0, -tensor[0].numel() % ALIGN)) for tensor in tensors], 1)
 
 
 @torch.no_grad()
@@ -22,24 +35,52 @@ def point_into(network: nn.Module, flat: Tensor) -> None:
 
 def _parts(network: nn.Module, flat: Tensor) -> Iterable[Tensor]:
     shapes = [parameter.shape for parameter in network.parameters()]
-    for shape, part in zip(shapes, flat.split([shape[1:].numel() for shape in shapes], 1), strict=True):
-        yield part.view(shape)
+    sizes = [shape[1:].numel() for shape in shapes]
+    parts = flat.split([size + -size % ALIGN for size in sizes], 1)
+    for shape, size, part in zip(shapes, sizes, parts, strict=True):
+        yield part[:, :size].view(shape)
+
+
+def _of(x: Tensor, member: int) -> Tensor:
+    """A member's part of ``x`` (M, ...); all of it where there is one, which spares the indexing."""
+    return x if len(x) == 1 else x[member]
+
+
+class _Group(NamedTuple):
+    """What is stepped at once: parameters of members that share a learning rate and a decay.
+
+    Attributes:
+        lr, decay: what they share.
+        places: (index of the parameter, member) of each.
+        flat, mean, square: the parts of the optimizer's matrices at these places.
+    """
+
+    lr: float
+    decay: float
+    places: list[tuple[int, int]]
+    flat: list[Tensor]
+    mean: list[Tensor]
+    square: list[Tensor]
 
 
 class Adam:
     """Adam (Kingma and Ba, 2015) as in torch.optim, with a learning rate, a weight decay and a step count a member.
 
     Weight decay is added to the gradient, and is for weight matrices alone (parameters named ``weight...``).
-    What it works on is one matrix, so a step is a handful of operations however many parameters a network has.
+    What it works on is one matrix, so a step is a handful of operations however many parameters a network has.  On the
+    CPU each of them would be a pass through memory: there torch's fused step serves, one pass in all.
 
     Attributes:
         flat, mean, square: (M, P): the parameters and the running moments of their gradients.
         lr, decay: (M,).
         steps: (M,), how many were taken.
+        parameters, decaying: those of the network that is served, and whether decay is for them.
     """
 
     betas = 0.9, 0.999
     epsilon = 1e-8
+    #: Where torch's fused step serves.  It takes learning rates from the host: on a GPU each step would wait for them.
+    fused_on: ClassVar[tuple[str, ...]] = ("cpu",)
 
     def __init__(self, network: nn.Module, lr: Tensor, decay: Tensor) -> None:
         self.flat = flatten(network)
@@ -54,11 +95,27 @@ class Adam:
         """Serve ``network``, whose parameters become views of ``flat``."""
         point_into(network, self.flat)
         self.parameters = list(network.parameters())
+        self.decaying = [name.rpartition(".")[2].startswith("weight") for name, _ in network.named_parameters()]
         weights = [
-            torch.full((parameter[0].numel(),), name.rpartition(".")[2].startswith("weight"), device=self.flat.device)
-            for name, parameter in network.named_parameters()
+            torch.full_like(parameter[:1], decays)
+            for parameter, decays in zip(self.parameters, self.decaying, strict=True)
         ]
-        self._decays = self.decay.unsqueeze(1) * torch.cat(weights)
+        self._decays = self.decay.unsqueeze(1) * _side_by_side(weights)
+        self._held = [list(_parts(network, matrix)) for matrix in (self.flat, self.mean, self.square)]
+        self._group()
+
+    def _group(self) -> None:
+        """Sort the parameters by the settings they share, where the fused step serves."""
+        self._groups: list[_Group] = []
+        if self.flat.device.type not in self.fused_on:
+            return
+        settings = list(zip(self.lr.tolist(), self.decay.tolist(), strict=True))
+        places: dict[tuple[float, float], list[tuple[int, int]]] = {}
+        for (index, decays), (member, (lr, decay)) in itertools.product(enumerate(self.decaying), enumerate(settings)):
+            places.setdefault((lr, decay if decays else 0.0), []).append((index, member))
+        for shared, found in places.items():
+            held = ([_of(parts[index], member) for index, member in found] for parts in self._held)
+            self._groups.append(_Group(*shared, found, *held))
 
     def keep(self, network: nn.Module, places: list[int]) -> None:
         """Go on with these members only, in ``network``."""
@@ -78,6 +135,7 @@ class Adam:
     def set_lr(self, lr: list[float]) -> None:
         """Another learning rate for each member."""
         self.lr.copy_(torch.tensor(lr, dtype=torch.float64))
+        self._group()
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -87,7 +145,37 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Take a step along the gradients."""
-        grad = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten(1) for p in self.parameters], 1)
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        if self._groups:
+            self._fused_step(grads)
+        else:
+            self._step(grads)
+
+    def _fused_step(self, grads: list[Tensor]) -> None:
+        members = len(self.steps)
+        # torch counts for each tensor by itself, in place and in float32; ours are counted once.
+        counts = self.steps.float().repeat(len(grads)).unbind()
+        for group in self._groups:
+            adam(
+                group.flat,
+                [_of(grads[index], member).contiguous() for index, member in group.places],
+                group.mean,
+                group.square,
+                [],
+                [counts[index * members + member] for index, member in group.places],
+                fused=True,
+                amsgrad=False,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                lr=group.lr,
+                weight_decay=group.decay,
+                eps=self.epsilon,
+                maximize=False,
+            )
+        self.steps += 1
+
+    def _step(self, grads: list[Tensor]) -> None:
+        grad = _side_by_side(grads)
         grad.addcmul_(self.flat, self._decays)
         first, second = self.betas
         self.steps += 1

@@ -3,12 +3,13 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
-from squad.core.checks import COLDEST, check_count, check_keys, check_number
+from squad.core.checks import COLDEST, check_choice, check_count, check_keys, check_number
 from squad.errors import ArgumentError
 from squad.models import NetworkConfig
 from squad.models.config import PerMember
+from squad.ops import BACKENDS, BackendName
 
 __all__ = ["TrainConfig"]
 
@@ -38,6 +39,9 @@ class TrainConfig:
         stop_patience: epochs without better validation accuracy after which a member stops.
         adversarial: train on adversarial examples beside the given ones, each feature moved by this share of its
             range (deep ensembles take .01); 0 is none.
+        precision: of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, as NVIDIA's
+            tensor cores take them, and is several times faster than "float32".  Predictions are always in full.
+        backend: of the sampling operation: "auto", or "compile" for long runs on a CPU; see squad.ops.
     """
 
     lr: PerMember | None = None
@@ -51,6 +55,8 @@ class TrainConfig:
     lr_patience: int = 10
     stop_patience: int = 20
     adversarial: float = 0.0
+    precision: Literal["tf32", "float32"] = "tf32"
+    backend: BackendName = "auto"
 
     def __post_init__(self) -> None:
         for name, (least, most) in _NUMBERS.items():
@@ -64,6 +70,8 @@ class TrainConfig:
                 for number in (value if isinstance(value, tuple) else (value,))
             )
             object.__setattr__(self, name, each if isinstance(value, tuple) else each[0])
+        check_choice("precision", self.precision, ("tf32", "float32"))
+        check_choice("backend", self.backend, ("auto", *BACKENDS))
         for name in ("max_epochs", "lr_patience", "stop_patience"):
             object.__setattr__(self, name, check_count(name, getattr(self, name), 1))
         if self.batch_size is not None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from squad.core.checks import check_count
@@ -22,6 +21,7 @@ from squad.core.noise import hashed_seeds, make_key
 from squad.errors import SquadError
 from squad.layers import set_temperature
 from squad.layers.members import take
+from squad.layers.quantized import SquadLayer
 from squad.models import Network, NetworkConfig, Sampler, build
 from squad.train import checkpoint as checkpoints
 from squad.train.adam import Adam, point_into
@@ -29,6 +29,7 @@ from squad.train.config import TrainConfig
 from squad.train.data import TrainingData, feature_ranges, near, shuffled
 from squad.train.progress import EpochReport, Progress, SilentProgress
 from squad.train.state import Epoch, MemberResult, State
+from squad.train.step import Steps, make_steps
 
 __all__ = ["Fitted", "TrainingError", "fit"]
 
@@ -97,6 +98,9 @@ def fit(
     x, y, train = near(data.x, device), data.y.to(device), data.train.to(device)
     x_validation, y_validation = (part[data.validation.to(part.device)].to(device) for part in (x, y))
     network = build(network_config, x.shape[1], data.classes, seeds).to(device=device, dtype=x.dtype)
+    for layer in network.modules():
+        if isinstance(layer, SquadLayer):
+            layer.backend = config.backend
     own = {  # one a member
         name: torch.tensor(config.for_each(name, members), dtype=torch.float64).to(device, x.dtype)
         for name in ("lr", "kl_multiplier", "weight_decay", "temperature_start", "temperature_end", "anneal_epochs")
@@ -120,6 +124,7 @@ def fit(
             adam.restore(network, found[0])
         progress.message(f"going on after epoch {state.epoch}, from {checkpoint}")
 
+    steps: Steps | None = None  # for the members of now
     try:
         progress.start(state.epoch, config.max_epochs)
         while state.slots and state.epoch < config.max_epochs:
@@ -135,13 +140,9 @@ def fit(
             network.train()
             rows_of_all = train[slots] if len(train) > 1 else train
             order = shuffled(rows_of_all, shuffle_seeds[slots], state.epoch, config.batch_size or 1)
-            totals = torch.zeros(2, len(slots), dtype=x.dtype, device=device)
-            for index, rows in enumerate(order.unbind(1)):  # (slots, batch)
-                step = state.epoch * order.shape[1] + index
-                adam.zero_grad()
-                batch = x[rows.to(x.device)].to(device)
-                totals += _backward(network, batch, y[rows], beta, noise, step, near_by)
-                adam.step()
+            if steps is None:
+                steps = make_steps(network, adam, x, y, beta, noise, near_by, config.precision)
+            totals = steps.epoch(order, state.epoch * order.shape[1])
 
             network.eval()
             pick = slots if 1 < len(x_validation) != len(slots) else slice(None)
@@ -155,6 +156,7 @@ def fit(
             if keep:
                 network = take(network, keep)
                 adam.keep(network, keep)
+                steps = None
             if state.slots:
                 adam.set_lr([state.lr[slot] for slot in state.slots])
             if checkpoint is not None and time.monotonic() - saved >= checkpoint_seconds:
@@ -176,35 +178,6 @@ def fit(
         set_temperature(network, own["temperature_end"])
     network = take(network, usable).eval()  # a copy: no longer part of one large tensor
     return Fitted(network, results, state.history, config, time.monotonic() - begun)
-
-
-def _backward(
-    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int, reach: Tensor | None
-) -> Tensor:
-    """Gradients of the members' losses on a batch; their losses and KLs, (2, M).
-
-    With ``reach`` each row counts half, and half an adversarial neighbour: the fast gradient sign of Goodfellow et
-    al. (2015), as in deep ensembles.
-    """
-    if reach is None:
-        loss, kl = _losses(network, x, y, beta, seed, step)
-        loss.sum().backward()
-        return torch.stack([loss.detach(), kl.detach()])
-    x = x.requires_grad_()
-    loss, kl = _losses(network, x, y, beta, seed, step)
-    (loss.sum() / 2).backward()
-    assert x.grad is not None
-    other, _ = _losses(network, x.detach() + reach * x.grad.sign(), y, beta, seed, step)
-    (other.sum() / 2).backward()
-    return torch.stack([(loss.detach() + other.detach()) / 2, kl.detach()])
-
-
-def _losses(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int) -> tuple[Tensor, Tensor]:
-    """Mean cross-entropy + beta x mean KL, and that mean KL, of each member: (M,), (M,)."""
-    out = network(x, seed=seed, step=step)
-    each = F.cross_entropy(out.logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
-    kl = out.kl.mean(1).to(each.dtype)
-    return each.mean(1) + beta * kl, kl
 
 
 def _validate(sampler: Sampler, x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:

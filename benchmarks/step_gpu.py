@@ -1,0 +1,87 @@
+"""A training step on a GPU: time against members, beside its floor and one network at a time.
+
+SQUAD 784-32-32-10 with C = 15 and batches of 244.  The floor is what memory and arithmetic need: Adam reads and writes
+three numbers a weight and reads the gradient, which is written once; and the two large matrix products of the first
+layer, measured on their own in the same run.
+"""
+
+from typing import Any
+
+import torch
+
+from benchmarks.harness import arguments, graphed, in_turns, rows, save
+from squad.models import SquadConfig, build
+from squad.train.adam import Adam
+from squad.train.step import GraphedSteps, PlainSteps, products
+
+MEMBERS = (1, 2, 5, 10, 20)
+STEPS, BATCH, ROWS, INPUTS, CLASSES = 100, 244, 60_000, 784, 10
+
+
+def setting(members: int, device: str) -> tuple[Any, ...]:
+    """Network, Adam, x, y, beta and seeds."""
+    torch.manual_seed(0)
+    network = build(SquadConfig(hidden=(32, 32), bins=15), INPUTS, CLASSES, list(range(members))).to(device).train()
+    adam = Adam(network, torch.full((members,), 8e-4), torch.full((members,), 1e-5))
+    x, y = torch.randn(ROWS, INPUTS, device=device), torch.randint(CLASSES, (ROWS,), device=device)
+    return (
+        network,
+        adam,
+        x,
+        y,
+        torch.full((members,), 0.0027, device=device),
+        torch.arange(members, device=device) + 2**40,
+    )
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    device = options.device
+    results: dict[str, Any] = {"members": {}}
+    order = torch.randint(ROWS, (max(MEMBERS), STEPS, BATCH), device=device)
+    calls, floors = {}, {}
+    for members in MEMBERS:
+        for precision in ("tf32", "float32"):
+            steps = GraphedSteps(*setting(members, device), precision)
+            calls[f"{members} {precision}"] = lambda steps=steps, m=members: steps.epoch(order[:m], 0)
+            with products(precision):
+                x, w = (torch.randn(members, *shape, device=device) for shape in ((BATCH, INPUTS), (INPUTS, 480)))
+                g = torch.randn(members, BATCH, 480, device=device)
+                floors[f"{members} {precision}"] = graphed(lambda x=x, w=w, g=g: (x @ w, x.mT @ g), STEPS)
+        weights = sum(p[0].numel() for p in steps.adam.parameters) * members
+        moved = torch.empty(8 * weights // 2, device=device)
+        floors[f"{members} adam"] = graphed(lambda a=moved, b=torch.empty_like(moved): a.copy_(b), STEPS)
+    for members in (1, 10):
+        plain = PlainSteps(*setting(members, device), None, "tf32")
+        calls[f"{members} plain"] = lambda steps=plain, m=members: steps.epoch(order[:m, :10], 0)
+    seconds = in_turns(calls, device, rounds=10, warmup=2)
+    floor_seconds = in_turns(floors, device, rounds=20, warmup=2)
+    table = []
+    for members in MEMBERS:
+        found: dict[str, Any] = {}
+        for precision in ("tf32", "float32"):
+            name = f"{members} {precision}"
+            found[precision] = {part: value / STEPS for part, value in seconds[name].items()}
+            both = floor_seconds[name]["median"] + floor_seconds[f"{members} adam"]["median"]
+            found[f"floor_{precision}"] = both / STEPS
+        if f"{members} plain" in seconds:
+            found["plain"] = {part: value / 10 for part, value in seconds[f"{members} plain"].items()}
+        results["members"][str(members)] = found
+        one = results["members"]["1"]["tf32"]["median"]
+        table.append(
+            [
+                str(members),
+                *(f"{1e6 * found[p]['median']:.1f}" for p in ("tf32", "float32")),
+                *(f"{1e6 * found[f'floor_{p}']:.1f}" for p in ("tf32", "float32")),
+                f"{found['tf32']['median'] / one:.2f}",
+                f"{1e6 * found['plain']['median']:.0f}" if "plain" in found else "",
+            ]
+        )
+    header = ["members", "us tf32", "us float32", "floor tf32", "floor float32", "of one member", "us plain"]
+    rows(f"A training step on {torch.cuda.get_device_name()}, 784-32-32-10, C = 15, batch {BATCH}", header, table)
+    settings = {"device": device, "network": "784-32-32-10", "C": 15, "batch": BATCH, "steps": STEPS, "rounds": 10}
+    save("step_gpu", options.out, settings, results, seed=0)
+
+
+if __name__ == "__main__":
+    main()

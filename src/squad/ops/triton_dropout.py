@@ -1,0 +1,65 @@
+"""Dropout as one Triton kernel that draws its mask, forward and backward, instead of keeping it."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+# ruff: noqa: ANN001, ANN202, N803
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+
+from squad.core.noise import Key
+from squad.ops.triton_noise import INTERPRETED, bin_word, keys, row_word, uniform
+from squad.ops.triton_sample import on, one_by_one, strides
+
+__all__ = ["drop"]
+
+BLOCK = 4096 if INTERPRETED else 1024
+
+
+@triton.jit
+def _kernel(x, rate, seed, step, out, size, x_m, rate_m, seed_m, step_m, BLOCK: tl.constexpr):
+    member = tl.program_id(1).to(tl.int64)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
+    share = tl.load(rate + member * rate_m)
+    kept = uniform(row_word(at, first), bin_word(0, second)) >= share
+    numbers = tl.load(x + member * x_m + at, at < size, 0.0)
+    tl.store(out + member * size + at, tl.where(kept, numbers * (1 / (1 - share)).to(numbers.dtype), 0.0), at < size)
+
+
+class _Drop(Function):
+    """x (M, N, features), its first axis of any stride -> the same."""
+
+    @staticmethod
+    def forward(x: Tensor, rate: Tensor, seed: Tensor, step: Tensor) -> Tensor:
+        members, size = len(x), x[0].numel()
+        if not x[0].is_contiguous():
+            x = x.contiguous()
+        out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        with on(x.device):
+            _kernel[(triton.cdiv(size, BLOCK), members)](
+                x, rate, seed, step, out, size, *(strides(tensor)[0] for tensor in (x, rate, seed, step)), BLOCK=BLOCK
+            )
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _Drop.apply(grad, *ctx.saved_tensors), None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
+        """As :func:`one_by_one`."""
+        (out,), (dim,) = one_by_one(_Drop, info.batch_size, in_dims, inputs)
+        return out, dim
+
+
+def drop(x: Tensor, rate: Tensor, key: Key) -> Tensor:
+    """x (M, N, features) with features dropped at ``rate`` (M,), by a key (M,)."""
+    return _Drop.apply(x, rate, key.seed, key.step)

@@ -1,0 +1,216 @@
+"""The steps of an epoch: one after the other, or on a GPU as a captured graph that the host only starts.
+
+Both compute the same.  A graph has fixed addresses, so everything that changes from step to step is a tensor on the
+device: the order of the rows, which batch is next, the number of the step that names its noise.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from squad.models import Network
+from squad.ops import has_triton
+from squad.train.adam import ALIGN, Adam
+
+__all__ = ["GraphedSteps", "PlainSteps", "Steps", "make_steps", "products"]
+
+
+class Steps(Protocol):
+    """What an epoch asks for."""
+
+    def epoch(self, order: Tensor, first: int) -> Tensor:
+        """Take the steps of an epoch.
+
+        Args:
+            order: rows of each member's batches, (M, steps, batch).
+            first: number of the first of them in the run; it names the noise.
+
+        Returns:
+            Sums over the steps of the members' losses and KLs, (2, M).
+        """
+
+
+@contextlib.contextmanager
+def products(precision: str) -> Iterator[None]:
+    """Matrix products on a GPU: "float32", or "tf32", which rounds their factors to 10 bits and is several times faster."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def make_steps(
+    network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None, precision: str
+) -> Steps:
+    """The fastest kind of steps for these tensors.
+
+    Args:
+        network: with M members.
+        adam: of its parameters.
+        x, y: all rows, (N, in) and (N,).
+        beta: KL multipliers, (M,).
+        seed: of the noise, (M,).
+        reach: how far an adversarial example may be, (M or 1, 1, in), or None.
+        precision: of matrix products on a GPU.
+    """
+    device = y.device
+    if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and reach is None and has_triton():
+        return GraphedSteps(network, adam, x, y, beta, seed, precision)
+    return PlainSteps(network, adam, x, y, beta, seed, reach, precision)
+
+
+class PlainSteps:
+    """Step after step, on any device."""
+
+    def __init__(
+        self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None,
+        precision: str = "float32",
+    ) -> None:  # fmt: skip
+        self.network, self.adam = network, adam
+        self.x, self.y = x, y
+        self.beta, self.seed, self.reach = beta, seed, reach
+        self.precision = precision
+
+    def epoch(self, order: Tensor, first: int) -> Tensor:
+        """As Steps says."""
+        totals = torch.zeros(2, len(self.seed), dtype=self.x.dtype, device=self.y.device)
+        with products(self.precision):
+            for index, rows in enumerate(order.unbind(1)):  # (M, batch)
+                self.adam.zero_grad()
+                batch = self.x[rows.to(self.x.device)].to(self.y.device)
+                totals += backward(self.network, batch, self.y[rows], self.beta, self.seed, first + index, self.reach)
+                self.adam.step()
+        return totals
+
+
+def backward(
+    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int, reach: Tensor | None
+) -> Tensor:
+    """Gradients of the members' losses on a batch; their losses and KLs, (2, M).
+
+    With ``reach`` each row counts half, and half an adversarial neighbour: the fast gradient sign of Goodfellow et
+    al. (2015), as in deep ensembles.
+    """
+    if reach is None:
+        loss, kl = losses(network, x, y, beta, seed, step)
+        loss.sum().backward()
+        return torch.stack([loss.detach(), kl.detach()])
+    x = x.requires_grad_()
+    loss, kl = losses(network, x, y, beta, seed, step)
+    (loss.sum() / 2).backward()
+    assert x.grad is not None
+    other, _ = losses(network, x.detach() + reach * x.grad.sign(), y, beta, seed, step)
+    (other.sum() / 2).backward()
+    return torch.stack([(loss.detach() + other.detach()) / 2, kl.detach()])
+
+
+def losses(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    """Mean cross-entropy + beta x mean KL, and that mean KL, of each member: (M,), (M,)."""
+    out = network(x, seed=seed, step=step)
+    each = F.cross_entropy(out.logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
+    kl = out.kl.mean(1).to(each.dtype)
+    return each.mean(1) + beta * kl, kl
+
+
+class GraphedSteps:
+    """The steps as a CUDA graph of few kernels; ``captured=False`` launches them one by one, as tests on a CPU do."""
+
+    def __init__(
+        self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
+        precision: str = "float32", *, captured: bool = True,
+    ) -> None:  # fmt: skip
+        from squad.train import kernels  # needs Triton
+
+        self.kernels = kernels
+        self.network, self.adam = network, adam
+        self.x, self.y = x.contiguous(), y
+        self.beta, self.seed = beta, seed
+        self.precision, self.captured = precision, captured
+        self.graph: torch.cuda.CUDAGraph | None = None
+        device, members = y.device, len(seed)
+        self.index, self.step = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
+        self.totals = torch.zeros(2, members, device=device)
+        sizes = [parameter[0].numel() for parameter in adam.parameters]
+        self.chunks = kernels.adam_chunks(sizes, adam.decaying, ALIGN).to(device)
+        self.addresses = torch.zeros(len(sizes), dtype=torch.int64, device=device)
+
+    def epoch(self, order: Tensor, first: int) -> Tensor:
+        """As Steps says."""
+        if self.captured and self.graph is None:
+            self._capture(order)
+        elif not self.captured:
+            self._allocate(order)
+        self.order.copy_(order)
+        self.index.zero_()
+        self.step.fill_(first)
+        self.totals.zero_()
+        for _ in range(order.shape[1]):
+            if self.graph is not None:
+                self.graph.replay()
+            else:
+                self._step()
+        return self.totals.clone()
+
+    def _allocate(self, order: Tensor) -> None:
+        """What stays at its address: the order of rows, and a batch."""
+        members, _, batch = order.shape
+        self.order = order.clone(memory_format=torch.contiguous_format)
+        self.batch = self.x.new_empty(members, batch, self.x.shape[1])
+        self.labels = self.y.new_empty(members, batch)
+        # The KL's share in the gradient: beta / N for each row.
+        self.share = (self.beta / batch).unsqueeze(1).expand(members, batch)
+
+    def _capture(self, order: Tensor) -> None:
+        """Take a few steps, which compiles kernels and fills caches, undo them, and record one."""
+        self._allocate(order)
+        changing = [*self.adam.state().values(), self.index, self.step, self.totals]
+        before = [tensor.clone() for tensor in changing]
+        # Warm-up and capture are torch's recipe: on a stream of their own.
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self.index.zero_()  # an epoch may have a single batch
+                self._step()
+        torch.cuda.current_stream().wait_stream(side)
+        for tensor, old in zip(changing, before, strict=True):
+            tensor.copy_(old)
+        self.adam.zero_grad()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self._step(recording=True)
+        self._point()
+
+    def _step(self, recording: bool = False) -> None:
+        kernels, adam = self.kernels, self.adam
+        adam.zero_grad()
+        kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
+        with products(self.precision):
+            out = self.network(self.batch, seed=self.seed, step=self.step)
+            logits, kl = out.logits.contiguous(), out.kl.contiguous()
+            slope = torch.empty_like(logits)
+            kernels.loss(logits, self.labels, kl if kl.requires_grad else None, self.beta, slope, self.totals)
+            outputs = [(logits, slope), (kl, self.share)] if kl.requires_grad else [(logits, slope)]
+            torch.autograd.backward(*map(list, zip(*outputs, strict=True)))
+        for parameter in adam.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+            parameter.grad = parameter.grad.contiguous()
+        if not recording:  # in a graph gradients lie where they lay when it was captured
+            self._point()
+        kernels.adam(
+            adam.flat, adam.mean, adam.square, self.addresses, self.chunks, adam.lr, adam.decay, adam.steps, adam.betas,
+            adam.epsilon,
+        )  # fmt: skip
+        kernels.tick(self.index, self.step, adam.steps)
+
+    def _point(self) -> None:
+        """Tell Adam where the gradients are."""
+        found = [parameter.grad.data_ptr() for parameter in self.adam.parameters if parameter.grad is not None]
+        self.addresses.copy_(torch.tensor(found))

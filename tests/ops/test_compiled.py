@@ -1,0 +1,209 @@
+"""The backend "compile": a few shapes of its contract, the rest of an epoch, and what happens if it fails.
+
+The whole contract is in tests/slow: each shape takes seconds to compile.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from squad.core.noise import Key
+from squad.ops import compiled, eager
+from tests.contracts.backends import BackendContract, Problem, problem
+from tests.needs import need_command
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> compiled._State:
+    """Nothing compiled, nothing said."""
+    state = compiled._State()
+    monkeypatch.setattr(compiled, "_state", state)
+    return state
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what would have been compiled, without the seconds."""
+    names: list[str] = []
+
+    def left_as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+        names.append(function.__name__)
+        return function
+
+    monkeypatch.setattr(compiled, "_compiled", left_as_it_is)
+    return names
+
+
+class TestCompiled:
+    """The parts of the contract that show most, on one shape: it is compiled once for all of them."""
+
+    @pytest.fixture(autouse=True)
+    def compiler(self) -> None:
+        need_command("g++")
+
+    def test_is_as_exact_as_the_reference(self, fresh: compiled._State) -> None:
+        contract = BackendContract()
+        contract.name = "compile"  # type: ignore[misc]
+        contract.test_is_as_exact_as_the_reference((3, 4), 15, 33, True, False)
+        assert not fresh.failed
+        assert sum(map(len, fresh.kernels.values())) == 1
+
+    def test_the_rest_of_an_epoch_is_not_compiled(self, fresh: compiled._State) -> None:
+        full, rest = problem((2, 20), 5, 7, members=True), problem((2, 13), 5, 7, members=True)
+        full.run(compiled.sample_with_kl, torch.float32)
+        got, want = rest.run(compiled.sample_with_kl, torch.float32), rest.run(eager.sample_with_kl, torch.float32)
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+        assert not fresh.failed
+        assert [list(sizes) for sizes in fresh.kernels.values()] == [[20]]
+
+
+@pytest.mark.parametrize(("lead", "members"), [((1,), False), ((13,), False), ((3, 1), True), ((3, 13), True)])
+@pytest.mark.parametrize("explicit", ["key", "a table", "one a row"])
+def test_rows_that_fill_up_change_nothing(made: list[str], lead: tuple[int, ...], members: bool, explicit: str) -> None:
+    """Neither the results nor any gradient: that of the values is summed over all rows."""
+    full = problem((*lead[:-1], 20), 5, 7, members=members, per_neuron=True)
+    rest = problem(lead, 5, 7, members=members, per_neuron=True)
+    if explicit != "key":
+        for p, rows in ((full, 20), (rest, lead[-1])):
+            p.noise = torch.randn(*((*lead[:-1], rows) if explicit == "one a row" else ()), 5, 7)
+    full.run(compiled.sample_with_kl, torch.float32)
+    before = len(made)
+    got, want = rest.run(compiled.sample_with_kl, torch.float32), rest.run(eager.sample_with_kl, torch.float32)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    # A single row of noise for a single row could be meant for all, and is compiled for itself.
+    assert (len(made) > before) == (explicit == "one a row" and lead[-1] == 1)
+
+
+def test_rows_in_several_axes_are_counted_as_ever(made: list[str]) -> None:
+    for rows in (9, 4):
+        p = problem((2, 3, rows), 5, 7, members=True)
+        got, want = p.run(compiled.sample_with_kl, torch.float32), p.run(eager.sample_with_kl, torch.float32)
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    assert len(made) == 2
+
+
+def test_members_without_rows_are_filled_up_like_rows(made: list[str]) -> None:
+    """Their temperatures too, with numbers that can be divided by."""
+    values, prior = torch.linspace(-1, 1, 5).view(1, 5, 1), torch.zeros(1, 5, 1).log_softmax(-2)
+    for count in (6, 4):
+        p = Problem(
+            torch.randn(count, 5, 7), values, prior, torch.rand(count, 1, 1) + 0.5,
+            Key(torch.arange(count), torch.zeros(count, dtype=torch.int64)),
+        )  # fmt: skip
+        got, want = p.run(compiled.sample_with_kl, torch.float32), p.run(eager.sample_with_kl, torch.float32)
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    assert len(made) == 2
+
+
+def test_a_smaller_batch_that_stays_is_compiled(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "IN_A_ROW", 3)
+    sizes = [20, 13, 20, 13, 13, 13, 20]
+    counts = []
+    for rows in [*sizes, 13, 13, 13, 13]:
+        problem((rows,), 5, 7).run(compiled.sample_with_kl, torch.float32)
+        counts.append(len(made) // 2)
+    assert counts == [1] * 10 + [2]
+
+
+def test_shapes_have_an_end(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "SHAPES", 2)
+    for bins in (3, 4):
+        problem((4,), bins, 7).run(compiled.sample_with_kl, torch.float32)
+    p = problem((4,), 5, 7)
+    with pytest.warns(RuntimeWarning, match='2 shapes were compiled, and no more are; "eager" serves'):
+        got = p.run(compiled.sample_with_kl, torch.float32)
+    torch.testing.assert_close(got, p.run(eager.sample_with_kl, torch.float32), atol=0, rtol=0)
+    problem((4,), 3, 7).run(compiled.sample_with_kl, torch.float32)  # no second warning: warnings are errors here
+    assert len(made) == 4
+
+
+def wrong(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiler whose numbers are off."""
+
+    def off(*inputs: Tensor) -> tuple[Tensor, ...]:
+        first, *rest = function(*inputs)
+        return first + 0.1, *rest
+
+    return off
+
+
+def missing(function: Callable[..., Any]) -> Callable[..., Any]:
+    def fails(*_: Tensor) -> None:
+        raise RuntimeError("no C++ compiler\nand a long story")
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    ("compiler", "words"),
+    [
+        (missing, r"torch\.compile failed \(RuntimeError: no C\+\+ compiler\); \"eager\" serves instead\."),
+        (wrong, "the compiled numbers are not those of eager"),
+    ],
+)
+def test_a_failure_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Any], words: str, fresh: compiled._State
+) -> None:
+    tried: list[str] = []
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        tried.append(function.__name__)
+        result: Callable[..., Any] = compiler(function)
+        return result
+
+    monkeypatch.setattr(compiled, "_compiled", counted)
+    p = problem((4,), 5, 7)
+    want = p.run(eager.sample_with_kl, torch.float32)
+    with pytest.warns(RuntimeWarning, match=words) as caught:
+        got = p.run(compiled.sample_with_kl, torch.float32)
+    assert len(caught) == 1
+    torch.testing.assert_close(got, want, atol=0, rtol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for other in (p, problem((6,), 3, 7)):
+            other.run(compiled.sample_with_kl, torch.float32)
+    assert len(tried) == 2  # forward and backward, and never again
+
+
+@pytest.mark.filterwarnings("ignore:dynamo_pgo force disabled")
+def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch, fresh: compiled._State) -> None:
+    """With torch's own words for it."""
+    inductor = pytest.importorskip("torch._inductor.config")
+    monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
+    monkeypatch.setattr(inductor, "force_disable_caches", True)
+    p = problem((4,), 5, 11)
+    with pytest.warns(RuntimeWarning, match=r"torch\.compile failed .*\"eager\" serves instead"):
+        got = p.run(compiled.sample_with_kl, torch.float32)
+    torch.testing.assert_close(got, p.run(eager.sample_with_kl, torch.float32), atol=0, rtol=0)
+
+
+def test_what_cannot_be_compiled_is_left_to_eager(made: list[str]) -> None:
+    p = problem((4,), 5, 7)
+    p.run(compiled.sample_with_kl, torch.float64)
+    problem((), 5, 7).run(compiled.sample_with_kl, torch.float32)
+    problem((0,), 5, 7).run(compiled.sample_with_kl, torch.float32)
+    noise = torch.randn(5, 7)
+    temperatures = torch.tensor([0.5, 0.9])
+    torch.func.vmap(lambda t: compiled.sample_with_kl(p.logits, p.values, p.log_prior, t, noise)[0])(temperatures)
+    torch.func.grad(lambda a: compiled.sample_with_kl(a, p.values, p.log_prior, 0.5, p.noise)[0].sum())(p.logits)
+    assert not made
+    p.run(compiled.sample_with_kl, torch.float32)
+    assert made == ["_forward_of_bits", "_backward"]
+
+
+def test_a_gradient_that_is_differentiated_again(made: list[str]) -> None:
+    """By eager's formulas, also where both gradients are wanted and a kernel would have them."""
+    found = []
+    for backend in (compiled.sample_with_kl, eager.sample_with_kl):
+        p = problem((3, 4), 5, 3, members=True)
+        inputs = (p.logits.requires_grad_(), p.values.requires_grad_())
+        z, kl = backend(*inputs, p.log_prior, p.temperature, p.noise)
+        grads = torch.autograd.grad((z.square() + kl).sum(), inputs, create_graph=True)
+        total = sum((grad.square().sum() for grad in grads), torch.zeros(()))
+        found.append(torch.autograd.grad(total, inputs))
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
+    assert made

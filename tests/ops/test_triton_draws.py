@@ -1,0 +1,222 @@
+"""The kernels of prediction in Triton's interpreter, on the CPU: the same source that a GPU runs."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+# Before anything imports Triton: its own functions are made for the interpreter, or for a GPU, when they are defined.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+from squad.core.noise import gumbel, make_key
+from squad.layers import draws
+from squad.models import Sampler, build, network_config, sampling
+from tests.contracts.answers import FEATURES, example, rows
+from tests.needs import need_package
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+#: Members, samples, rows, bins, neurons: nothing a multiple of anything, and the least of each.
+SHAPES = [(1, 1, 1, 2, 1), (2, 5, 7, 3, 9), (1, 33, 5, 15, 6), (1, 2, 130, 37, 3), (2, 3, 4, 101, 33)]
+
+
+@pytest.fixture
+def kernels() -> Any:
+    need_package("triton")
+    from squad.ops import triton_draws
+
+    return triton_draws
+
+
+class Case:
+    """Logits, values and noise of one shape; ``shared``: logits that do not depend on the sample."""
+
+    def __init__(self, shape: tuple[int, ...], shared: bool, per_neuron: bool = False) -> None:
+        self.members, self.samples, self.rows, self.bins, self.neurons = shape
+        torch.manual_seed(sum(shape))
+        size = (self.members, 1 if shared else self.samples, self.rows, self.bins, self.neurons)
+        self.logits = torch.randn(size, dtype=torch.float64, device=DEVICE) * 3
+        values = torch.randn(self.members, 1, 1, self.bins, self.neurons, dtype=torch.float64, device=DEVICE)
+        self.values = values if per_neuron else values[..., :1]
+        self.key = make_key(torch.arange(self.members, device=DEVICE))
+        self.gumbels = gumbel(self.key, self.samples, self.bins, self.neurons, dtype=torch.float64).unsqueeze(2)
+
+    def power(self, *temperatures: float, dtype: torch.dtype = torch.float64) -> draws.Power:
+        repeated = (list(temperatures) * self.members)[: self.members]
+        return draws.Power.of(torch.tensor(repeated, device=DEVICE), dtype)
+
+    def strata(self, dtype: torch.dtype) -> draws.Strata:
+        at = draws.levels(self.key, self.samples, self.neurons)
+        return draws.strata(self.key, at, 0, self.bins, dtype)
+
+
+def assert_close(found: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-12 if dtype == torch.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_relaxed(kernels: Any, shape: tuple[int, ...], shared: bool, dtype: torch.dtype) -> None:
+    case = Case(shape, shared, per_neuron=shared)
+    for temperatures in ((0.1, 1.3), (0.9, 0.6)):
+        exact = case.power(*temperatures)
+        noise = draws.Gumbels(case.gumbels * exact.view(5), None)
+        expected = draws.relaxed(case.logits, case.values, noise, exact)
+        power = case.power(*temperatures, dtype=dtype)
+        logits, values = case.logits.to(dtype), case.values.to(dtype)
+        made = draws.Gumbels.of(case.gumbels.to(dtype), values, power, shared=shared)
+        assert (made.factors is not None) == (shared and min(temperatures[: case.members]) > 0.4)
+        factors = None if made.factors is None else made.factors[0]
+        found = kernels.relaxed(logits, values, made.scaled, factors, power.inverse)
+        assert found.dtype == dtype
+        # As near to the result in float64 as the torch code is: cold samples round more than others.
+        error = (draws.relaxed(logits, values, made, power).double() - expected).abs().max()
+        atol = 1e-12 if dtype == torch.float64 else 2 * float(error) + 1e-6
+        assert atol < 1e-4
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_means(kernels: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    for shared in (True, False):
+        case = Case(shape, shared, per_neuron=not shared)
+        ones = torch.ones(case.members, dtype=dtype, device=DEVICE)
+        found = kernels.mean(case.logits.to(dtype), case.values.to(dtype), ones)
+        assert_close(found, draws.mean(case.logits, case.values), dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stratified(kernels: Any, shape: tuple[int, ...], shared: bool, dtype: torch.dtype) -> None:
+    case = Case(shape, shared, per_neuron=shared)
+    for temperatures in ((0.5,), (0.2, 1.3)):
+        expected = draws.stratified(case.logits, case.values, case.strata(torch.float64), case.power(*temperatures))
+        power = case.power(*temperatures, dtype=dtype)
+        values = case.values.to(dtype)
+        noise = case.strata(dtype)
+        found = kernels.stratified(case.logits, values, *noise, power.inverse, power.squares)
+        assert_close(found, expected, dtype)
+        # The torch code is held to the same.
+        assert_close(draws.stratified(case.logits, values, noise, power), expected, dtype)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_hard(kernels: Any, shape: tuple[int, ...], shared: bool) -> None:
+    case = Case(shape, shared, per_neuron=shared)
+    found = kernels.hard(case.logits, case.values, case.gumbels)
+    assert torch.equal(found, draws.hard(case.logits, case.values, case.gumbels))
+
+
+@pytest.mark.parametrize(("inputs", "shape"), [*zip((1, 20, 64, 7, 32), SHAPES, strict=True)])
+def test_a_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
+    case = Case(shape, shared=False, per_neuron=inputs == 20)
+    x = torch.randn(1 if inputs == 20 else case.members, case.samples, case.rows, inputs, device=DEVICE).double()
+    weight = torch.randn(case.members, inputs, case.bins * case.neurons, device=DEVICE).double() / inputs**0.5
+    bias = torch.randn(case.members, case.bins * case.neurons, device=DEVICE).double()
+    logits = (x @ weight.unsqueeze(1) + bias[:, None, None]).unflatten(-1, (case.bins, case.neurons))
+    single = [tensor.float() for tensor in (x, weight, bias, case.values)]
+    assert kernels.serves_linear(inputs, torch.float32)
+    found = kernels.linear(*single, None, torch.ones(case.members, device=DEVICE))
+    assert_close(found, draws.mean(logits, case.values), torch.float32)
+    exact, power = case.power(0.3, 0.8), case.power(0.3, 0.8, dtype=torch.float32)
+    expected = draws.relaxed(logits, case.values, draws.Gumbels(case.gumbels * exact.view(5), None), exact)
+    scaled = case.gumbels.float() * power.view(5)
+    assert_close(kernels.linear(*single, scaled, power.inverse), expected, torch.float32)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 16])
+def test_answers(kernels: Any, classes: int) -> None:
+    torch.manual_seed(classes)
+    logits = torch.randn(2, 7, 40, classes, device=DEVICE) * 5
+    for count in (1, 33, 40):
+        # Sums are kept in a part of something larger, which stays as it was.
+        kept = torch.rand(2, 60, classes, dtype=torch.float64, device=DEVICE)
+        entropies = torch.rand(2, 60, dtype=torch.float64, device=DEVICE)
+        expected, expected_entropies = kept.clone(), entropies.clone()
+        part = slice(10, 10 + count)
+        log_p = logits[:, :, :count].double().log_softmax(-1)
+        expected[:, part] += log_p.exp().sum(1) / 21
+        expected_entropies[:, part] -= (log_p.exp() * log_p).sum((1, -1)) / 21
+        for add in (kernels.add_answers, draws.add_answers):
+            p, h = kept.clone(), entropies.clone()
+            add(logits, p[:, part], h[:, part], 21)
+            torch.testing.assert_close(p, expected, rtol=0, atol=1e-12)
+            torch.testing.assert_close(h, expected_entropies, rtol=0, atol=1e-12)
+
+
+def test_a_bin_without_mass_adds_nothing(kernels: Any) -> None:
+    case = Case((2, 6, 5, 4, 3), shared=True)
+    case.values[:, :, :, 1] = 1e6
+    case.logits[..., 1, :] = -torch.inf
+    power = case.power(0.5)
+    made = draws.Gumbels.of(case.gumbels, case.values, power, shared=True)
+    assert made.factors is not None
+    for found in (
+        kernels.relaxed(case.logits, case.values, None, made.factors[0], power.inverse),
+        kernels.relaxed(case.logits, case.values, case.gumbels * 2, None, power.inverse),
+        kernels.stratified(case.logits, case.values, *case.strata(torch.float64), power.inverse, True),
+        kernels.mean(case.logits, case.values, torch.ones_like(power.inverse)),
+        kernels.hard(case.logits, case.values, case.gumbels),
+    ):
+        assert float(found.abs().max()) < 100
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the interpreter, about what is not a number
+def test_one_bad_row_does_not_touch_the_others(kernels: Any) -> None:
+    case = Case((1, 6, 5, 4, 3), shared=True)
+    expected = kernels.stratified(case.logits, case.values, *case.strata(torch.float64), case.power(0.5).inverse, True)
+    case.logits[:, :, 2] = torch.nan
+    found = kernels.stratified(case.logits, case.values, *case.strata(torch.float64), case.power(0.5).inverse, True)
+    others = [0, 1, 3, 4]
+    assert torch.equal(found[:, :, others], expected[:, :, others])
+    assert bool(found[:, :, 2].isnan().all())
+
+
+NETWORKS = [
+    ("squad", "relaxed"),
+    ("squad", "stratified"),
+    ("squad", "hard"),
+    ("squad", "mean"),
+    ("squad-factorized", "relaxed"),
+    ("squad-factorized", "stratified"),
+    ("maxout-dropout", "sample"),
+    ("dlgm", "sample"),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("name", "way"), NETWORKS)
+def test_a_sampler_says_the_same_with_and_without_kernels(
+    kernels: Any, name: str, way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, x = example(name, dtype=dtype).to(DEVICE), rows(41).to(DEVICE, dtype)
+    monkeypatch.setattr(sampling, "_kernels", lambda device: None)
+    expected = Sampler(network, way, 11)(x)
+    monkeypatch.setattr(sampling, "_kernels", lambda device: kernels)
+    for part in (100, 4):
+        monkeypatch.setitem(sampling.NUMBERS, DEVICE, part * 2 * 64 * 200)
+        sampler = Sampler(network, way, 11, rows=64)
+        found = sampler(x)
+        atol = 1e-12 if dtype == torch.float64 else 2e-6
+        torch.testing.assert_close(found.probabilities, expected.probabilities, rtol=0, atol=atol)
+        torch.testing.assert_close(found.entropy, expected.entropy, rtol=0, atol=10 * atol)
+
+
+@pytest.mark.parametrize(("way", "fused"), [("relaxed", 1), ("stratified", 1), ("hard", 0), ("mean", 2)])
+def test_logits_behind_the_first_draw_are_not_written(
+    kernels: Any, way: str, fused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "_kernels", lambda device: kernels)
+    calls = []
+    original = kernels.linear
+    monkeypatch.setattr(kernels, "linear", lambda *args: calls.append(1) or original(*args))  # type: ignore[func-returns-value]
+    network = build(network_config("squad", {"hidden": (8, 8)}), FEATURES, 3, [0]).to(DEVICE)
+    Sampler(network, way, 3)(rows(5).to(DEVICE))
+    assert len(calls) == fused
