@@ -1,16 +1,17 @@
 # Everything a newcomer needs: Python 3.11+, pip and make. `make demo`, `make test`; `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
+OTHERS := .venv-others
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-fashion docs lock clean
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-fashion docs lock clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -55,19 +56,39 @@ test-slow: $(VENV)/installed-dev ## simulations of guarantees, the noise battery
 test-gpu: $(VENV)/installed-dev ## what needs a GPU
 	$(PYTEST) tests/gpu
 
-bench: $(VENV)/installed-dev ## measure on the CPU, into benchmarks/results
+bench: $(VENV)/installed-dev ## measure speed on the CPU, into benchmarks/results (under 5 minutes)
 	$(BIN)/python -m benchmarks.import_time
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.op_bins
+	$(BIN)/python -m benchmarks.op_cpu
+	$(BIN)/python -m benchmarks.step_cpu
+	$(BIN)/python -m benchmarks.predict_samples
 	$(BIN)/python -m benchmarks.metrics_speed
+	$(BIN)/python -m benchmarks.plot
+
+bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, into benchmarks/results (10 minutes)
 	$(BIN)/python -m benchmarks.certify_coverage
 	$(BIN)/python -m benchmarks.certify_validity
 	$(BIN)/python -m benchmarks.calibration_rows
 	$(BIN)/python -m benchmarks.plot
 
-bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results
+# Another library, so another environment; without its dependencies, as benchmarks/side_by_side/requirements.txt says.
+$(OTHERS)/installed: $(VENV)/created pyproject.toml constraints.txt benchmarks/side_by_side/requirements.txt
+	$(PYTHON) -m venv $(OTHERS)
+	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) hatchling editables
+	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-build-isolation --editable .
+	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-deps --requirement benchmarks/side_by_side/requirements.txt
+	@touch $@
+
+bench-others: $(OTHERS)/installed ## predict side by side with torch-uncertainty and plain PyTorch, in .venv-others
+	$(OTHERS)/bin/python -m benchmarks.side_by_side
+
+bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results (needs Fashion-MNIST)
 	$(BIN)/python -m benchmarks.noise --device cuda
-	$(BIN)/python -m benchmarks.op_bins --device cuda
+	$(BIN)/python -m benchmarks.op_gpu --device cuda
+	$(BIN)/python -m benchmarks.step_gpu --device cuda
+	$(BIN)/python -m benchmarks.svhn_epoch --device cuda
+	$(BIN)/python -m benchmarks.predict_samples --device cuda
 	$(BIN)/python -m benchmarks.fashion_mnist --device cuda --members 10
 	$(BIN)/python -m benchmarks.recalibration --device cuda
 
@@ -75,11 +96,11 @@ bench-fashion: $(VENV)/installed-dev ## train SQUAD on Fashion-MNIST on the CPU 
 	$(BIN)/python -m benchmarks.fashion_mnist
 
 docs: $(VENV)/installed-dev ## write what README.md and docs/ show from the demo and the records
-	$(BIN)/python docs/write.py
+	$(BIN)/python -m docs.write
 
 lock: $(VENV)/installed-dev ## write constraints.txt from what is installed
 	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OTHERS) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -76,6 +76,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="folder to save the model in, too")
     options = parser.parse_args()
     predictor, images = train(options.members, options.device, options.max_epochs)
+    first = predictor.record["seconds"]
+    if options.device == "cuda":  # once more: the first run of a process compiles kernels, unless a cache has them
+        predictor, images = train(options.members, options.device, options.max_epochs)
     if options.model:
         predictor.save(options.model, overwrite=True)
     x = torch.from_numpy(predictor.transform.apply(images.x_test).x).to(options.device)
@@ -104,7 +107,7 @@ def main() -> None:
     header = ["sampling", "T", "acc. %", "NLL", "AURC x 1000", *(f"cov {100 * risk:g} %" for risk in RISKS), "ms"]
     rows(f"{options.members} members, {len(x)} test rows, {options.device}; means over members", header, table)
     record = predictor.record
-    print(f"trained in {record['seconds']:.1f} s; epochs: {[member['epochs'] for member in record['members']]}")
+    print(f"trained in {record['seconds']:.1f} s, the first time in {first:.1f} s; epochs: {[member['epochs'] for member in record['members']]}")
     save(
         f"fashion_mnist-{options.device}",
         options.out,
@@ -116,7 +119,7 @@ def main() -> None:
             "rows": record["rows"],
             "test_rows": len(x),
         },
-        {"train_seconds": record["seconds"], "members": record["members"], "ways": ways},
+        {"train_seconds": record["seconds"], "first_train_seconds": first, "members": record["members"], "ways": ways},
         seed=record["seed"],
     )
 

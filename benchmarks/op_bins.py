@@ -1,6 +1,7 @@
 """Time and memory of the operation, forward and backward, against the number of bins: is it linear in C?"""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from benchmarks.harness import arguments, in_turns, peak_memory, rows, save
 from squad.core.bins import linear_bins, uniform_log_weights
-from squad.ops import BACKENDS, eager, sample_with_kl
+from squad.ops import eager, sample_with_kl
 
 BINS = [5, 9, 15, 25, 37, 51, 75, 101]
 SIZES = {"cpu": (1024, 64), "cuda": (8192, 256)}
@@ -34,6 +35,12 @@ def step(bins: int, rows_: int, neurons: int, backend: str, device: str, block: 
     return run
 
 
+def floor(bins: int, rows_: int, neurons: int, device: str) -> Callable[[], object]:
+    """The memory traffic that no way around is known of: logits read in each direction, their gradient written."""
+    logits, gradient = (torch.randn(rows_, bins, neurons, device=device) for _ in range(2))
+    return partial(torch.add, logits, gradient, out=torch.empty_like(logits))
+
+
 def fit(x: list[int], y: list[float]) -> dict[str, float]:
     """A straight line through the points: its parts, and how well it fits."""
     slope, start = np.polyfit(x, y, 1)
@@ -50,11 +57,15 @@ def main() -> None:
     n, k = SIZES[options.device]
     results: dict[str, dict[str, Any]] = {}
     # On the CPU eager works in blocks; what that is worth is seen beside itself in one piece.
-    variants = {name: (name, eager.BLOCK) for name in BACKENDS}
+    variants = {name: (name, eager.BLOCK) for name in ("eager", "reference")}
     if options.device == "cpu":
         variants["eager in one piece"] = ("eager", 1 << 62)
-    for variant, (backend, block) in variants.items():
-        steps = {str(c): step(c, n, k, backend, options.device, block) for c in BINS}
+    calls: dict[str, dict[str, Callable[[], object]]] = {
+        variant: {str(c): step(c, n, k, backend, options.device, block) for c in BINS}
+        for variant, (backend, block) in variants.items()
+    }
+    calls["floor"] = {str(c): floor(c, n, k, options.device) for c in BINS}
+    for variant, steps in calls.items():
         seconds = in_turns(steps, options.device, rounds=25)
         memory = [peak_memory(run, options.device) for run in steps.values()]
         results[variant] = {

@@ -11,7 +11,7 @@ from benchmarks.harness import RESULTS
 from squad.records import Record
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-COLORS = {"eager": "#1b6ca8", "reference": "#c0562f", "eager in one piece": "#7a9a3a"}
+COLORS = {"eager": "#1b6ca8", "reference": "#c0562f", "eager in one piece": "#7a9a3a", "floor": "#8c8c8c"}
 METHODS = {  # colour, marker
     "fallback": ("#1b6ca8", "o"),
     "fixed_sequence": ("#c0562f", "s"),

@@ -15,7 +15,7 @@ from squad.layers.quantized import SquadLayer
 from squad.models import Sampler, SquadConfig, build
 from squad.ops import BackendName, sample_with_kl
 from squad.train.adam import Adam
-from squad.train.step import PlainSteps
+from squad.train.step import PlainSteps, backward
 
 IN, HIDDEN, BINS, CLASSES, BATCH = 784, (32, 32), 15, 10, 244
 CLAIM = 2.5
@@ -69,7 +69,7 @@ class Step:
     def gradients(self) -> None:
         """A step without gathering rows and without Adam."""
         self.adam.zero_grad()
-        self.steps._backward(*self.batch, self.count)
+        backward(self.network, *self.batch, self.steps.beta, self.steps.seed, self.count, None)
 
 
 def operation(backend: BackendName) -> Callable[[], None]:

@@ -5,20 +5,22 @@ three numbers a weight and reads the gradient, which is written once; and the tw
 layer, measured on their own in the same run.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.harness import arguments, graphed, in_turns, rows, save
-from squad.models import SquadConfig, build
+from squad.models import Network, SquadConfig, build
 from squad.train.adam import Adam
-from squad.train.step import GraphedSteps, PlainSteps, products
+from squad.train.step import GraphedSteps, PlainSteps, Steps, products
 
 MEMBERS = (1, 2, 5, 10, 20)
 STEPS, BATCH, ROWS, INPUTS, CLASSES = 100, 244, 60_000, 784, 10
 
 
-def setting(members: int, device: str) -> tuple[Any, ...]:
+def setting(members: int, device: str) -> tuple[Network, Adam, Tensor, Tensor, Tensor, Tensor]:
     """Network, Adam, x, y, beta and seeds."""
     torch.manual_seed(0)
     network = build(SquadConfig(hidden=(32, 32), bins=15), INPUTS, CLASSES, list(range(members))).to(device).train()
@@ -34,26 +36,42 @@ def setting(members: int, device: str) -> tuple[Any, ...]:
     )
 
 
+def epoch(steps: Steps, order: Tensor) -> Callable[[], Tensor]:
+    return lambda: steps.epoch(order, 0)
+
+
+def large_products(members: int, device: str) -> Callable[[], tuple[Tensor, Tensor]]:
+    """Logits of the first layer, and the gradient of its weights."""
+    wide = 15 * 32
+    x = torch.randn(members, BATCH, INPUTS, device=device)
+    weight, grad = (torch.randn(members, rows, wide, device=device) for rows in (INPUTS, BATCH))
+    return lambda: (x @ weight, x.mT @ grad)
+
+
+def traffic(weights: int, device: str) -> Callable[[], Tensor]:
+    """What Adam moves: a copy reads and writes, and eight numbers a weight are four copies of it."""
+    to, of = torch.empty(2, 4 * weights, device=device)
+    return lambda: to.copy_(of)
+
+
 def main() -> None:
     options = arguments(__doc__)
     device = options.device
     results: dict[str, Any] = {"members": {}}
     order = torch.randint(ROWS, (max(MEMBERS), STEPS, BATCH), device=device)
-    calls, floors = {}, {}
+    calls: dict[str, Callable[[], object]] = {}
+    floors: dict[str, Callable[[], object]] = {}
     for members in MEMBERS:
         for precision in ("tf32", "float32"):
             steps = GraphedSteps(*setting(members, device), precision)
-            calls[f"{members} {precision}"] = lambda steps=steps, m=members: steps.epoch(order[:m], 0)
+            calls[f"{members} {precision}"] = epoch(steps, order[:members])
             with products(precision):
-                x, w = (torch.randn(members, *shape, device=device) for shape in ((BATCH, INPUTS), (INPUTS, 480)))
-                g = torch.randn(members, BATCH, 480, device=device)
-                floors[f"{members} {precision}"] = graphed(lambda x=x, w=w, g=g: (x @ w, x.mT @ g), STEPS)
+                floors[f"{members} {precision}"] = graphed(large_products(members, device), STEPS)
         weights = sum(p[0].numel() for p in steps.adam.parameters) * members
-        moved = torch.empty(8 * weights // 2, device=device)
-        floors[f"{members} adam"] = graphed(lambda a=moved, b=torch.empty_like(moved): a.copy_(b), STEPS)
+        floors[f"{members} adam"] = graphed(traffic(weights, device), STEPS)
     for members in (1, 10):
         plain = PlainSteps(*setting(members, device), None, "tf32")
-        calls[f"{members} plain"] = lambda steps=plain, m=members: steps.epoch(order[:m, :10], 0)
+        calls[f"{members} plain"] = epoch(plain, order[:members, :10])
     seconds = in_turns(calls, device, rounds=10, warmup=2)
     floor_seconds = in_turns(floors, device, rounds=20, warmup=2)
     table = []
@@ -66,6 +84,7 @@ def main() -> None:
             found[f"floor_{precision}"] = both / STEPS
         if f"{members} plain" in seconds:
             found["plain"] = {part: value / 10 for part, value in seconds[f"{members} plain"].items()}
+        found["seconds"], found["floor_seconds"] = found["tf32"], found["floor_tf32"]  # the default
         results["members"][str(members)] = found
         one = results["members"]["1"]["tf32"]["median"]
         table.append(

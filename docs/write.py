@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import squad
+from docs import performance
 from squad.cli import demo
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
@@ -285,6 +286,9 @@ def main() -> None:
     results = ROOT / "benchmarks" / "results"
     gpu, cpu = (Record.load(results / f"fashion_mnist-{device}.json") for device in ("cuda", "cpu"))
     between(ROOT / "docs" / "prediction.md", "ways", ways(gpu, cpu))
+    for name, made in performance.PARTS.items():
+        between(ROOT / "docs" / "performance.md", name, made())
+    performance.pictures()
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ def written_out(inner: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 CASES = [
-    pytest.param(members, rows, bins, neurons, rank, shared, per_neuron, id="-".join(map(str, (members, rows, bins, neurons, rank, shared, per_neuron))))
-    for members, rows, bins, neurons, rank, shared, per_neuron in (
+    pytest.param(*case, id="-".join(map(str, case)))
+    for case in (
         (1, 1, 2, 1, 1, False, False),
         (1, 5, 3, 7, 2, False, True),
         (2, 9, 15, 5, 3, False, False),
@@ -27,7 +27,7 @@ CASES = [
         (1, 6, 101, 2, 5, False, False),
         (2, 3, 6, 3, 8, True, True),
     )
-]  # fmt: skip
+]
 
 
 class FactorizedContract:
@@ -49,7 +49,8 @@ class FactorizedContract:
             2 * torch.randn(members, neurons, rank, bins, generator=g) / rank**0.5,
             torch.randn(members, neurons, bins, generator=g),
         ]
-        return [x.to(self.device) for x in leaves] + [p.values.squeeze(1)], p.log_prior.squeeze(1), p.temperature.view(-1), p.noise  # fmt: skip
+        leaves = [*(x.to(self.device) for x in leaves), p.values.squeeze(1)]
+        return leaves, p.log_prior.squeeze(1), p.temperature.view(-1), p.noise
 
     def run(self, fused: bool, dtype: torch.dtype, *case: int) -> list[Tensor]:
         """z, kl and the gradients of the leaves, of a random function of both."""

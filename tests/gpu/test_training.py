@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from squad.models import CONFIGS
+from squad.models import CONFIGS, build
 from squad.train import TrainConfig, fit
-from squad.train.adam import flatten
+from squad.train.adam import Adam, flatten
+from squad.train.step import GraphedSteps, PlainSteps, Steps
 from tests.needs import need_gpu
 from tests.train.problems import blobs, small
 
@@ -41,3 +42,50 @@ def test_data_that_does_not_fit_is_gathered_outside(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (1000, 1000))
     found = fit(small("squad"), SETTINGS, data, [7], device="cuda")
     assert torch.equal(flatten(found.network), flatten(expected.network))
+
+
+def _steps(name: str, kind: str, members: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sums of two epochs, and the weights after them, by plain steps or a captured graph, in full precision."""
+    data = blobs(240)
+    x, y = data.x.cuda(), data.y.cuda()
+    network = build(small(name), x.shape[1], data.classes, list(range(members))).cuda().train()
+    adam = Adam(network, torch.linspace(0.001, 0.01, members), torch.linspace(0, 0.1, members))
+    beta, seed = torch.linspace(0.1, 1, members).cuda(), torch.arange(members).cuda() + 2**40
+    order = torch.randint(240, (members, 6, 24), generator=torch.Generator().manual_seed(3)).cuda()
+    steps: Steps = (
+        GraphedSteps(network, adam, x, y, beta, seed)
+        if kind == "graph"
+        else PlainSteps(network, adam, x, y, beta, seed, None)
+    )
+    first = steps.epoch(order, 0)
+    adam.set_lr([0.002] * members)  # a tensor on the device, so the graph takes it
+    return torch.stack([first, steps.epoch(order.flip(1), 6)]), adam.flat.clone()
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_captured_graph_takes_the_plain_steps(name: str, members: int) -> None:
+    for plain, graph in zip(_steps(name, "plain", members), _steps(name, "graph", members), strict=True):
+        torch.testing.assert_close(graph, plain, atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_members_of_a_graph_leave_it_and_the_others_go_on(name: str) -> None:
+    """Learning rates so far apart that members end in different epochs: each time the graph is captured anew."""
+    settings = TrainConfig(
+        lr=(3e-3, 1e30, 3e-3), batch_size=24, max_epochs=40, anneal_epochs=3, stop_patience=4, lr_patience=2
+    )
+    found = fit(small(name), settings, blobs(240), [7, 8, 9], device="cuda")
+    assert found.members[1].ended == "diverged"
+    for member in (0, 2):
+        accuracy = found.members[member].best_accuracy
+        assert accuracy is not None
+        assert accuracy > 0.8
+
+
+def test_tf32_learns_what_float32_learns() -> None:
+    for precision in ("tf32", "float32"):
+        settings = TrainConfig(lr=3e-3, batch_size=24, max_epochs=25, anneal_epochs=5, precision=precision)  # type: ignore[arg-type]
+        found = fit(small("squad"), settings, blobs(240), [7], device="cuda")
+        assert (found.members[0].best_accuracy or 0) > 0.85
+    assert not torch.backends.cuda.matmul.allow_tf32

@@ -1,8 +1,85 @@
 """The fused kernels in Triton's interpreter, on the CPU: the same source that a GPU runs."""
 
-from tests.contracts.backends import BackendContract
+import pytest
+import torch
+from torch import Tensor
+
+from squad.core.noise import Key
+from squad.ops import reference, sample_with_kl, triton_sample
+from tests.contracts.backends import BackendContract, problem
+
+#: Of the contract's shapes, whose product would take the interpreter a minute; tests/gpu has all of them.
+FEW = [
+    ((1,), 2, 1, False, False),
+    ((5,), 3, 7, False, True),
+    ((2, 3, 5), 15, 13, True, True),
+    ((17, 2), 15, 32, False, False),
+    ((2, 4), 37, 33, True, False),
+    ((1,), 101, 1, False, False),
+]
 
 
 class TestTriton(BackendContract):
     name = "triton"
     double = False
+
+    @pytest.mark.parametrize(("lead", "bins", "neurons", "members", "per_neuron"), FEW)
+    def test_is_as_exact_as_the_reference(
+        self, lead: tuple[int, ...], bins: int, neurons: int, members: bool, per_neuron: bool
+    ) -> None:
+        super().test_is_as_exact_as_the_reference(lead, bins, neurons, members, per_neuron)
+
+
+# What is read beyond the last bin is -1e30, which is -inf in float16: as good, but numpy tells of it.
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_is_read_and_written_but_not_computed_in(dtype: torch.dtype) -> None:
+    """Against float64 from the same rounded logits: z and the gradient of logits are off by their own rounding."""
+    p = problem((2, 5), 15, 7, members=True, per_neuron=True)
+    assert isinstance(p.temperature, Tensor)
+    assert isinstance(p.noise, Key)
+    temperature, seed, step = p.temperature.view(-1), p.noise.seed, p.noise.step
+    weights = [torch.randn(2, 5, 7).to(dtype) for _ in range(2)]
+    results = []
+    for logits, wide, backend in ((p.logits.to(dtype), torch.float32, "triton"), (None, torch.float64, "reference")):
+        a = (p.logits.to(dtype).to(wide) if logits is None else logits).requires_grad_()
+        v = p.values.to(wide, copy=True).requires_grad_()
+        z, kl = sample_with_kl(a, v, p.log_prior, temperature, seed=seed, step=step, backend=backend)  # type: ignore[arg-type]
+        grads = torch.autograd.grad([z, kl], [a, v], [weights[0].to(z.dtype), weights[1].to(kl.dtype)])
+        results.append([z.detach(), grads[0], kl.detach(), grads[1]])
+    for place, (name, got, want) in enumerate(zip(("z", "grad logits", "kl", "grad values"), *results, strict=True)):
+        narrow = place < 2
+        assert got.dtype == (dtype if narrow else torch.float32), name
+        # A whole unit in the last place: the interpreter cuts bfloat16 off where a GPU rounds.
+        unit = torch.finfo(dtype).eps if narrow else 0.0
+        assert ((got.double() - want).abs() <= unit * want.abs() + 1e-5 * want.abs().max()).all(), name
+
+
+@pytest.mark.parametrize(("members", "per_neuron"), [(False, True), (True, False)])
+def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool) -> None:
+    """As on a GPU, where a row of neurons and the rows are cut; the interpreter takes all at once otherwise."""
+    p = problem((2, 5), 6, 40, members=members, per_neuron=per_neuron)
+    monkeypatch.setattr(triton_sample, "tile", lambda *_: (4, 16))
+    want = p.run(reference.sample_with_kl, torch.float64)
+    for got, exact in zip(p.run(triton_sample.sample_with_kl, torch.float32), want, strict=True):
+        torch.testing.assert_close(got.double(), exact, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dtype": torch.float64},
+        {"values": (3, 4, 5, 1)},
+        {"log_prior": (3, 4, 5, 7)},
+        {"logits": (3, 0, 5, 7)},
+    ],
+    ids=str,
+)
+def test_what_kernels_cannot_take_goes_to_eager(monkeypatch: pytest.MonkeyPatch, change: dict[str, object]) -> None:
+    """Double precision, values or priors of each row, no rows at all."""
+    dtype = change.pop("dtype", torch.float32)
+    shapes = {"logits": (3, 4, 5, 7), "values": (1, 1, 5, 1), "log_prior": (1, 1, 5, 1)} | change
+    tensors = {name: torch.randn(shape, dtype=dtype) for name, shape in shapes.items()}  # type: ignore[call-overload]
+    monkeypatch.setattr(triton_sample._SampleWithKL, "apply", None)
+    want = sample_with_kl(**tensors, temperature=0.5, seed=1, backend="eager")
+    torch.testing.assert_close(sample_with_kl(**tensors, temperature=0.5, seed=1, backend="triton"), want)

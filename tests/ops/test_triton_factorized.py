@@ -1,7 +1,181 @@
-"""The kernels of factorized layers in Triton's interpreter, on the CPU."""
+"""The kernels of factorized layers in Triton's interpreter, on the CPU: alone, and as the layer calls them."""
 
-from tests.contracts.factorized import FactorizedContract
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from squad.core.noise import Key, make_key
+from squad.layers import FactorizedSquadLinear
+from squad.ops import sample_factorized, sample_with_kl, triton_factorized
+from tests.contracts.factorized import FactorizedContract, written_out
+
+#: Of the contract's cases, with fewer members and neurons: the interpreter's time goes by them; tests/gpu has all.
+FEW = [
+    (1, 1, 2, 1, 1, False, False),
+    (1, 5, 3, 7, 2, False, True),
+    (2, 9, 15, 2, 3, False, False),
+    (1, 40, 37, 2, 4, False, True),
+    (2, 7, 37, 1, 4, True, False),
+    (1, 6, 101, 1, 5, False, False),
+    (2, 3, 6, 3, 8, True, True),
+]
 
 
 class TestFactorized(FactorizedContract):
-    pass
+    @pytest.mark.parametrize(("members", "rows", "bins", "neurons", "rank", "shared", "per_neuron"), FEW)
+    def test_is_as_exact_as_the_reference(
+        self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
+    ) -> None:
+        super().test_is_as_exact_as_the_reference(members, rows, bins, neurons, rank, shared, per_neuron)
+
+    def test_several_blocks_of_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As on a GPU, where tiles are small: each has sums of its own, and the last is not full."""
+        monkeypatch.setattr(triton_factorized, "TILES", (64, 2))
+        super().test_is_as_exact_as_the_reference(1, 5, 3, 2, 2, False, True)
+
+
+def operands(
+    rank: int = 2, neurons: int = 3, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """inner, W'', b'', values and log prior of 2 members, 4 rows and 5 bins."""
+    shapes = (2, 4, neurons, rank), (2, neurons, rank, 5), (2, neurons, 5), (2, 5, 1), (1, 5, 1)
+    inner, weight, bias, values, prior = (torch.randn(shape, dtype=dtype) for shape in shapes)
+    return inner, weight, bias, values, prior.log_softmax(-2)
+
+
+def close(got: Any, want: Any) -> None:
+    for a, b in zip(got, want, strict=True):
+        assert a.shape == b.shape
+        assert (a.double() - b).abs().max() <= 1e-5 * b.abs().max()
+
+
+def test_several_tiles_of_neurons() -> None:
+    inner, weight, bias, values, prior = operands(neurons=40)
+    found = sample_factorized(inner, weight, bias, values, prior, 0.5, make_key(7), "triton")
+    assert found is not None
+    logits = written_out(inner.double(), weight.double(), bias.double())
+    close(found, sample_with_kl(logits, values.unsqueeze(1), prior.unsqueeze(1), 0.5, seed=7, backend="reference"))
+
+
+def layers(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[FactorizedSquadLinear, FactorizedSquadLinear]:
+    """A layer on the kernels, which must not write its logits, and its copy in float64 on the reference."""
+    options = {"bins": 5, "rank": 2} | options
+    fused = FactorizedSquadLinear(4, 3, **options)
+    with torch.no_grad():  # a bias of 0 would hide a wrong one
+        for bias in (fused.bias1, fused.bias2):
+            bias.normal_()
+    plain = FactorizedSquadLinear(4, 3, **options).double()
+    plain.load_state_dict(fused.state_dict())
+    fused.backend, plain.backend = "triton", "reference"
+    monkeypatch.setattr(fused, "_logits", None)
+    return fused, plain
+
+
+def inputs(members: int | None) -> tuple[Tensor, Any]:
+    """x and a seed, one a member."""
+    return (torch.randn(6, 4), 1) if members is None else (torch.randn(members, 6, 4), torch.arange(members) + 2**40)
+
+
+@pytest.mark.parametrize(
+    ("members", "shared", "learn_values"),
+    [(None, False, "per_layer"), (None, True, "per_neuron"), (2, False, "per_neuron"), (2, True, "per_layer")],
+)
+def test_a_layer_is_that_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool, learn_values: str
+) -> None:
+    x, seed = inputs(members)
+    results = []
+    for layer in layers(monkeypatch, members=members, shared=shared, learn_values=learn_values):
+        leaf = x.to(layer.weight1.dtype).requires_grad_()
+        z, kl = layer.sample_with_kl(leaf, seed=seed, step=3)
+        loss = z.square().sum() + (kl * torch.linspace(-1, 1, 6, dtype=kl.dtype)).sum()
+        results.append([z, kl, *torch.autograd.grad(loss, [leaf, *layer.parameters()])])
+        assert z.dtype == leaf.dtype
+        x = x.detach()
+    close(*results)
+
+
+def test_rows_that_members_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused, plain = layers(monkeypatch, members=2)
+    x, seed = torch.randn(1, 6, 4), torch.tensor([1, 2])
+    close(fused.sample_with_kl(x, seed=seed), plain.sample_with_kl(x.double(), seed=seed))
+
+
+@pytest.mark.parametrize(("members", "shared"), [(None, True), (2, False)])
+def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool) -> None:
+    x, seed = inputs(members)
+    found = []
+    for layer in layers(monkeypatch, members=members, shared=shared):
+        leaves = [x.to(layer.weight1.dtype).clone().requires_grad_(), *layer.parameters()]
+        z, kl = layer.sample_with_kl(leaves[0], seed=seed)
+        grads = torch.autograd.grad(z.square().sum() + kl.square().sum(), leaves, create_graph=True)
+        found.append(torch.autograd.grad(torch.stack([grad.square().sum() for grad in grads]).sum(), leaves))
+    close(*found)
+
+
+@pytest.mark.parametrize(("members", "shared"), [(None, True), (2, False)])
+def test_inputs_by_vmap(monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool) -> None:
+    x, seed = inputs(members)
+    fused, plain = layers(monkeypatch, members=members, shared=shared)
+    many = torch.stack([x, -x, 2 * x], 1)
+    mapped = torch.func.vmap(lambda one: fused.sample_with_kl(one, seed=seed), in_dims=1)(many)
+    for place, one in enumerate((x, -x, 2 * x)):
+        close([out[place] for out in mapped], plain.sample_with_kl(one.double(), seed=seed))
+
+
+@pytest.mark.parametrize(
+    "temperature", [0.5, torch.tensor(0.5), torch.tensor([0.5, 0.9])], ids=["number", "()", "(M,)"]
+)
+def test_one_seed_counts_the_rows_of_all_members(temperature: float | Tensor) -> None:
+    inner, weight, bias, values, prior = operands()
+    found = sample_factorized(inner, weight, bias, values, prior, temperature, make_key(7, 2), "triton")
+    assert found is not None
+    logits = written_out(inner, weight, bias)
+    close(
+        found,
+        sample_with_kl(
+            logits.double(), values.unsqueeze(1), prior.unsqueeze(1), temperature, seed=7, step=2, backend="reference"
+        ),
+    )
+
+
+def test_half_precision_inner_numbers() -> None:
+    inner, weight, bias, values, prior = operands()
+    half, key = inner.bfloat16().requires_grad_(), make_key(torch.tensor([7, 8]))
+    found = sample_factorized(half, weight, bias, values, prior, 0.5, key, "triton")
+    assert found is not None
+    assert [out.dtype for out in found] == [torch.float32] * 2
+    assert torch.autograd.grad(found[0].sum() + found[1].sum(), half)[0].dtype == torch.bfloat16
+    logits = written_out(half.detach().double(), weight.double(), bias.double())
+    close(
+        found,
+        sample_with_kl(logits, values.unsqueeze(1), prior.unsqueeze(1), 0.5, seed=key.seed, backend="reference"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "backend"),
+    [({"rank": 9}, "triton"), ({"dtype": torch.float64}, "triton"), ({}, "eager"), ({}, "auto")],
+    ids=["rank 9", "double", "eager", "auto on a CPU"],
+)
+def test_where_no_kernel_serves_logits_are_written(change: dict[str, Any], backend: Any) -> None:
+    key = Key(torch.tensor([1, 2]), torch.tensor([0, 0]))
+    assert sample_factorized(*operands(**change), 0.5, key, backend) is None
+
+
+def test_a_layer_of_a_larger_rank_is_served_all_the_same() -> None:
+    layer, x = FactorizedSquadLinear(4, 3, bins=5, rank=9), torch.randn(6, 4)
+    layer.backend = "triton"
+    found = layer.sample_with_kl(x, seed=1)
+    layer.backend = "reference"
+    close(found, layer.double().sample_with_kl(x.double(), seed=1))
+
+
+def test_no_rows() -> None:
+    layer = FactorizedSquadLinear(4, 3, bins=5)
+    layer.backend = "triton"
+    z, kl = layer.sample_with_kl(torch.randn(0, 4), seed=1)
+    assert z.shape == (0, 3)
+    assert kl.shape == (0,)

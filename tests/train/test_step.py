@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from squad.layers.quantized import SquadLayer
 from squad.models import NetworkConfig, build
 from squad.models.config import (
     DLGMConfig,
@@ -24,29 +25,46 @@ CONFIGS: list[NetworkConfig] = [
 ]
 
 
-def run(config: NetworkConfig, graphed: bool, members: int = 2) -> tuple[Tensor, Adam]:
+def run(
+    config: NetworkConfig, graphed: bool, members: int = 2, *, classes: int = 3, steps: int = 4, batch: int = 9
+) -> tuple[Tensor, Adam]:
+    """The sums of two epochs, (2, 2, M), and the optimizer after them."""
     g = torch.Generator().manual_seed(0)
-    x, y = torch.randn(40, 7, generator=g), torch.randint(3, (40,), generator=g)
-    network = build(config, 7, 3, list(range(members))).train()
+    x, y = torch.randn(40, 7, generator=g), torch.randint(classes, (40,), generator=g)
+    network = build(config, 7, classes, list(range(members))).train()
     for layer in network.modules():
-        if hasattr(layer, "backend"):
+        if isinstance(layer, SquadLayer):
             layer.backend = "triton" if graphed else "eager"
     adam = Adam(network, torch.linspace(0.001, 0.02, members), torch.linspace(0, 0.1, members))
     beta, seed = torch.linspace(0.1, 1, members), torch.arange(members) + 2**40
-    order = torch.randint(40, (members, 4, 9), generator=g)
-    steps = (
+    order = torch.randint(40, (members, steps, batch), generator=g)
+    taking = (
         GraphedSteps(network, adam, x, y, beta, seed, captured=False)
         if graphed
         else PlainSteps(network, adam, x, y, beta, seed, None)
     )
-    totals = torch.stack([steps.epoch(order, 0), steps.epoch(order.flip(1), 4)])
+    totals = torch.stack([taking.epoch(order, 0), taking.epoch(order.flip(1), steps)])
     return totals, adam
+
+
+def agree(config: NetworkConfig, steps: int, **options: int) -> None:
+    plain, graphed = (run(config, graphed, steps=steps, **options) for graphed in (False, True))
+    torch.testing.assert_close(graphed[0], plain[0], atol=1e-5, rtol=1e-5)
+    for name, tensor in plain[1].state().items():
+        torch.testing.assert_close(graphed[1].state()[name], tensor, atol=1e-5, rtol=1e-4, msg=name)
+    assert graphed[1].steps.tolist() == [2 * steps] * len(graphed[1].steps)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_both_kinds_of_steps_agree(config: NetworkConfig) -> None:
-    plain, graphed = run(config, False), run(config, True)
-    torch.testing.assert_close(graphed[0], plain[0], atol=1e-5, rtol=1e-5)
-    for name, tensor in plain[1].state().items():
-        torch.testing.assert_close(graphed[1].state()[name], tensor, atol=1e-5, rtol=1e-4, msg=name)
-    assert graphed[1].steps.tolist() == [8, 8]
+    agree(config, 2)
+
+
+def test_an_epoch_of_one_batch() -> None:
+    agree(SquadConfig(hidden=(5,), bins=3), 1)
+
+
+@pytest.mark.parametrize("config", [SquadConfig(hidden=(4,), bins=3), MLPConfig(hidden=(6,))], ids=lambda c: c.name)
+def test_large_batches_and_many_classes(config: NetworkConfig) -> None:
+    """More than a tile of the loss has, in rows and in classes."""
+    agree(config, 1, members=1, classes=300, batch=260)

@@ -90,6 +90,9 @@ def extremes(tensor: Tensor) -> tuple[float, float] | None:
     if torch.compiler.is_compiling() or tensor.device.type != "cpu" or tensor.numel() == 0:
         return None
     try:
+        if tensor.numel() == 1:
+            only = tensor.detach().item()
+            return only, only
         low, high = torch.aminmax(tensor.detach())
         return low.item(), high.item()
     except RuntimeError:  # torch.func.vmap: no single number is behind it

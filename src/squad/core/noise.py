@@ -56,6 +56,8 @@ def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | 
     >>> make_key(7).seed.shape
     torch.Size([])
     """
+    if _is_key(seed, step, device):
+        return Key(seed, step)  # type: ignore[arg-type]
     pair = []
     for name, value in (("seed", seed), ("step", step)):
         if not isinstance(value, Tensor):
@@ -64,7 +66,8 @@ def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | 
             low, high = (-(2**63), 2**63 - 1) if name == "seed" else (0, 2**32 - 1)
             if not low <= value <= high:
                 raise ArgumentError.of(name, value, f"between {low} and {high}")
-            value = torch.tensor(value, dtype=torch.int64, device=device)
+            # full, not tensor: nothing is copied from the host, which a CUDA graph could not capture.
+            value = torch.full((), value, dtype=torch.int64, device=device)
         elif value.is_floating_point() or value.is_complex() or value.dtype == torch.bool or value.dim() > 1:
             raise ArgumentError.of(
                 name,
@@ -75,6 +78,13 @@ def make_key(seed: int | Tensor, step: int | Tensor = 0, device: torch.device | 
     if pair[0].dim() == pair[1].dim() == 1 and pair[0].shape != pair[1].shape:
         raise ArgumentError.of("step", tuple(pair[1].shape), f"of shape () or that of seed, {tuple(pair[0].shape)}")
     return Key(*(pair if pair[0].shape == pair[1].shape else torch.broadcast_tensors(*pair)))
+
+
+def _is_key(seed: int | Tensor, step: int | Tensor, device: torch.device | str | None) -> bool:
+    """Whether both are what a key holds already, as when a layer hands its own on: then nothing needs to be made."""
+    if not isinstance(seed, Tensor) or not isinstance(step, Tensor) or seed.dim() > 1 or seed.shape != step.shape:
+        return False
+    return seed.dtype == step.dtype == torch.int64 and (device is None or seed.device == step.device == device)
 
 
 def draw_seed(shape: tuple[int, ...] = (), device: torch.device | str | None = None) -> Tensor:
@@ -160,7 +170,9 @@ def _read(key: Key) -> tuple[list[int], list[int]] | None:
         return None
     try:
         # One by one: item() is an error under vmap and where torch.fx traces; of tolist() a trace would not know.
-        seeds, steps = ([part.item() for part in parts.reshape(-1).unbind()] for parts in key)
+        seeds, steps = (
+            [parts.item()] if parts.numel() == 1 else [part.item() for part in parts.unbind()] for parts in key
+        )
     except RuntimeError:
         return None
     return [int(seed) for seed in seeds], [int(step) for step in steps]

@@ -71,13 +71,15 @@ class FactorizedSquadLinear(SquadLayer):
     def inner(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., K, B), or (..., 1, B) with ``shared``: W' x + b'."""
         weight1, bias1 = self.weight1.flatten(-2), self.bias1.flatten(-2)
-        return self.affine(self.check_input(x), weight1, bias1).unflatten(-1, self.bias1.shape[-2:])
+        out: Tensor = self.affine(self.check_input(x), weight1, bias1).unflatten(-1, self.bias1.shape[-2:])
+        return out
 
     def logits(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., C, K)."""
         return self._logits(self.inner(x))
 
     def _logits(self, inner: Tensor) -> Tensor:
+        """(..., K or 1, B) -> (..., C, K): W'' inner + b''."""
         rank = inner.dim()
         if self.shared:
             # (..., 1, B) against W'' as a (B, C * K) matrix: one product, no need to repeat the input K times.

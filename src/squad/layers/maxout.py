@@ -51,5 +51,5 @@ class MaxoutLinear(MemberModule):
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., K)."""
         out = self.affine(self.check_input(x), self.weight, self.bias)
-        # max, not amax, whose gradient is several passes: of equal pieces it chooses one instead of halving between them.
+        # max, not amax, whose gradient is several passes; of equal pieces it chooses one instead of sharing it out.
         return out.view(*out.shape[:-1], self.pieces, self.out_features).max(-2).values

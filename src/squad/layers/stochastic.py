@@ -205,7 +205,7 @@ class StochasticModule(MemberModule):
         """
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
         self.check_one_a_member("seed", key.seed)
-        return Key(*(part.expand(self.lead) for part in key))
+        return key if key.seed.shape == self.lead else Key(*(part.expand(self.lead) for part in key))
 
     def hashed_seed(self, seed: int | Tensor, place: int) -> Tensor:
         """62 bits for each member, from a seed and a place; shaped as ``self.seed``."""

@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from squad.core.checks import check_count
+from squad.core.noise import make_key
 from squad.layers import (
     Dropout,
     FactorizedSquadLinear,
@@ -70,11 +71,17 @@ class Stage(nn.Module):
         """What ``print(stage)`` shows, and what must agree for networks to be stacked."""
         return "relu" if self.relu else ""
 
+    def dropped(self, x: Tensor, seed: Tensor | None = None, step: int | Tensor = 0) -> Tensor:
+        """What the layer is given: x after the dropout, if there is one."""
+        if self.dropout is None:
+            return x
+        if not self.dropout.training:
+            return cast(Tensor, self.dropout(x))
+        return self.dropout.drop(x, seed=None if seed is None else seed + 1, step=step)
+
     def forward(self, x: Tensor, seed: Tensor | None = None, step: int | Tensor = 0) -> tuple[Tensor, Tensor | None]:
         """(..., in) -> (..., out) and the KL of each row, if the layer has one."""
-        if self.dropout is not None:
-            trains = self.dropout.training
-            x = self.dropout.drop(x, seed=None if seed is None else seed + 1, step=step) if trains else self.dropout(x)
+        x = self.dropped(x, seed, step)
         if not isinstance(self.layer, (SquadLayer, GaussianLinear)):
             out = self.layer(x)
             return (out.relu() if self.relu else out), None
@@ -137,7 +144,7 @@ class Network(nn.Module):
             return x
         return x.unsqueeze(0)
 
-    def forward(self, x: Tensor, *, seed: Tensor | None = None, step: int | Tensor = 0) -> Output:
+    def forward(self, x: Tensor, *, seed: Tensor | None = None, step: int | Tensor = 0, head: bool = True) -> Output:
         """One pass: with fresh noise in training, in eval mode by the layers' own seeds.
 
         Args:
@@ -145,12 +152,19 @@ class Network(nn.Module):
             seed: names the noise of a training step together with ``step``: int64 () or (M,), well mixed
                 (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.
             step: which training step.
+            head: whether the output layer follows; without it ``logits`` are what it would be given.
         """
         x = self.with_member_axis(x)
+        if seed is not None and not isinstance(step, Tensor):
+            seed, step = make_key(seed, step, x.device)  # once for all stages
         kl: Tensor | None = None
         for place, stage in enumerate(self.stages):
             # Two streams a stage: its layer's and its dropout's.
-            x, own = stage(x, None if seed is None or not stage.random else seed + 2 * place, step)
+            own_seed = None if seed is None or not stage.random else seed + 2 * place
+            if not head and place == len(self.stages) - 1:
+                x = stage.dropped(x, own_seed, step)
+                break
+            x, own = stage(x, own_seed, step)
             if own is not None:
                 kl = own if kl is None else kl + own
         return Output(x, x.new_zeros(x.shape[:-1]) if kl is None else kl)

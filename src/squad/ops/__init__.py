@@ -1,8 +1,9 @@
 """Sampling and KL of a layer of quantized latents: one operation, several backends, chosen here and per call.
 
 A backend is a function (logits, values, log_prior, temperature, noise) -> (z, kl) that takes checked tensors, all of
-one rank: logits as they came, which may be in half precision, the others in the dtype that is computed in.  It is right when, on the outputs and on every gradient,
-``|backend - ref64| <= 2 |ref32 - ref64| + atol``; ``tests/contracts/backends.py`` holds it to that.
+one rank: logits as they came, which may be in half precision, the others in the dtype that is computed in.  It is right
+when, on the outputs and on every gradient, ``|backend - ref64| <= 2 |ref32 - ref64| + atol``;
+``tests/contracts/backends.py`` holds it to that.
 """
 
 import functools
@@ -91,7 +92,8 @@ def sample_factorized(
         inner: (M, N, K or 1, B).
         weight: W'', (M, K, B, C).
         bias: b'', (M, K, C).
-        values, log_prior: (M or 1, C, K or 1).
+        values: (M or 1, C, K or 1).
+        log_prior: as values.
         temperature: a number, or a tensor () or (M,).
         key: () or (M,).
         backend: as there.
@@ -102,10 +104,10 @@ def sample_factorized(
     check_temperature(temperature)
     if choose_backend(backend, inner.device) is not _fused or inner.numel() == 0:
         return None
-    from squad.ops import triton_factorized, triton_noise
+    from squad.ops import triton_factorized, triton_launch
 
     single = working_dtype(inner, weight, values) == torch.float32
-    if inner.shape[-1] > triton_factorized.RANKS or not single or not (inner.is_cuda or triton_noise.INTERPRETED):
+    if inner.shape[-1] > triton_factorized.RANKS or not single or not (inner.is_cuda or triton_launch.INTERPRETED):
         return None
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, device=inner.device)

@@ -5,6 +5,7 @@ With p = softmax(a), y = softmax((a + g) / t), z = sum_c y v and kl = sum_c p (l
     dz / da_c  = y_c (v_c - z) / t          dkl / da_c = p_c (log p_c - log r_c - kl)          dz / dv_c = y_c
 """
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
@@ -129,6 +130,10 @@ class SampleWithKL(Function):
         elif grad_kl is not None and ctx.needs_input_grad[0]:
             grad_logits = slope * grad_kl.unsqueeze(-2)
         return grad_logits, grad_values, *(None,) * (len(ctx.needs_input_grad) - 2)
+
+
+# torch binds the arguments of every call by this signature; kept here, it need not be worked out each time.
+SampleWithKL.forward.__signature__ = inspect.signature(SampleWithKL.forward)  # type: ignore[attr-defined]
 
 
 def sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:

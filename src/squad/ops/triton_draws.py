@@ -8,24 +8,22 @@ Axes as in :mod:`squad.layers.draws`: logits (M, S, N, C, K), values (M, 1, 1, C
 two axes are contiguous.  Arithmetic is in the dtype of the result; a choice is made in that of the logits.
 """
 
+# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# A branch that the compiler takes stays an if: the other side need not be one that it could compile.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803, SIM108
-import os
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["add_answers", "hard", "linear", "mean", "relaxed", "serves_linear", "stratified"]
+from squad.ops.triton_launch import INTERPRETED, on
 
-_INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
+__all__ = ["add_answers", "hard", "linear", "mean", "relaxed", "serves_linear", "stratified"]
 
 #: Samples and lanes of a tile, and warps for it.  The interpreter's time goes by the number of tiles.
 SAMPLES = 32
-LANES = 4096 if _INTERPRETED else 128
+LANES = 4096 if INTERPRETED else 128
 WARPS = 4
 #: Samples of a tile of stratified ones, which have twice the state.
 STRATA = 16
@@ -40,7 +38,7 @@ PRECISION = "tf32x3"
 #: The most inputs of :func:`linear`: beyond, a tile of x no longer fits, and a product of its own pays for itself.
 MOST_INPUTS = 64
 #: Rows of a tile of :func:`add_answers`, and warps for it.
-ANSWER_ROWS = 1024 if _INTERPRETED else 32
+ANSWER_ROWS = 1024 if INTERPRETED else 32
 ANSWER_WARPS = 2
 
 #: Below what has mass; finite, so that no difference is of two infinities.
@@ -305,7 +303,7 @@ def _weighed(logits: Tensor, values: Tensor, noise: Tensor | None, kind: str, in
     # What the samples do not share is read once anyhow, and small tiles leave room for more programs.
     shared = given == 1 and samples > 1
     tile = _tile_of(samples, SAMPLES) if shared else 1
-    with _on(logits.device):
+    with on(logits.device):
         _relaxed[_grid(samples, tile, rows * neurons, members)](
             logits, values, noise, inverse, out, samples, rows, bins, neurons,
             noise.stride(0), *_value_strides(values),
@@ -333,7 +331,7 @@ def stratified(
     out = first.new_empty(members, samples, rows, neurons)
     logits, levels = logits.contiguous(), _inner(levels)
     tile = _tile_of(samples, STRATA) if given == 1 else 1
-    with _on(logits.device):
+    with on(logits.device):
         _stratified[_grid(samples, tile, rows * neurons, members)](
             logits, values, levels, first, others, inverse, out, samples, rows, bins, neurons,
             levels.stride(0), first.stride(0), first.stride(1), others.stride(0), others.stride(1),
@@ -350,7 +348,7 @@ def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
     out = logits.new_empty(members, samples, rows, neurons)
     logits, gumbels = logits.contiguous(), _inner(gumbels)
     tile = _tile_of(samples, STRATA) if given == 1 else 1
-    with _on(logits.device):
+    with on(logits.device):
         _hard[_grid(samples, tile, rows * neurons, members)](
             logits, values, gumbels, out, samples, rows, bins, neurons, gumbels.stride(0), *_value_strides(values),
             SHARED=given == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
@@ -387,7 +385,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tens
     block = max(16, triton.next_power_of_2(inputs))
     height, width = max(16, INPUT_TILE // block), min(NEURONS, max(16, triton.next_power_of_2(neurons)))
     grid = (triton.cdiv(rows, height) * triton.cdiv(neurons, width) * samples, members)
-    with _on(x.device):
+    with on(x.device):
         _linear[grid](
             x, weight, bias, values, noise, inverse, out, samples, rows, inputs, bins, neurons,
             0 if x.shape[0] == 1 else x.stride(0), noise.stride(0), *_value_strides(values),
@@ -401,7 +399,7 @@ def add_answers(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samp
     """:func:`squad.layers.draws.add_answers`, in one kernel."""
     members, samples, rows, classes = logits.shape
     count = probabilities.shape[1]
-    with _on(logits.device):
+    with on(logits.device):
         _add_answers[(triton.cdiv(count, ANSWER_ROWS), members)](
             logits.contiguous(), probabilities, entropy, all_samples, samples, rows, count, classes,
             probabilities.stride(0), entropy.stride(0),
@@ -425,8 +423,3 @@ def _inner(table: Tensor) -> Tensor:
 def _value_strides(values: Tensor) -> tuple[int, int, int]:
     """From member to member, bin to bin and neuron to neuron."""
     return values.stride(0), values.stride(-2), values.stride(-1) if values.shape[-1] > 1 else 0
-
-
-def _on(device: torch.device) -> AbstractContextManager[Any]:
-    """Kernels are launched on the current GPU, which need not be that of the tensors."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

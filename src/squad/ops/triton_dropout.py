@@ -1,5 +1,6 @@
 """Dropout as one Triton kernel that draws its mask, forward and backward, instead of keeping it."""
 
+# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from typing import Any
@@ -11,8 +12,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from squad.core.noise import Key
-from squad.ops.triton_noise import INTERPRETED, bin_word, keys, row_word, uniform
-from squad.ops.triton_sample import on, one_by_one, strides
+from squad.ops.triton_launch import INTERPRETED, on, one_by_one, strides
+from squad.ops.triton_noise import bin_word, keys, row_word, uniform
 
 __all__ = ["drop"]
 
@@ -62,4 +63,5 @@ class _Drop(Function):
 
 def drop(x: Tensor, rate: Tensor, key: Key) -> Tensor:
     """x (M, N, features) with features dropped at ``rate`` (M,), by a key (M,)."""
-    return _Drop.apply(x, rate, key.seed, key.step)
+    out: Tensor = _Drop.apply(x, rate, key.seed, key.step)
+    return out

@@ -5,6 +5,7 @@ walk along the bins is that of :mod:`squad.ops.triton_sample`; backward sums the
 tile as it goes.
 """
 
+# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from typing import Any
@@ -17,22 +18,9 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import reference
-from squad.ops.triton_noise import INTERPRETED, bin_word, keys, log2_exponential, row_word
-from squad.ops.triton_sample import (
-    FLOOR,
-    LN2,
-    LOG2E,
-    bin_of,
-    finish,
-    floored,
-    four_bins,
-    gradients,
-    on,
-    one_by_one,
-    slopes,
-    start,
-    strides,
-)
+from squad.ops.triton_launch import INTERPRETED, gradients, on, one_by_one, strides
+from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
+from squad.ops.triton_sample import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, lanes, slopes, start
 from squad.ops.triton_sums import summed
 
 __all__ = ["RANKS", "sample_with_kl"]
@@ -131,10 +119,10 @@ def forward_kernel(
 
 
 @triton.jit
-def store_sum(part, b: tl.constexpr, numbers, most: tl.constexpr):
-    """The sum over rows as number b of ``part``, if there is such a number."""
+def store_sum(part, b: tl.constexpr, numbers, c, most: tl.constexpr, C: tl.constexpr):
+    """The sum over rows as bin c of line b of ``part`` (..., C), if there is such a line and bin."""
     if b < most:
-        tl.store(part + b, tl.sum(numbers))
+        tl.store(part + b * C, tl.sum(numbers), c < C)
 
 
 @triton.jit
@@ -168,12 +156,12 @@ def backward_kernel(
     weights_m, values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
     grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k,
     C: tl.constexpr, B: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
-    HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, R: tl.constexpr,
+    HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, UNROLL: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """R rows of one neuron; ``parts`` has their sums: (M, row blocks, K, C, B + 2).
+    """R rows of one neuron; ``parts`` has their sums: (M, row blocks, K, B + 2, C).
 
-    Of B + 2 the first B belong to W'', then come b'' and the values.  With one neuron its weights are single numbers, and
-    sums over rows are a warp's own.
+    Of B + 2 the first B belong to W'', then come b'' and the values.  With one neuron its weights are single numbers,
+    and sums over rows are a warp's own.
     """
     member = tl.program_id(1)
     # Neighbouring programs have neighbouring neurons of the same rows, which lie in the same sectors of memory.
@@ -208,58 +196,61 @@ def backward_kernel(
     parts += (member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * (C * (B + 2))
     w0, w1, w2, w3, w4, w5, w6, w7, bias = weights_of(weights, K, B)
     v, r = tl.load(values), tl.load(log_prior)
-    for index in range(C):
-        c = tl.cast(index, tl.int32)
-        # What the next bin needs is asked for before this one stores anything, which a load could not overtake.
-        following = tl.minimum(c + 1, C - 1)
-        n0, n1, n2, n3, n4, n5, n6, n7, next_bias = weights_of(weights + following * ((B + 1) * K), K, B)
-        next_v, next_r = tl.load(values + following * values_c), tl.load(log_prior + following * prior_c)
-        a = h0 * w0 + bias
-        if B > 1:
-            a += h1 * w1
-        if B > 2:
-            a += h2 * w2
-        if B > 3:
-            a += h3 * w3
-        if B > 4:
-            a += h4 * w4
-        if B > 5:
-            a += h5 * w5
-        if B > 6:
-            a += h6 * w6
-        if B > 7:
-            a += h7 * w7
-        gumbel = -log2_exponential(row, bin_word(c, second))
-        r = floored(r * LOG2E)
-        grad, weight = slopes(a, gumbel, v * inverse, r, inverse, top, log_total, level, z, kl, gz, gkl)
-        d0 += grad * w0
-        if B > 1:
-            d1 += grad * w1
-        if B > 2:
-            d2 += grad * w2
-        if B > 3:
-            d3 += grad * w3
-        if B > 4:
-            d4 += grad * w4
-        if B > 5:
-            d5 += grad * w5
-        if B > 6:
-            d6 += grad * w6
-        if B > 7:
-            d7 += grad * w7
-        w0, w1, w2, w3, w4, w5, w6, w7, bias = n0, n1, n2, n3, n4, n5, n6, n7, next_bias
-        v, r = next_v, next_r
-        part = parts + c * (B + 2)
-        store_sum(part, 0, grad * h0, B)
-        store_sum(part, 1, grad * h1, B)
-        store_sum(part, 2, grad * h2, B)
-        store_sum(part, 3, grad * h3, B)
-        store_sum(part, 4, grad * h4, B)
-        store_sum(part, 5, grad * h5, B)
-        store_sum(part, 6, grad * h6, B)
-        store_sum(part, 7, grad * h7, B)
-        store_sum(part, B, grad, B + 1)
-        store_sum(part, B + 1, weight, B + 2)
+    for index in range(0, C, UNROLL):
+        for j in tl.static_range(UNROLL):
+            c = tl.cast(index + j, tl.int32)
+            # What the next bin needs is asked for before this one stores anything, which a load could not overtake.
+            following = tl.minimum(c + 1, C - 1)
+            n0, n1, n2, n3, n4, n5, n6, n7, next_bias = weights_of(weights + following * ((B + 1) * K), K, B)
+            next_v, next_r = tl.load(values + following * values_c), tl.load(log_prior + following * prior_c)
+            a = h0 * w0 + bias
+            if B > 1:
+                a += h1 * w1
+            if B > 2:
+                a += h2 * w2
+            if B > 3:
+                a += h3 * w3
+            if B > 4:
+                a += h4 * w4
+            if B > 5:
+                a += h5 * w5
+            if B > 6:
+                a += h6 * w6
+            if B > 7:
+                a += h7 * w7
+            gumbel = -log2_exponential(row, bin_word(c, second))
+            r = floored(r * LOG2E)
+            grad, weight = slopes(a, gumbel, v * inverse, r, inverse, top, log_total, level, z, kl, gz, gkl)
+            if UNROLL > 1:  # there may be no such bin
+                grad, weight = tl.where(c < C, grad, 0.0), tl.where(c < C, weight, 0.0)
+            d0 += grad * w0
+            if B > 1:
+                d1 += grad * w1
+            if B > 2:
+                d2 += grad * w2
+            if B > 3:
+                d3 += grad * w3
+            if B > 4:
+                d4 += grad * w4
+            if B > 5:
+                d5 += grad * w5
+            if B > 6:
+                d6 += grad * w6
+            if B > 7:
+                d7 += grad * w7
+            w0, w1, w2, w3, w4, w5, w6, w7, bias = n0, n1, n2, n3, n4, n5, n6, n7, next_bias
+            v, r = next_v, next_r
+            part = parts + c
+            store_sum(part, 0, grad * h0, c, B, C)
+            store_sum(part, 1, grad * h1, c, B, C)
+            store_sum(part, 2, grad * h2, c, B, C)
+            store_sum(part, 3, grad * h3, c, B, C)
+            store_sum(part, 4, grad * h4, c, B, C)
+            store_sum(part, 5, grad * h5, c, B, C)
+            store_sum(part, 6, grad * h6, c, B, C)
+            store_sum(part, 7, grad * h7, c, B, C)
+            store_sum(part, B, grad, c, B + 1, C)
+            store_sum(part, B + 1, weight, c, B + 2, C)
     # (M, N, K, B), whatever the inner numbers' own axes are.
     out = grad_inner + lane * B
     store_inner(out, 0, d0, inside, B)
@@ -272,36 +263,30 @@ def backward_kernel(
     store_inner(out, 7, d7, inside, B)
 
 
-def _lanes(rows: int, neurons: int, members: int, numbers: int) -> int:
-    """Numbers of a tile: fewer where there would be too few tiles to keep a GPU busy."""
-    if INTERPRETED:
-        return numbers
-    while numbers > 64 and members * rows * neurons < 2048 * numbers:
-        numbers //= 2
-    return numbers
-
-
 class _SampleWithKL(Function):
-    """inner (M, N, K or 1, B), weights (M, C, B + 1, K), values and log_prior (M or 1, C, K or 1), ..."""
+    """inner (M, N, K or 1, B), weight (M, K, B, C), bias (M, K, C), values and log_prior (M or 1, C, K or 1), ..."""
 
     @staticmethod
     def forward(
-        inner: Tensor, weights: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor,
-        step: Tensor, rows_m: int,
+        inner: Tensor, weight: Tensor, bias: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor,
+        seed: Tensor, step: Tensor, rows_m: int,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         members, rows, _, rank = inner.shape
-        bins, neurons = weights.shape[1], weights.shape[3]
-        height, width = min(_lanes(rows, neurons, members, TILES[0]) // WIDTH, triton.next_power_of_2(rows)), WIDTH
-        columns = triton.cdiv(neurons, width)
+        _, neurons, _, bins = weight.shape
+        # As the kernels read them, neighbouring neurons side by side: (M, C, B + 1, K).
+        weights = torch.cat([weight, bias.unsqueeze(-2)], -2).float().permute(0, 3, 2, 1).contiguous()
+        numbers = max(lanes(members * rows * neurons, TILES[0], WIDTH), WIDTH)
+        height = min(numbers // WIDTH, triton.next_power_of_2(rows))
+        columns = triton.cdiv(neurons, WIDTH)
         out = [values.new_empty(members, rows, neurons) for _ in range(5)]
         with on(inner.device):
             forward_kernel[(triton.cdiv(rows, height) * columns, members)](
                 inner, weights, values, log_prior, temperature, seed, step, *out, rows, neurons, columns, rows_m,
                 *_walks(inner, weights, values, log_prior, temperature, seed, step),
                 C=bins, B=rank, NEURON_VALUES=values.shape[-1] > 1, NEURON_PRIOR=log_prior.shape[-1] > 1,
-                R=height, KB=width, num_warps=1,
+                R=height, KB=WIDTH, num_warps=1,
             )  # fmt: skip
-        return tuple(out)
+        return *out, weights
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -313,32 +298,34 @@ class _SampleWithKL(Function):
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if grad_z is None and grad_kl is None:
-            return (None,) * 8
-        inputs, output = ctx.saved_tensors[:7], ctx.saved_tensors[7:]
-        inner, weights, values, log_prior, temperature, seed, step = inputs
+            return (None,) * 9
+        inner, weight, bias, values, log_prior, temperature, seed, step, *output, weights = ctx.saved_tensors
         if torch.is_grad_enabled():
-            plain = _plain(inner, weights, values, log_prior, temperature, seed, step, ctx.rows_m)
-            leaves = inner, weights, values
-            return *gradients(plain, leaves, ctx.needs_input_grad[:3], (grad_z, grad_kl)), *[None] * 5
+            plain = _plain(inner, weight, bias, values, log_prior, temperature, seed, step, ctx.rows_m)
+            leaves = inner, weight, bias, values
+            return *gradients(plain, leaves, ctx.needs_input_grad[:4], (grad_z, grad_kl)), *[None] * 5
         members, rows, _, rank = inner.shape
-        bins, neurons = weights.shape[1], weights.shape[3]
-        height = min(_lanes(rows, neurons, members, TILES[1]), triton.next_power_of_2(rows))
+        _, neurons, _, bins = weight.shape
+        numbers = lanes(members * rows * neurons, TILES[1], 64)
+        height = min(numbers, triton.next_power_of_2(rows))
         blocks = triton.cdiv(rows, height)
         grad_inner = values.new_empty(members, rows, neurons, rank)
-        parts = values.new_empty(members, blocks, neurons, bins, rank + 2)
+        parts = values.new_empty(members, blocks, neurons, rank + 2, bins)
         grads = [None if g is None else g.reshape(members, rows, neurons) for g in (grad_z, grad_kl)]
         with on(inner.device):
             backward_kernel[(blocks * neurons, members)](
-                *inputs, *output, *grads, grad_inner, parts, rows, neurons, ctx.rows_m,
-                *_walks(*inputs), *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
+                inner, weights, values, log_prior, temperature, seed, step, *output, *grads, grad_inner, parts,
+                rows, neurons, ctx.rows_m, *_walks(inner, weights, values, log_prior, temperature, seed, step),
+                *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
                 C=bins, B=rank, NEURON_VALUES=values.shape[-1] > 1, NEURON_PRIOR=log_prior.shape[-1] > 1,
-                HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, R=height, num_warps=1,
+                HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None,
+                # Few tiles leave lanes waiting: two bins at a time then.
+                UNROLL=1 if numbers == TILES[1] and not INTERPRETED else 2, R=height, num_warps=1,
             )  # fmt: skip
-        sums = summed(parts).permute(0, 2, 3, 1)  # (M, C, B + 2, K)
-        grad_values = sums[:, :, rank + 1].sum_to_size(values.shape)
+        sums = summed(parts)  # (M, K, B + 2, C)
         return (
-            grad_inner.sum_to_size(inner.shape).to(inner.dtype), sums[:, :, : rank + 1].sum_to_size(weights.shape),
-            grad_values, None, None, None, None, None,
+            grad_inner.sum_to_size(inner.shape).to(inner.dtype), sums[:, :, :rank].to(weight.dtype),
+            sums[:, :, rank].to(bias.dtype), sums[:, :, rank + 1].mT.sum_to_size(values.shape), *[None] * 5,
         )  # fmt: skip
 
     @staticmethod
@@ -348,14 +335,12 @@ class _SampleWithKL(Function):
 
 
 def _plain(
-    inner: Tensor, weights: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor, step: Tensor,
-    rows_m: int,
+    inner: Tensor, weight: Tensor, bias: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor,
+    step: Tensor, rows_m: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The same by the reference, with logits written out."""
-    weight, bias = weights[:, :, :-1], weights[:, :, -1]
-    neurons = weights.shape[-1]
-    wide = inner.float().expand(-1, -1, neurons, -1)
-    logits = torch.einsum("mnkb,mcbk->mnck", wide, weight) + bias.unsqueeze(1)
+    wide = inner.float().expand(-1, -1, weight.shape[1], -1)
+    logits = torch.einsum("mnkb,mkbc->mnck", wide, weight.float()) + bias.float().mT.unsqueeze(1)
     # One seed for all members counts its rows through them.
     key = Key(seed[0], step[0]) if rows_m else Key(seed, step)
     return reference.sample_with_kl(
@@ -385,12 +370,12 @@ def sample_with_kl(
         inner: (M, N, K or 1, B), in single or half precision, B being 8 at the most.
         weight: W'', (M, K, B, C).
         bias: b'', (M, K, C).
-        values, log_prior: (M or 1, C, K or 1), float32.
+        values: (M or 1, C, K or 1), float32.
+        log_prior: as values.
         temperature: (M,) or (1,).
         key: of one seed for all members, whose rows are then counted through, or (M,).
     """
-    weights = torch.cat([weight, bias.unsqueeze(-2)], -2).float().permute(0, 3, 2, 1).contiguous()
     rows_m = 0 if key.seed.dim() else inner.shape[1]
     seed, step = (part.reshape(-1) for part in key)
-    z, kl, *_ = _SampleWithKL.apply(inner, weights, values, log_prior, temperature, seed, step, rows_m)  # type: ignore[no-untyped-call]
+    z, kl, *_ = _SampleWithKL.apply(inner, weight, bias, values, log_prior, temperature, seed, step, rows_m)
     return z, kl

@@ -3,23 +3,22 @@
 A Gumbel number is ``-log E`` with E exponential, ``E = -log u``.  Kernels take log2 E, which they need anyway.
 """
 
+# Kernels have no Python types.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ANN001, ANN202
-import os
-
+# ruff: noqa: ANN001, ANN201, ANN202
 import triton
 import triton.language as tl
 
-__all__ = ["INTERPRETED", "bin_word", "keys", "log2", "log2_exponential", "row_word", "uniform"]
+from squad.ops.triton_launch import INTERPRETED
 
-#: Whether kernels run in Triton's interpreter, on CPU tensors: slow, and for tests.
-INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
+__all__ = ["bin_word", "keys", "log2", "log2_exponential", "row_word", "uniform"]
 
 _FIRST = tl.constexpr(0x7FEB352D)
 _SECOND = tl.constexpr(0x846CA68B)
 _GOLDEN = tl.constexpr(0x9E3779B9)
 _GOLDEN3 = tl.constexpr(3 * 0x9E3779B9 & 0xFFFFFFFF)
 _LN2 = tl.constexpr(0.6931471805599453)
+#: Whether the GPU's own instructions can be asked for.
 _FAST = tl.constexpr(not INTERPRETED)
 
 
@@ -46,14 +45,18 @@ def keys(seed, step):
 
 @triton.jit
 def row_word(counter, first):
-    """What the bins of a latent variable share: counter is row * neurons + neuron."""
-    return _mix(counter.to(tl.uint32) ^ first)
+    """What the bins of a latent variable share: counter is row * neurons + neuron.
+
+    Without the mixer's last line, x ^= x >> 16, which the first line of the next round would undo: done twice it is
+    nothing, and it is linear over xor.  So it is for :func:`bin_word`, and :func:`uniform` begins a line later.
+    """
+    return _churn(counter.to(tl.uint32) ^ first)
 
 
 @triton.jit
 def bin_word(index, second):
     """What the rows share."""
-    return _mix(tl.cast(index, tl.uint32) ^ second)
+    return _churn(tl.cast(index, tl.uint32) ^ second)
 
 
 @triton.jit
@@ -81,7 +84,9 @@ def log2_apart(x):
 def uniform(row, column):
     """The uniform number of two words, exact."""
     # 23 bits, the highest one flipped, as the fraction of a number in [1, 2).
-    return ((_churn(row ^ column) >> 9) ^ 0x3FC00000).to(tl.float32, bitcast=True) - 0.99999994
+    x = (row ^ column) * _FIRST
+    x = (x ^ (x >> 15)) * _SECOND
+    return ((x >> 9) ^ 0x3FC00000).to(tl.float32, bitcast=True) - 0.99999994
 
 
 @triton.jit

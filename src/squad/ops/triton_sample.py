@@ -1,14 +1,16 @@
 """The operation as two Triton kernels: logits are read once forward and once backward, and nothing of size C is kept.
 
 A program has a tile of rows x neurons and walks along the bins, so that neighbouring lanes read neighbouring words.
-Forward keeps, for both softmaxes, a running maximum and sums relative to it; four bins at a time, so that four loads are
-under way at once and a moved maximum costs one more exponential in four.  Backward draws the noise again, and needs no
-maximum: maxima and sums were saved.  Arithmetic is in float32 and in binary units, in which a machine's exponential is.
+Forward keeps, for both softmaxes, a running maximum and sums relative to it; four bins at a time, so that four loads
+are under way at once and a moved maximum costs one more exponential in four.  Backward draws the noise again, and needs
+no maximum: maxima and sums were saved.  Arithmetic is in float32 and in binary units, in which a machine's exponential
+is.
 """
 
+# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Arguments that come four at a time are described together.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ANN001, ANN202, N803
-from contextlib import AbstractContextManager, nullcontext
+# ruff: noqa: ANN001, ANN202, D417, N803
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +21,9 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import eager, reference
-from squad.ops.triton_noise import INTERPRETED, bin_word, keys, log2_exponential, row_word
+from squad.ops.triton_launch import INTERPRETED, gradients, on, one_by_one, strides
+from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
+from squad.ops.triton_sums import summed
 
 __all__ = ["sample_with_kl", "serves"]
 
@@ -106,7 +110,7 @@ def slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, grad_z, grad_
 
 
 @triton.jit
-def where(inside, c, C: tl.constexpr):
+def has_bin(inside, c, C: tl.constexpr):
     """``inside``, if there is a bin c.  (The interpreter cannot join a mask and a single truth.)"""
     return inside & (c + tl.zeros_like(inside).to(tl.int32) < C)
 
@@ -115,7 +119,7 @@ def where(inside, c, C: tl.constexpr):
 def bin_of(table, c, stride_c, k, stride_k, inside, C: tl.constexpr, A_NEURON: tl.constexpr):
     """The number of bin c in a table (C, K or 1); 0 beyond the last bin."""
     if A_NEURON:
-        out = tl.load(table + c * stride_c + k * stride_k, where(inside, c, C), 0.0)
+        out = tl.load(table + c * stride_c + k * stride_k, has_bin(inside, c, C), 0.0)
     else:
         out = tl.load(table + c * stride_c, c < C, 0.0)
     return out
@@ -124,7 +128,7 @@ def bin_of(table, c, stride_c, k, stride_k, inside, C: tl.constexpr, A_NEURON: t
 @triton.jit
 def logit_of(at, bias, c, k, K, inside, C: tl.constexpr, BIASED: tl.constexpr):
     """The logits of bin c; none beyond the last bin."""
-    exists = where(inside, c, C)
+    exists = has_bin(inside, c, C)
     out = tl.load(at + c * K, exists, FLOOR).to(tl.float32)
     if BIASED:
         out += tl.load(bias + c * K + k, exists, 0.0)
@@ -135,7 +139,7 @@ def logit_of(at, bias, c, k, K, inside, C: tl.constexpr, BIASED: tl.constexpr):
 def gumbel_of(noise_at, noise_c, row, second, c, inside, C: tl.constexpr, GIVEN: tl.constexpr):
     """The Gumbel numbers of bin c in binary units: given, or drawn."""
     if GIVEN:
-        out = tl.load(noise_at + c * noise_c, where(inside, c, C), 0.0).to(tl.float32) * LOG2E
+        out = tl.load(noise_at + c * noise_c, has_bin(inside, c, C), 0.0).to(tl.float32) * LOG2E
     else:
         out = -log2_exponential(row, bin_word(c, second))
     return out
@@ -152,7 +156,7 @@ def forward_kernel(
     GIVEN: tl.constexpr,
     R: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
-    """A tile of R rows x KB neurons of one member."""
+    """A tile of R rows x KB neurons of one member; ``rows_out`` (M, N, columns) has the KLs of its rows."""
     member = tl.program_id(1)
     n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
     neuron = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
@@ -212,13 +216,18 @@ def backward_kernel(
     grad_z, grad_kl, grad_rows, grad_logits, value_parts,
     N, K, columns, rows_m, bias_m,
     values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
-    noise_m, noise_n, noise_c, noise_k, grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k, grad_rows_m, grad_rows_n, grad_rows_c,
+    noise_m, noise_n, noise_c, noise_k, grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k,
+    grad_rows_m, grad_rows_n, grad_rows_c,
     C: tl.constexpr, BIASED: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
     GIVEN: tl.constexpr,
     HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, HAS_ROWS: tl.constexpr, WANTS_VALUES: tl.constexpr,
     R: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
-    """A tile of R rows x KB neurons of one member; ``grad_values`` has a part of its own for each tile."""
+    """A tile of R rows x KB neurons of one member.
+
+    Of the gradient of values each tile writes its own sums to ``value_parts``, as (M, row blocks, C, K) where values
+    are per neuron, and (M, tiles, C) where they are not.  ``grad_rows`` is that of ``rows_out``.
+    """
     member = tl.program_id(1)
     n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
     neuron = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
@@ -263,9 +272,9 @@ def backward_kernel(
         grad, weight = slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, gz, gkl)
         tl.store(grad_logits + offset + c * K, grad, inside)
         if WANTS_VALUES:
-            if NEURON_VALUES:  # (M, row blocks, C, K)
+            if NEURON_VALUES:
                 tl.store(value_parts + (row_block * C + c) * K + neuron, tl.sum(weight, 0)[None, :], neuron < K)
-            else:  # (M, tiles, C)
+            else:
                 tl.store(value_parts + block * C + c, tl.sum(weight))
 
 
@@ -314,24 +323,18 @@ class _Call(NamedTuple):
         }
 
 
-def strides(x: Tensor) -> list[int]:
-    return [0 if size == 1 else stride for size, stride in zip(x.shape, x.stride(), strict=True)]
-
-
-def on(device: torch.device) -> AbstractContextManager[Any]:
-    """Triton launches on torch's current GPU, which need not be the tensors'."""
-    return (
-        nullcontext()
-        if device.type != "cuda" or device.index == torch.cuda.current_device()
-        else torch.cuda.device(device)
-    )
+def lanes(latents: int, numbers: int, least: int) -> int:
+    """Numbers of a tile, ``numbers`` at the most: fewer where there would be too few tiles to keep a GPU busy."""
+    while not INTERPRETED and numbers > max(least, 32) and latents < 2048 * numbers:
+        numbers //= 2
+    return numbers
 
 
 def tile(rows: int, neurons: int, numbers: int) -> tuple[int, int]:
     """Rows and neurons of a tile of so many numbers: powers of 2, with few beyond the last row and neuron."""
-    if INTERPRETED:  # by the number of tiles, too
+    if INTERPRETED:  # whose time goes by the number of tiles
         return min(triton.next_power_of_2(rows), numbers), triton.next_power_of_2(neurons)
-    widths = [16, 32, 64, 128]
+    widths = [width for width in (16, 32, 64, 128) if width <= numbers]
     wasted = {width: -(-neurons // width) * width for width in widths}
     width = max(width for width in widths if wasted[width] <= 1.25 * min(wasted.values()))
     return min(max(1, numbers // width), triton.next_power_of_2(rows)), width
@@ -353,6 +356,7 @@ def _call(
     logits: Tensor, bias: Tensor | None, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor | None,
     step: Tensor | None, noise: Tensor | None,
 ) -> _Call:  # fmt: skip
+    """Any leading axes as members and rows: members only where something differs between them, one otherwise."""
     *lead, bins, neurons = logits.shape
     of_members = [x.shape[0] for x in (bias, values, log_prior, temperature) if x is not None and x.dim() > 2]
     keyed = seed is not None and seed.dim() == 1
@@ -382,7 +386,7 @@ class _SampleWithKL(Function):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         call = _call(logits, bias, values, log_prior, temperature, seed, step, noise)
         members, rows, _, neurons = call.logits.shape
-        height, width = tile(rows, neurons, TILE)
+        height, width = tile(rows, neurons, lanes(members * rows * neurons, TILE, neurons))
         columns = triton.cdiv(neurons, width)
         lead = logits.shape[:-2]
         z, kl, *kept = (values.new_empty((*lead, neurons)) for _ in range(5))
@@ -411,12 +415,10 @@ class _SampleWithKL(Function):
             return (None,) * 8
         if torch.is_grad_enabled():
             return *_differentiable(inputs, ctx.needs_input_grad[:3], grad_z, grad_kl, grad_rows), *[None] * 5
-        from squad.ops import triton_sums  # which imports from here
-
         call = _call(*inputs)
         logits, bias, values = inputs[:3]
         members, rows, bins, neurons = call.logits.shape
-        height, width = tile(rows, neurons, TILE)
+        height, width = tile(rows, neurons, lanes(members * rows * neurons, TILE, neurons))
         columns = triton.cdiv(neurons, width)
         blocks = triton.cdiv(rows, height)
         shapes = (members, rows, neurons), (members, rows, neurons), (members, rows, columns)
@@ -434,42 +436,16 @@ class _SampleWithKL(Function):
                 WANTS_VALUES=value_parts is not None, R=height, KB=width, num_warps=1,
             )  # fmt: skip
         grad_bias = grad_values = None
-        if bias is not None and ctx.needs_input_grad[1]:
-            grad_bias = triton_sums.summed(grad_logits).sum_to_size(call.bias.shape).view(bias.shape)
+        if call.bias is not None and ctx.needs_input_grad[1]:
+            grad_bias = summed(grad_logits).sum_to_size(call.bias.shape).view(bias.shape)
         if value_parts is not None:
-            grad_values = triton_sums.summed(value_parts).sum_to_size(call.values.shape).view(values.shape)
+            grad_values = summed(value_parts).sum_to_size(call.values.shape).view(values.shape)
         return grad_logits.view(logits.shape), grad_bias, grad_values, None, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
         """As :func:`one_by_one`."""
         return one_by_one(_SampleWithKL, info.batch_size, in_dims, inputs)
-
-
-def one_by_one(function: Any, size: int, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> tuple[Any, Any]:
-    """A mapped call as one after the other: the mapped axis may be any, and kernels know of members alone."""
-    each = [
-        function.apply(*(x if d is None else x.select(d, i) for x, d in zip(inputs, in_dims, strict=True)))
-        for i in range(size)
-    ]
-    outputs = [one if isinstance(one, tuple) else (one,) for one in each]
-    return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0,) * len(outputs[0])
-
-
-def gradients(
-    outputs: tuple[Tensor, Tensor],
-    leaves: tuple[Tensor, ...],
-    needed: tuple[bool, ...],
-    grads: tuple[Tensor | None, Tensor | None],
-) -> list[Tensor | None]:
-    """Gradients for the leaves that need one, as functions of them: for gradients of gradients."""
-    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
-    wanted = [leaf for leaf, needs in zip(leaves, needed, strict=True) if needs]
-    if not given or not wanted:
-        return [None] * len(leaves)
-    of, by = zip(*given, strict=True)
-    found = iter(torch.autograd.grad(of, wanted, by, create_graph=True, allow_unused=True))
-    return [next(found) if needs else None for needs in needed]
 
 
 def _differentiable(
@@ -481,7 +457,7 @@ def _differentiable(
     drawn = Key(seed, step) if noise is None else noise
     whole = logits.to(values.dtype) if bias is None else logits.to(values.dtype) + bias
     plain = reference.sample_with_kl(whole, values, log_prior, temperature, drawn)
-    if grad_rows is not None:  # what is added to all columns alike
+    if grad_rows is not None:  # the same in all columns, since their sum is what is returned
         share = grad_rows.mean(-1, keepdim=True) if grad_rows.shape[-1] > 1 else grad_rows
         grad_kl = share.expand_as(plain[1]) if grad_kl is None else grad_kl + share
     return gradients(plain, (logits, bias, values), needed, (grad_z, grad_kl))
@@ -497,7 +473,7 @@ def sample_with_kl(
     bias: Tensor | None = None,
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K); what the kernels cannot take goes to eager."""
+    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K).  What kernels cannot take goes to eager."""
     if not serves(logits, values, log_prior, bias):
         whole = logits if bias is None else logits.to(values.dtype) + bias
         z, kl = eager.sample_with_kl(whole, values, log_prior, temperature, noise)

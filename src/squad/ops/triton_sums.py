@@ -3,6 +3,7 @@
 torch's own takes several times as long where there are few columns.
 """
 
+# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from typing import Any
@@ -13,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from squad.ops.triton_sample import on, one_by_one
+from squad.ops.triton_launch import on, one_by_one
 
 __all__ = ["affine", "summed"]
 
@@ -33,14 +34,19 @@ def summed(x: Tensor) -> Tensor:
     """x (M, N, ...) summed over its rows, in float32."""
     out = x.new_empty((x.shape[0], *x.shape[2:]), dtype=torch.float32)
     rows, width = x.shape[1], out[0].numel()
-    if x.numel() > 1 << 24 or not x.is_contiguous():  # enough to keep torch's kernel busy
+    if rows > 1024 or not x.is_contiguous():  # enough to keep torch's kernel busy, which shares out rows, too
         return x.sum(1, dtype=torch.float32)
+    # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
+    columns = min(32, triton.next_power_of_2(width))
+    height = min(triton.next_power_of_2(rows), 8192 // columns)
     with on(x.device):
-        _kernel[(triton.cdiv(width, 32), len(x))](x, out, rows, width, R=64, W=32, num_warps=4)
+        _kernel[(triton.cdiv(width, columns), len(x))](x, out, rows, width, R=height, W=columns, num_warps=8)
     return out
 
 
 class _Affine(Function):
+    """torch's product, with a gradient of the bias that is one small kernel."""
+
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return torch.baddbmm(bias.unsqueeze(1), x, weight)
@@ -65,4 +71,5 @@ class _Affine(Function):
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x (M, N, in) W (M, in, out) + b (M, out), in float32."""
-    return _Affine.apply(x, weight, bias)
+    out: Tensor = _Affine.apply(x, weight, bias)
+    return out

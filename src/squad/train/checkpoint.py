@@ -15,7 +15,7 @@ from squad.errors import SquadError
 __all__ = ["CheckpointError", "read", "write"]
 
 #: Raised with every change that makes older checkpoints unreadable.
-FORMAT = 1
+FORMAT = 2
 
 
 class CheckpointError(SquadError):

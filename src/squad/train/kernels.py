@@ -1,5 +1,6 @@
 """Triton kernels of a training step, so that it needs few launches: the batch, the loss with its gradient, Adam."""
 
+# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 import math
@@ -9,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["adam", "adam_chunks", "gather", "loss", "tick"]
+__all__ = ["adam", "adam_chunks", "gather", "has_head", "head", "loss", "tick"]
 
 #: Numbers of a program of Adam.
 ADAM_BLOCK = 1024
@@ -27,7 +28,16 @@ def _gather(x, y, order, index, x_out, y_out, features, batch, order_m, BLOCK: t
 
 
 def gather(x: Tensor, y: Tensor, order: Tensor, index: Tensor, x_out: Tensor, y_out: Tensor) -> None:
-    """Batch ``index`` () of order (M, steps, batch): rows of x (N, in) and y (N,) into (M, batch, in) and (M, batch)."""
+    """A batch: its rows of x and y, written to ``x_out`` and ``y_out``.
+
+    Args:
+        x: all rows, (N, in), contiguous.
+        y: their labels, (N,).
+        order: rows of each member's batches, (M, steps, batch), int64; a member's own are contiguous.
+        index: which batch, ().
+        x_out: (M, batch, in), contiguous.
+        y_out: (M, batch), contiguous.
+    """
     members, _, batch = order.shape
     block = min(1024, triton.next_power_of_2(x.shape[1]))
     _gather[(batch, members)](x, y, order, index, x_out, y_out, x.shape[1], batch, order.stride(0), BLOCK=block)
@@ -84,6 +94,75 @@ def loss(logits: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, grad: Tenso
 
 
 @triton.jit
+def _head(
+    z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, rows, features, classes, members, weight_m,
+    bias_m, HAS_KL: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    member = tl.program_id(0).to(tl.int64)
+    f, c = tl.arange(0, F), tl.arange(0, C)
+    there = (f[:, None] < features) & (c[None, :] < classes)
+    w = tl.load(weight + member * weight_m + f[:, None] * classes + c[None, :], there, 0.0)
+    b = tl.load(bias + member * bias_m + c, c < classes, 0.0)
+    w_sum, b_sum = tl.zeros((F, C), tl.float32), tl.zeros((C,), tl.float32)
+    nll, kls = tl.zeros((R,), tl.float32), tl.zeros((R,), tl.float32)
+    for start in range(0, rows, R):
+        n = start + tl.arange(0, R)
+        inside = (n[:, None] < rows) & (f[None, :] < features)
+        at = (member * rows + n[:, None]) * features + f[None, :]
+        x = tl.load(z + at, inside, 0.0)
+        a = tl.dot(x, w, input_precision=PRECISION) + b[None, :]
+        a = tl.where(c[None, :] < classes, a, -float("inf"))
+        label = tl.load(y + member * rows + n, n < rows, 0)
+        shifted = a - tl.max(a, 1)[:, None]
+        e = tl.exp(shifted)
+        total = tl.sum(e, 1)
+        chosen = c[None, :] == label[:, None]
+        nll += tl.where(n < rows, tl.log(total) - tl.sum(tl.where(chosen, shifted, 0.0), 1), 0.0)
+        slope = (e / total[:, None] - tl.where(chosen, 1.0, 0.0)) / rows
+        slope = tl.where(n[:, None] < rows, slope, 0.0)
+        tl.store(grad_z + at, tl.dot(slope, tl.trans(w), input_precision=PRECISION), inside)
+        w_sum += tl.dot(tl.trans(x), slope, input_precision=PRECISION)
+        b_sum += tl.sum(slope, 0)
+        if HAS_KL:
+            kls += tl.load(kl + member * rows + n, n < rows, 0.0)
+    tl.store(grad_weight + (member * features + f[:, None]) * classes + c[None, :], w_sum, there)
+    tl.store(grad_bias + member * classes + c, b_sum, c < classes)
+    mean_kl = tl.sum(kls) / rows
+    at_total = totals + member
+    tl.store(at_total, tl.load(at_total) + tl.sum(nll) / rows + tl.load(beta + member) * mean_kl)
+    tl.store(at_total + members, tl.load(at_total + members) + mean_kl)
+
+
+def has_head(features: int, classes: int) -> bool:
+    """Whether an output layer is small enough for :func:`head`: all of it stays in a processor's own memory."""
+    return features <= 64 and classes <= 32
+
+
+def head(
+    z: Tensor, weight: Tensor, bias: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, totals: Tensor, precision: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output layer z W + b and :func:`loss` in one: gradients of z, W and b.
+
+    Args:
+        z: (M, N, features), contiguous.
+        weight, bias: (M, features, classes) and (M, classes), of any strides along M.
+        y, kl, beta, totals: as there.
+        precision: of the products, "tf32" or "float32".
+    """
+    members, rows, features = z.shape
+    classes = weight.shape[2]
+    width, depth = max(16, triton.next_power_of_2(classes)), max(16, triton.next_power_of_2(features))
+    height = max(16, min(triton.next_power_of_2(rows), 4096 // depth, 128))
+    grad_z, grad_weight, grad_bias = torch.empty_like(z), z.new_empty(weight.shape), z.new_empty(bias.shape)
+    _head[(members,)](
+        z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, rows, features, classes, members,
+        weight.stride(0), bias.stride(0), HAS_KL=kl is not None, PRECISION="tf32" if precision == "tf32" else "ieee",
+        R=height, F=depth, C=width, num_warps=8,
+    )  # fmt: skip
+    return grad_z, grad_weight, grad_bias
+
+
+@triton.jit
 def _adam(
     flat, mean, square, grads, chunks, lr, decay, steps, P,
     FIRST: tl.constexpr, SECOND: tl.constexpr, LOG_FIRST: tl.constexpr, LOG_SECOND: tl.constexpr,
@@ -135,11 +214,16 @@ def adam(
     """A step of Adam over all members and parameters.
 
     Args:
-        flat, mean, square: (M, P), float32, written.
+        flat: the parameters, (M, P), float32, written.
+        mean: of their gradients, as they are.
+        square: that of the squares.
         grads: addresses of the gradients (M, ...), each contiguous, one for each parameter; int64.
         chunks: what :func:`adam_chunks` made.
-        lr, decay, steps: (M,), float32; ``steps`` taken before, and not counted here (:func:`tick` does).
-        betas, epsilon: of all members.
+        lr: (M,), float32.
+        decay: (M,), float32.
+        steps: taken before, (M,), float32; not counted here (:func:`tick` does).
+        betas: of all members.
+        epsilon: of all members.
     """
     first, second = betas
     _adam[(len(chunks), len(flat))](

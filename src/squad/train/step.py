@@ -12,11 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from squad.layers import Linear
 from squad.models import Network
 from squad.ops import has_triton
 from squad.train.adam import ALIGN, Adam
 
 __all__ = ["GraphedSteps", "PlainSteps", "Steps", "make_steps", "products"]
+
+#: Bytes of the block that tells the allocator how much of a step's memory to keep.
+KEPT = 31 << 20
 
 
 class Steps(Protocol):
@@ -36,7 +40,7 @@ class Steps(Protocol):
 
 @contextlib.contextmanager
 def products(precision: str) -> Iterator[None]:
-    """Matrix products on a GPU: "float32", or "tf32", which rounds their factors to 10 bits and is several times faster."""
+    """Matrix products on a GPU: "float32", or "tf32", which rounds factors to 10 bits and is several times as fast."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     try:
@@ -53,7 +57,8 @@ def make_steps(
     Args:
         network: with M members.
         adam: of its parameters.
-        x, y: all rows, (N, in) and (N,).
+        x: all rows, (N, in).
+        y: their labels, (N,).
         beta: KL multipliers, (M,).
         seed: of the noise, (M,).
         reach: how far an adversarial example may be, (M or 1, 1, in), or None.
@@ -76,6 +81,11 @@ class PlainSteps:
         self.x, self.y = x, y
         self.beta, self.seed, self.reach = beta, seed, reach
         self.precision = precision
+        if y.device.type == "cpu":
+            # glibc keeps freed memory at hand up to twice the largest block it has seen come and go, 32 MiB at most.
+            # Without this one, which is never touched, each step would give its memory back and take it anew, page by
+            # page; elsewhere it does nothing.
+            torch.empty(KEPT, dtype=torch.uint8)
 
     def epoch(self, order: Tensor, first: int) -> Tensor:
         """As Steps says."""
@@ -83,7 +93,9 @@ class PlainSteps:
         with products(self.precision):
             for index, rows in enumerate(order.unbind(1)):  # (M, batch)
                 self.adam.zero_grad()
-                batch = self.x[rows.to(self.x.device)].to(self.y.device)
+                # Not self.x[rows]: on the CPU that gathers number by number, and this row by row.
+                batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
+                batch = batch.view(*rows.shape, *batch.shape[1:])
                 totals += backward(self.network, batch, self.y[rows], self.beta, self.seed, first + index, self.reach)
                 self.adam.step()
         return totals
@@ -99,7 +111,7 @@ def backward(
     """
     if reach is None:
         loss, kl = losses(network, x, y, beta, seed, step)
-        loss.sum().backward()
+        loss.backward(torch.ones_like(loss))
         return torch.stack([loss.detach(), kl.detach()])
     x = x.requires_grad_()
     loss, kl = losses(network, x, y, beta, seed, step)
@@ -136,6 +148,10 @@ class GraphedSteps:
         device, members = y.device, len(seed)
         self.index, self.step = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
         self.totals = torch.zeros(2, members, device=device)
+        # The output layer, if a kernel takes it together with the loss.
+        last = network.stages[-1].layer
+        small = isinstance(last, Linear) and last.bias is not None
+        self.last = last if small and kernels.has_head(last.in_features, last.out_features) else None
         sizes = [parameter[0].numel() for parameter in adam.parameters]
         self.chunks = kernels.adam_chunks(sizes, adam.decaying, ALIGN).to(device)
         self.addresses = torch.zeros(len(sizes), dtype=torch.int64, device=device)
@@ -192,12 +208,20 @@ class GraphedSteps:
         adam.zero_grad()
         kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
         with products(self.precision):
-            out = self.network(self.batch, seed=self.seed, step=self.step)
-            logits, kl = out.logits.contiguous(), out.kl.contiguous()
-            slope = torch.empty_like(logits)
-            kernels.loss(logits, self.labels, kl if kl.requires_grad else None, self.beta, slope, self.totals)
-            outputs = [(logits, slope), (kl, self.share)] if kl.requires_grad else [(logits, slope)]
-            torch.autograd.backward(*map(list, zip(*outputs, strict=True)))
+            out = self.network(self.batch, seed=self.seed, step=self.step, head=self.last is None)
+            found, kl = out.logits.contiguous(), out.kl.contiguous()
+            has_kl = kl.requires_grad
+            rest = self.labels, kl if has_kl else None, self.beta
+            if self.last is None:
+                slope = torch.empty_like(found)
+                kernels.loss(found, *rest, slope, self.totals)
+            else:
+                weight, bias = self.last.weight, self.last.bias
+                assert bias is not None
+                slope, weight.grad, bias.grad = kernels.head(
+                    found.detach(), weight.detach(), bias.detach(), *rest, self.totals, self.precision
+                )
+            torch.autograd.backward([found, kl] if has_kl else found, [slope, self.share] if has_kl else slope)
         for parameter in adam.parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)

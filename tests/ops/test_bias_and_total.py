@@ -1,0 +1,113 @@
+"""A bias and the sum over latents, which kernels take into themselves: on every backend, what they are beside it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from squad.errors import SquadError
+from squad.ops import BACKENDS, compiled, sample_with_kl, triton_sample
+
+C = 5
+
+
+@pytest.fixture(autouse=True)
+def _left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What "compile" would compile, without the seconds."""
+    monkeypatch.setattr(compiled, "_state", compiled._State())
+    monkeypatch.setattr(compiled, "_compiled", lambda function: function)
+
+
+def tensors(lead: tuple[int, ...], neurons: int, first: tuple[int, ...]) -> list[Tensor]:
+    """Logits, a bias and values in float64; ``first`` are the leading axes of the latter two."""
+    g = torch.Generator().manual_seed(3)
+    shapes = (*lead, C, neurons), (*first, C, neurons), (*first, C, 1)
+    return [torch.randn(shape, generator=g, dtype=torch.float64) for shape in shapes]
+
+
+def results(
+    inputs: list[Tensor], dtype: torch.dtype, apart: bool, wanted: str = "both", **options: Any
+) -> tuple[Tensor, ...]:
+    """z, the KL of each row, and the gradients of logits, bias and values; ``apart`` adds and sums outside."""
+    logits, bias, values = leaves = [x.to(dtype).requires_grad_() for x in inputs]
+    prior = torch.linspace(-1, 1, C, dtype=dtype).log_softmax(0).unsqueeze(-1)
+    if apart:
+        z, kl = sample_with_kl(logits + bias, values, prior, 0.6, **options)
+        kl = kl.sum(-1)
+    else:
+        z, kl = sample_with_kl(logits, values, prior, 0.6, bias=bias, total=True, **options)
+    g = torch.Generator().manual_seed(4)
+    loss = torch.zeros((), dtype=dtype)
+    for name, out in (("z", z), ("kl", kl)):
+        weights = torch.randn(out.shape, generator=g, dtype=torch.float64).to(dtype)
+        loss = loss + (out * weights).sum() * (wanted in (name, "both"))
+    grads = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+    return (z.detach(), kl.detach(), *grads)
+
+
+def agree(got: tuple[Tensor, ...], want: tuple[Tensor, ...]) -> None:
+    for name, a, b in zip(("z", "kl", "logits", "bias", "values"), got, want, strict=True):
+        assert a.shape == b.shape, name
+        assert (a.double() - b).abs().max() <= 5e-6 * b.abs().max() + 1e-7, name
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("neurons", [1, 3, 40])
+@pytest.mark.parametrize(
+    ("lead", "first", "seed"),
+    [
+        ((4,), (), 1),
+        ((2, 3), (2, 1), torch.tensor([1, 2])),
+        ((2, 3), (1, 1), torch.tensor([1, 2])),  # a bias that members share
+    ],
+    ids=["alone", "members", "shared"],
+)
+def test_is_what_it_is_beside_the_operation(
+    backend: str, neurons: int, lead: tuple[int, ...], first: tuple[int, ...], seed: Any
+) -> None:
+    inputs = tensors(lead, neurons, first)
+    exact = results(inputs, torch.float64, True, seed=seed, backend="reference")
+    agree(results(inputs, torch.float32, False, seed=seed, backend=backend), exact)
+
+
+@pytest.mark.parametrize("wanted", ["z", "kl", "both"])
+def test_several_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    """As on a GPU: each tile sums the KL of its own neurons, and the row's gradient goes back to all of them."""
+    monkeypatch.setattr(triton_sample, "tile", lambda *_: (2, 16))
+    inputs, seed = tensors((2, 3), 40, (2, 1)), torch.tensor([1, 2])
+    exact = results(inputs, torch.float64, True, wanted, seed=seed, backend="reference")
+    agree(results(inputs, torch.float32, False, wanted, seed=seed, backend="triton"), exact)
+
+
+@pytest.mark.parametrize("tile", [(4, 64), (2, 16)], ids=["one tile", "several"])
+def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
+    """A penalty on the gradient, with the loss itself nonlinear in both outputs."""
+    monkeypatch.setattr(triton_sample, "tile", lambda *_: tile)
+    found = []
+    for backend, dtype in (("triton", torch.float32), ("reference", torch.float64)):
+        logits, bias, values = leaves = [x.to(dtype).requires_grad_() for x in tensors((3,), 40, ())]
+        prior = torch.zeros(C, 1, dtype=dtype).log_softmax(0)
+        z, kl = sample_with_kl(logits, values, prior, 0.6, seed=1, bias=bias, total=True, backend=backend)  # type: ignore[arg-type]
+        grads = torch.autograd.grad(z.square().sum() + kl.square().sum(), leaves, create_graph=True)
+        penalty = torch.stack([grad.square().sum() for grad in grads]).sum()
+        found.append([grad.double() for grad in torch.autograd.grad(penalty, leaves)])
+    for got, want in zip(*found, strict=True):
+        assert (got - want).abs().max() <= 1e-5 * want.abs().max()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_padding_by_the_bias(backend: str) -> None:
+    """A bias of -inf takes a bin away, and gets no gradient: so a member with fewer bins is padded."""
+    logits, bias, values = tensors((4,), 3, ())
+    bias[-1] = -float("inf")
+    z, kl, *grads = results([logits, bias, values], torch.float32, False, seed=1, backend=backend)
+    assert z.isfinite().all()
+    assert kl.isfinite().all()
+    assert all(grad.isfinite().all() and not grad[..., -1, :].any() for grad in grads)
+
+
+@pytest.mark.parametrize("shape", [(C,), (C, 2), (4, C + 1, 3)], ids=str)
+def test_a_bias_that_does_not_fit_is_told(shape: tuple[int, ...]) -> None:
+    with pytest.raises(SquadError, match="bias must be of shape"):
+        sample_with_kl(torch.zeros(4, C, 3), torch.zeros(C, 1), torch.zeros(C, 1), 0.5, seed=1, bias=torch.zeros(shape))
