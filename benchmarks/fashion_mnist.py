@@ -107,7 +107,8 @@ def main() -> None:
     header = ["sampling", "T", "acc. %", "NLL", "AURC x 1000", *(f"cov {100 * risk:g} %" for risk in RISKS), "ms"]
     rows(f"{options.members} members, {len(x)} test rows, {options.device}; means over members", header, table)
     record = predictor.record
-    print(f"trained in {record['seconds']:.1f} s, the first time in {first:.1f} s; epochs: {[member['epochs'] for member in record['members']]}")
+    epochs = [member["epochs"] for member in record["members"]]
+    print(f"trained in {record['seconds']:.1f} s, the first time in {first:.1f} s; epochs: {epochs}")
     save(
         f"fashion_mnist-{options.device}",
         options.out,

@@ -56,6 +56,12 @@ class TestCompiled:
         assert not fresh.failed
         assert sum(map(len, fresh.kernels.values())) == 1
 
+    def test_cooled_samples_follow_the_softmax(self, fresh: compiled._State) -> None:
+        contract = BackendContract()
+        contract.name = "compile"  # type: ignore[misc]
+        contract.test_cooled_samples_follow_the_softmax()
+        assert not fresh.failed
+
     def test_the_rest_of_an_epoch_is_not_compiled(self, fresh: compiled._State) -> None:
         full, rest = problem((2, 20), 5, 7, members=True), problem((2, 13), 5, 7, members=True)
         full.run(compiled.sample_with_kl, torch.float32)

@@ -159,6 +159,7 @@ class Network(nn.Module):
             seed, step = make_key(seed, step, x.device)  # once for all stages
         kl: Tensor | None = None
         for place, stage in enumerate(self.stages):
+            assert isinstance(stage, Stage)
             # Two streams a stage: its layer's and its dropout's.
             own_seed = None if seed is None or not stage.random else seed + 2 * place
             if not head and place == len(self.stages) - 1:

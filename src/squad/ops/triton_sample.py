@@ -29,6 +29,8 @@ __all__ = ["sample_with_kl", "serves"]
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+#: Members, at the most: CUDA's grids have no more along their second axis.
+MOST = 65_536
 #: Below what has mass; its exponential is 0, and 0 times a finite number is 0.
 FLOOR = tl.constexpr(-1e30)
 
@@ -341,11 +343,15 @@ def tile(rows: int, neurons: int, numbers: int) -> tuple[int, int]:
 
 
 def serves(logits: Tensor, values: Tensor, log_prior: Tensor, bias: Tensor | None = None) -> bool:
-    """Whether the kernels can take these tensors: single or half precision, nothing but noise with an axis of rows."""
+    """Whether the kernels can take these tensors: single or half precision, nothing but noise with an axis of rows.
+
+    Of a first axis that may be members' there are no more than a grid of CUDA's can have.
+    """
     fixed = [values, log_prior] if bias is None else [values, log_prior, bias]
     return (
         (logits.is_cuda or INTERPRETED)
         and logits.numel() > 0
+        and (logits.dim() < 3 or logits.shape[0] < MOST or all(x.dim() < 3 or x.shape[0] == 1 for x in fixed))
         and all(x.dtype == torch.float32 for x in fixed)
         and all(x.dim() < 4 or x.shape[1:-2].numel() == 1 for x in fixed)
         and all(x.dim() < 3 or x.shape[0] in (1, logits.shape[0]) for x in fixed)
@@ -474,7 +480,8 @@ def sample_with_kl(
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K).  What kernels cannot take goes to eager."""
-    if not serves(logits, values, log_prior, bias):
+    keyed = isinstance(noise, Key) and noise.seed.dim() == 1 and len(noise.seed) >= MOST
+    if keyed or not serves(logits, values, log_prior, bias):
         whole = logits if bias is None else logits.to(values.dtype) + bias
         z, kl = eager.sample_with_kl(whole, values, log_prior, temperature, noise)
         return z, kl.sum(-1) if total else kl

@@ -145,8 +145,12 @@ def head(
 
     Args:
         z: (M, N, features), contiguous.
-        weight, bias: (M, features, classes) and (M, classes), of any strides along M.
-        y, kl, beta, totals: as there.
+        weight: W, (M, features, classes), of any stride along M.
+        bias: b, (M, classes), of any stride along M.
+        y: (M, N).
+        kl: (M, N), or None for a network without.
+        beta: (M,), the KL multipliers.
+        totals: (2, M), added to.
         precision: of the products, "tf32" or "float32".
     """
     members, rows, features = z.shape
