@@ -13,8 +13,9 @@ from torch import Tensor
 
 from benchmarks.harness import arguments, graphed, in_turns, rows, save
 from squad.models import Network, SquadConfig, build
+from squad.ops.products import products
 from squad.train.adam import Adam
-from squad.train.step import GraphedSteps, PlainSteps, Steps, products
+from squad.train.step import KernelSteps, PlainSteps, Steps
 
 MEMBERS = (1, 2, 5, 10, 20)
 STEPS, BATCH, ROWS, INPUTS, CLASSES = 100, 244, 60_000, 784, 10
@@ -63,9 +64,9 @@ def main() -> None:
     floors: dict[str, Callable[[], object]] = {}
     for members in MEMBERS:
         for precision in ("tf32", "float32"):
-            steps = GraphedSteps(*setting(members, device), precision)
+            steps = KernelSteps(*setting(members, device), precision)
             calls[f"{members} {precision}"] = epoch(steps, order[:members])
-            with products(precision):
+            with products(precision, torch.device(device)):
                 floors[f"{members} {precision}"] = graphed(large_products(members, device), STEPS)
         weights = sum(p[0].numel() for p in steps.adam.parameters) * members
         floors[f"{members} adam"] = graphed(traffic(weights, device), STEPS)

@@ -12,7 +12,7 @@ from benchmarks.harness import arguments, in_turns, rows, save
 from squad.models import NetworkConfig, build
 from squad.models.config import FactorizedSquadConfig, MaxoutDropoutConfig, MLPConfig, SquadConfig
 from squad.train.adam import Adam
-from squad.train.step import GraphedSteps, products
+from squad.train.step import KernelSteps
 
 ROWS, INPUTS, BATCH = 65_880, 3072, 244
 HIDDEN = (256, 256)
@@ -35,11 +35,10 @@ def main() -> None:
             network = build(config, INPUTS, 10, [0]).to(device).train()
             adam = Adam(network, torch.full((1,), 8e-4), torch.full((1,), 1e-5))
             beta, seed = torch.full((1,), 1e-3, device=device), torch.tensor([2**40], device=device)
-            steps = GraphedSteps(network, adam, x, y, beta, seed, precision)
+            steps = KernelSteps(network, adam, x, y, beta, seed, precision)
             weights[name] = adam.flat.shape[1]
             calls[f"{name} {precision}"] = lambda steps=steps: steps.epoch(order, 0)
-    with products("tf32"):
-        seconds = in_turns(calls, device, rounds=7, warmup=1)
+    seconds = in_turns(calls, device, rounds=7, warmup=1)
     results: dict[str, Any] = {"weights": weights}
     for precision in ("tf32", "float32"):
         found = {name: seconds[f"{name} {precision}"] for name in NETWORKS}

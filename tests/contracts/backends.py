@@ -106,6 +106,29 @@ class BackendContract:
             )
             assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
 
+    @pytest.mark.parametrize("scale", [50.0, 1000.0])
+    def test_is_as_exact_with_large_logits(self, scale: float) -> None:
+        p = problem((3, 4), 15, 5, members=True, device=self.device, scale=scale)
+        exact, plain, found = (
+            p.run(backend, dtype)
+            for backend, dtype in (
+                (reference.sample_with_kl, torch.float64),
+                (reference.sample_with_kl, torch.float32),
+                (self.backend, torch.float32),
+            )
+        )
+        for name, want, like, got in zip(("z", "kl", "grad logits", "grad values"), exact, plain, found, strict=True):
+            allowed = 2 * (like - want).abs().max() + 1e-5 * want.abs().max()
+            assert (got - want).abs().max() <= allowed, name
+
+    def test_where_no_bin_has_mass_there_is_no_answer(self) -> None:
+        p = problem((2, 3), 3, 2, members=True, device=self.device)
+        p.logits[0, 1, :, 1] = -float("inf")
+        z, kl = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
+        for found in (z, kl):
+            assert found[0, 1, 1].isnan()
+            assert found.isnan().sum() == 1
+
     def test_gradients_agree_with_differences(self) -> None:
         if not self.double:
             pytest.skip(f"{self.name} does not compute in float64")

@@ -83,3 +83,32 @@ class FactorizedContract:
             error = (got - want).abs().max()
             allowed = 2 * (like - want).abs().max() + self.atol * (want.abs().max() + 0.1)
             assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
+
+    @pytest.mark.parametrize("what", [-float("inf"), float("nan"), 1e4, -1e4])
+    def test_bins_without_mass_and_extreme_logits(self, what: float) -> None:
+        """As the reference has them: nothing from a bin without mass, a NaN where there is one and nowhere else."""
+        from squad.ops import triton_factorized
+
+        (inner, weight, bias, values), log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        bias[0, 1, 4:] = what
+        found = []
+        for fused in (True, False):
+            leaves = [x.clone().requires_grad_() for x in (inner, weight, bias, values)]
+            if fused:
+                z, kl = triton_factorized.sample_with_kl(
+                    leaves[0], leaves[1], leaves[2], leaves[3], log_prior, temperature, key
+                )
+            else:
+                logits = written_out(*leaves[:3])
+                z, kl = reference.sample_with_kl(
+                    logits, leaves[3].unsqueeze(1), log_prior.unsqueeze(1), temperature.view(-1, 1, 1, 1), key
+                )
+            (z.sum() + kl.sum()).backward()
+            found.append([z.detach(), kl.detach(), *(x.grad for x in leaves if x.grad is not None)])
+        for got, want in zip(*found, strict=True):
+            assert torch.equal(got.isnan(), want.isnan()) or what == -float("inf")
+            finite = want.isfinite()
+            near = 1e-2 if what == 1e4 else 2e-4  # logits of that size are rounded to 1e-3, in another order
+            torch.testing.assert_close(got[finite], want[finite], atol=near, rtol=near)
+            if what == -float("inf"):
+                assert got.isfinite().all()

@@ -6,7 +6,7 @@ import torch
 from squad.models import CONFIGS, build
 from squad.train import TrainConfig, fit
 from squad.train.adam import Adam, flatten
-from squad.train.step import GraphedSteps, PlainSteps, Steps
+from squad.train.step import KernelSteps, PlainSteps, Steps
 from tests.needs import need_gpu
 from tests.train.problems import blobs, small
 
@@ -53,7 +53,7 @@ def _steps(name: str, kind: str, members: int) -> tuple[torch.Tensor, torch.Tens
     beta, seed = torch.linspace(0.1, 1, members).cuda(), torch.arange(members).cuda() + 2**40
     order = torch.randint(240, (members, 6, 24), generator=torch.Generator().manual_seed(3)).cuda()
     steps: Steps = (
-        GraphedSteps(network, adam, x, y, beta, seed)
+        KernelSteps(network, adam, x, y, beta, seed)
         if kind == "graph"
         else PlainSteps(network, adam, x, y, beta, seed, None)
     )

@@ -341,3 +341,13 @@ def test_more_members_take_fewer_samples_at_once() -> None:
     config = network_config("squad", {"hidden": (64, 64)})
     one, four = (Sampler(build(config, FEATURES, 3, list(range(count))), "relaxed", 8) for count in (1, 4))
     assert 1 <= four.part == one.part // 4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard", "mean"])
+def test_a_network_in_half_precision_is_asked_in_single(sampling: str, dtype: torch.dtype) -> None:
+    network = build(network_config("squad", {"hidden": (8, 6), "bins": 5}), 7, 3, [0]).eval().to(dtype)
+    x = torch.randn(9, 7, generator=torch.Generator().manual_seed(0))
+    found = Sampler(network, sampling, 8)(x).probabilities
+    assert found.isfinite().all()
+    torch.testing.assert_close(found, Sampler(network.float(), sampling, 8)(x).probabilities, atol=1e-6, rtol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from squad.errors import SquadError
+from squad.errors import ArgumentError, SquadError
 from squad.ops import BACKENDS, compiled, sample_with_kl, triton_sample
 
 C = 5
@@ -111,3 +111,24 @@ def test_padding_by_the_bias(backend: str) -> None:
 def test_a_bias_that_does_not_fit_is_told(shape: tuple[int, ...]) -> None:
     with pytest.raises(SquadError, match="bias must be of shape"):
         sample_with_kl(torch.zeros(4, C, 3), torch.zeros(C, 1), torch.zeros(C, 1), 0.5, seed=1, bias=torch.zeros(shape))
+
+
+@pytest.mark.parametrize("name", ["eager", "reference", "triton"])
+def test_a_bias_may_be_one_number_a_bin(name: str) -> None:
+    """(C, 1), for all neurons: a kernel must not read beyond it."""
+    logits, values, prior = torch.zeros(2, 3, 4), torch.tensor([[-1.0], [0.0], [1.0]]), torch.full((3, 1), -1.0986)
+    bias = torch.tensor([[0.0], [5.0], [10.0]]).requires_grad_()
+    noise = torch.zeros(3, 4)
+    z, kl = sample_with_kl(logits, values, prior, 0.5, noise=noise, bias=bias, backend=name)  # type: ignore[arg-type]
+    (grad,) = torch.autograd.grad(z.sum() + kl.sum(), bias)
+    wide = bias.detach().expand(3, 4).clone().requires_grad_()
+    z2, kl2 = sample_with_kl(logits, values, prior, 0.5, noise=noise, bias=wide, backend="reference")
+    (grad2,) = torch.autograd.grad(z2.sum() + kl2.sum(), wide)
+    torch.testing.assert_close((z, kl), (z2, kl2))
+    torch.testing.assert_close(grad, grad2.sum(1, keepdim=True), atol=1e-4, rtol=1e-4)
+
+
+def test_a_bias_that_is_no_tensor_is_told() -> None:
+    zeros = torch.zeros(3, 1)
+    with pytest.raises(ArgumentError, match="bias must be a tensor"):
+        sample_with_kl(torch.zeros(2, 3, 4), zeros, zeros, 0.5, seed=1, bias=1.0)  # type: ignore[arg-type]

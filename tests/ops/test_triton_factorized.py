@@ -179,3 +179,9 @@ def test_no_rows() -> None:
     z, kl = layer.sample_with_kl(torch.randn(0, 4), seed=1)
     assert z.shape == (0, 3)
     assert kl.shape == (0,)
+
+
+@pytest.mark.parametrize("bins", [(1, 1), (2, 2)])
+def test_bins_one_by_one_or_two_at_a_time(monkeypatch: pytest.MonkeyPatch, bins: tuple[int, int]) -> None:
+    monkeypatch.setattr(triton_factorized, "BINS_AT_ONCE", bins)
+    TestFactorized().test_is_as_exact_as_the_reference(2, 9, 15, 5, 3, False, False)

@@ -14,7 +14,7 @@ from squad.models.config import (
     SquadConfig,
 )
 from squad.train.adam import Adam
-from squad.train.step import GraphedSteps, PlainSteps
+from squad.train.step import KernelSteps, PlainSteps
 
 CONFIGS: list[NetworkConfig] = [
     SquadConfig(hidden=(5, 4), bins=3),
@@ -39,7 +39,7 @@ def run(
     beta, seed = torch.linspace(0.1, 1, members), torch.arange(members) + 2**40
     order = torch.randint(40, (members, steps, batch), generator=g)
     taking = (
-        GraphedSteps(network, adam, x, y, beta, seed, captured=False)
+        KernelSteps(network, adam, x, y, beta, seed, captured=False)
         if graphed
         else PlainSteps(network, adam, x, y, beta, seed, None)
     )
@@ -68,3 +68,16 @@ def test_an_epoch_of_one_batch() -> None:
 def test_large_batches_and_many_classes(config: NetworkConfig) -> None:
     """More than a tile of the loss has, in rows and in classes."""
     agree(config, 1, members=1, classes=300, batch=260)
+
+
+def test_labels_may_lie_apart_in_memory() -> None:
+    """A column of a table, say: kernels read numbers that lie together."""
+    x, y = torch.randn(20, 4), torch.randint(3, (20, 2))
+    order = torch.randint(20, (1, 3, 5))
+    found = []
+    for labels in (y[:, 0], y[:, 0].contiguous()):
+        network = build(MLPConfig(hidden=(6,)), 4, 3, [0]).train()
+        adam = Adam(network, torch.full((1,), 0.01), torch.zeros(1))
+        steps = KernelSteps(network, adam, x, labels, torch.zeros(1), torch.zeros(1, dtype=torch.int64), captured=False)
+        found.append(steps.epoch(order, 0))
+    assert torch.equal(*found)

@@ -15,7 +15,6 @@ import contextlib
 import copy
 import functools
 from collections.abc import Iterator
-from importlib.util import find_spec
 from types import ModuleType
 from typing import NamedTuple, cast
 
@@ -27,6 +26,8 @@ from squad.layers import GaussianLinear, SquadLinear, stack
 from squad.layers import draws as latents
 from squad.layers.quantized import SquadLayer
 from squad.models.networks import Network, Stage
+from squad.ops import has_triton
+from squad.ops.products import products
 
 __all__ = ["SAMPLINGS", "Draws", "Sampler"]
 
@@ -46,7 +47,7 @@ KEPT = {"cpu": 1 << 22, "cuda": 1 << 24}
 @functools.cache
 def _kernels(device: torch.device) -> ModuleType | None:
     """The Triton kernels, if they can serve this device; imported when they are first asked for."""
-    if device.type != "cuda" or find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
+    if device.type != "cuda" or not has_triton() or torch.cuda.get_device_capability(device) < (8, 0):
         return None
     from squad.ops import triton_draws
 
@@ -103,7 +104,8 @@ class Sampler:
         self.members = cast(int, self.network.members)
         self.stages = cast(list[Stage], list(self.network.stages))
         parameter = next(self.network.parameters())
-        self.device, self.dtype = parameter.device, parameter.dtype
+        # A network in half precision is asked in single: its noise and exponentials would not fit.
+        self.device, self.dtype = parameter.device, torch.promote_types(parameter.dtype, torch.float32)
         self.rows = check_count("rows", rows or self._of(ROWS), 1)
         latent = [place for place, stage in enumerate(self.stages) if isinstance(stage.layer, SquadLayer)]
         #: The last latent layer of several is replaced by its mean in stratified sampling.
@@ -118,8 +120,9 @@ class Sampler:
         self.kernels = _kernels(self.device) if self.dtype in (torch.float32, torch.float64) else None
         with torch.no_grad():
             if self.dtype != torch.float64:
+                half = next(self.network.parameters()).dtype != self.dtype
                 self.stages = [
-                    copy.deepcopy(stage).double() if place < self.exact else stage
+                    copy.deepcopy(stage).to(self._working(place)) if place < self.exact or half else stage
                     for place, stage in enumerate(self.stages)
                 ]
             self.ready = [self._ready(place) for place in range(len(self.stages))]
@@ -350,13 +353,5 @@ def _noise_numbers(stage: Stage) -> int:
 @contextlib.contextmanager
 def _exact_products(device: torch.device) -> Iterator[None]:
     """Matrix products in full precision, whatever the caller allows: bfloat16 and TF32 keep three decimals."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    with torch.autocast(device.type, enabled=False):
-        if device.type != "cuda" or not before:
-            yield
-            return
-        torch.backends.cuda.matmul.allow_tf32 = False
-        try:
-            yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
+    with torch.autocast(device.type, enabled=False), products("float32", device):
+        yield

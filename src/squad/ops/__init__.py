@@ -8,6 +8,7 @@ when, on the outputs and on every gradient, ``|backend - ref64| <= 2 |ref32 - re
 
 import functools
 import importlib.util
+import warnings
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -59,20 +60,29 @@ BACKENDS: dict[str, Backend] = {
 
 @functools.cache
 def has_triton() -> bool:
-    """Whether Triton is installed: torch brings it along where there is CUDA."""
-    return importlib.util.find_spec("triton") is not None
+    """Whether Triton can be used: torch brings it along where there is CUDA.  Imports it, so ask where it is needed."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    try:
+        import triton.language  # noqa: F401
+    except Exception as error:  # whatever a broken installation may raise
+        warnings.warn(f"Triton cannot be imported ({error}); plain torch serves instead.", RuntimeWarning, stacklevel=2)
+        return False
+    return True
 
 
 def choose_backend(name: BackendName, device: torch.device) -> Backend:
     """The backend of a call; "auto" is the fastest that serves it without a compiler's seconds."""
     check_choice("backend", name, ("auto", *BACKENDS))
+    if name in ("auto", "triton") and torch.compiler.is_compiling():
+        # torch.compile fuses the plain formulas and derives their gradient; a hand-written one is in its way.
+        return BACKENDS["reference"]
     if name == "auto":
-        if torch.compiler.is_compiling():
-            # torch.compile fuses the plain formulas and derives their gradient; a hand-written one is in its way.
-            return BACKENDS["reference"]
         return BACKENDS["triton" if device.type == "cuda" and has_triton() else "eager"]
     if name == "triton" and not has_triton():
-        raise ArgumentError.of("backend", name, "one that is installed", 'pip install triton, or take "auto".')
+        raise ArgumentError.of(
+            "backend", name, "one that is installed and can be imported", 'pip install triton, or take "auto".'
+        )
     return BACKENDS[name]
 
 
@@ -101,8 +111,9 @@ def sample_factorized(
     Returns:
         z and kl, (M, N, K) each, in float32; None where no kernel serves, and logits must be written after all.
     """
+    _check_fixed(log_prior=log_prior, temperature=temperature)
     check_temperature(temperature)
-    if choose_backend(backend, inner.device) is not _fused or inner.numel() == 0:
+    if choose_backend(backend, inner.device) is not _fused or inner.numel() == 0 or len(inner) > 65_535:
         return None
     from squad.ops import triton_factorized, triton_launch
 
@@ -160,16 +171,21 @@ def sample_with_kl(
         z of shape (..., K) in the dtype of logits, and kl of the same shape in float32 or better.  Gradients reach
         logits, bias and values.
     """
-    for name, tensor in (("logits", logits), ("values", values), ("log_prior", log_prior), ("noise", noise)):
-        if not isinstance(tensor, Tensor) and not (name == "noise" and tensor is None):
+    for name, tensor in (
+        ("logits", logits),
+        ("values", values),
+        ("log_prior", log_prior),
+        ("noise", noise),
+        ("bias", bias),
+    ):
+        if not isinstance(tensor, Tensor) and not (name in ("noise", "bias") and tensor is None):
             raise ArgumentError.of(name, type(tensor).__name__, "a tensor")
+    if bias is not None and (not bias.is_floating_point() or bias.device != logits.device):
+        raise ArgumentError.of("bias", f"{bias.dtype} on {bias.device}", f"floating, on {logits.device} as logits are")
     if logits.dim() < 2 or not logits.is_floating_point() or logits.shape[-2] < 2:
         got = f"{logits.dtype} of shape {tuple(logits.shape)}"
         raise ArgumentError.of("logits", got, "floating, of shape (..., C, K) with C >= 2")
-    for name, fixed in (("log_prior", log_prior), ("temperature", temperature), ("noise", noise)):
-        if isinstance(fixed, Tensor) and fixed.requires_grad and torch.is_grad_enabled():
-            hint = "Gradients reach logits and values alone; detach it."
-            raise ArgumentError.of(name, "one that requires a gradient", "fixed", hint)
+    _check_fixed(log_prior=log_prior, temperature=temperature, noise=noise)
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
     serve = choose_backend(backend, logits.device)
@@ -185,6 +201,14 @@ def sample_with_kl(
         return z.to(logits.dtype), kl
     z, kl = serve(logits if bias is None else logits.to(dtype) + bias, *rest)
     return z.to(logits.dtype), kl.sum(-1) if total else kl
+
+
+def _check_fixed(**tensors: Tensor | float | None) -> None:
+    """That none requires a gradient: some backends would give it, others not."""
+    for name, fixed in tensors.items():
+        if isinstance(fixed, Tensor) and fixed.requires_grad and torch.is_grad_enabled():
+            hint = "Gradients reach logits, bias and values alone; detach it."
+            raise ArgumentError.of(name, "one that requires a gradient", "fixed", hint)
 
 
 def _fitted(name: str, tensor: Tensor, logits: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ and one warning says so.
 """
 
 import itertools
+import threading
 import types
 import warnings
 from collections.abc import Callable
@@ -44,13 +45,19 @@ def sample_with_kl(
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, dtype=wide.dtype, device=wide.device)
     drawn = noise.to(wide.dtype) if isinstance(noise, Tensor) else _bits(noise, wide)
-    inputs = Inputs(wide.contiguous(), values, log_prior, temperature, drawn)
-    found = _find(inputs)
+    # Memory in one order: torch.compile would compile anew for every other.
+    inputs = Inputs(*(x.contiguous() for x in (wide, values, log_prior, temperature, drawn)))
+    with _lock:
+        found = _find(inputs)
     if found is None:
         return eager.sample_with_kl(logits, values, log_prior, temperature, noise)
     size, kernels = found
     rows = inputs.rows
-    z, kl, *_ = _Compiled.apply(*inputs.padded(size - rows).tensors, kernels)  # type: ignore[no-untyped-call]
+    try:
+        z, kl, *_ = _Compiled.apply(*inputs.padded(size - rows).tensors, kernels)  # type: ignore[no-untyped-call]
+    except Exception as error:  # it may want to compile anew, for a reason of its own
+        _state.fail(error)
+        return eager.sample_with_kl(logits, values, log_prior, temperature, noise)
     return (z, kl) if size == rows else (z[..., :rows, :], kl[..., :rows, :])
 
 
@@ -151,15 +158,22 @@ class _State:
             self.said.add(reason)
             warnings.warn(f'backend="compile": {reason}; "eager" serves instead.', RuntimeWarning, stacklevel=6)
 
+    def fail(self, error: Exception) -> None:
+        """From now on eager serves."""
+        self.failed = True
+        self.warn(f"torch.compile failed ({type(error).__name__}: {str(error).strip().partition(chr(10))[0]})")
+
 
 _state = _State()
+#: Threads that ask for one shape compile it once.
+_lock = threading.RLock()
 _numbers = itertools.count()
 
 
 def _find(inputs: Inputs) -> tuple[int, Kernels] | None:
     """Kernels for these inputs, and their number of rows; compiled if need be, None if they cannot be had."""
     shape = inputs.shape
-    compiled = _state.kernels.setdefault(shape, {})
+    compiled = _state.kernels.get(shape, {})
     rows = inputs.rows
     if rows in compiled:
         _state.smaller.pop(shape, None)
@@ -176,9 +190,9 @@ def _find(inputs: Inputs) -> tuple[int, Kernels] | None:
         return None
     try:
         compiled[rows] = _compile(inputs)
+        _state.kernels[shape] = compiled
     except Exception as error:  # whatever a compiler may fail with
-        _state.failed = True
-        _state.warn(f"torch.compile failed ({type(error).__name__}: {str(error).strip().partition(chr(10))[0]})")
+        _state.fail(error)
         return None
     return rows, compiled[rows]
 
@@ -260,5 +274,9 @@ class _Compiled(eager.SampleWithKL):
             return eager.SampleWithKL.backward(ctx, grad_z, grad_kl)
         _, values, _, z, y, slope, temperature = ctx.saved_tensors
         saved = (x.detach() for x in (values, temperature, z, y, slope))
-        grads = ctx.kernels.backward(*saved, grad_z.contiguous(), grad_kl.contiguous())
+        try:
+            grads = ctx.kernels.backward(*saved, grad_z.contiguous(), grad_kl.contiguous())
+        except Exception as error:
+            _state.fail(error)
+            return eager.SampleWithKL.backward(ctx, grad_z, grad_kl)
         return *grads, None, None, None, None

@@ -30,6 +30,8 @@ RANKS = 8
 #: Numbers of a tile, which is one warp's: (forward, backward).  Forward has 32 neurons in it, backward one.
 TILES = (8192, 512) if INTERPRETED else (128, 128)
 WIDTH = 32
+#: Bins at a time, backward: where tiles are many, and where they are few and lanes would wait.
+BINS_AT_ONCE = (1, 2)
 
 
 @triton.jit
@@ -58,7 +60,7 @@ def logit_of(weights, c, k, K, h0, h1, h2, h3, h4, h5, h6, h7, C: tl.constexpr, 
         out += h6 * tl.load(at + 6 * K, exists, 0.0)
     if B > 7:
         out += h7 * tl.load(at + 7 * K, exists, 0.0)
-    return out
+    return tl.where(exists, floored(out), 4 * FLOOR)
 
 
 # What K is a multiple of is kept from the compiler: it would give a lane four neighbouring neurons instead of rows.
@@ -218,6 +220,7 @@ def backward_kernel(
                 a += h6 * w6
             if B > 7:
                 a += h7 * w7
+            a = floored(a)
             gumbel = -log2_exponential(row, bin_word(c, second))
             r = floored(r * LOG2E)
             grad, weight = slopes(a, gumbel, v * inverse, r, inverse, top, log_total, level, z, kl, gz, gkl)
@@ -319,8 +322,7 @@ class _SampleWithKL(Function):
                 *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
                 C=bins, B=rank, NEURON_VALUES=values.shape[-1] > 1, NEURON_PRIOR=log_prior.shape[-1] > 1,
                 HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None,
-                # Few tiles leave lanes waiting: two bins at a time then.
-                UNROLL=1 if numbers == TILES[1] and not INTERPRETED else 2, R=height, num_warps=1,
+                UNROLL=BINS_AT_ONCE[numbers < TILES[1]], R=height, num_warps=1,
             )  # fmt: skip
         sums = summed(parts)  # (M, K, B + 2, C)
         return (

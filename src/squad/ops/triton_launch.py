@@ -15,7 +15,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
     """Triton launches on torch's current GPU, which need not be the tensors'."""
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
+    if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
         return nullcontext()
     return torch.cuda.device(device)
 

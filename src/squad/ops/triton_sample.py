@@ -66,19 +66,21 @@ def four_bins(
         va, ..., vd: values.
         ra, ..., rd: log prior, in binary units.
     """
-    higher = tl.maximum(top, tl.maximum(tl.maximum(a, b), tl.maximum(c, d)) * LOG2E)
-    moved = top - higher
+    higher = tl.maximum(top, tl.maximum(tl.maximum(a, b), tl.maximum(c, d)))
+    moved = (top - higher) * LOG2E
     scale = tl.exp2(moved)
     # Ratios are relative to the maximum, so they move with it.
     ratios, total = scale * (ratios + moved * total), scale * total
-    a2, b2, c2, d2 = a * LOG2E - higher, b * LOG2E - higher, c * LOG2E - higher, d * LOG2E - higher
+    # Scaled after the subtraction, where little is left to round; so it is with the temperature below.
+    a2, b2, c2, d2 = (a - higher) * LOG2E, (b - higher) * LOG2E, (c - higher) * LOG2E, (d - higher) * LOG2E
     pa, pb, pc, pd = tl.exp2(a2), tl.exp2(b2), tl.exp2(c2), tl.exp2(d2)
     total += (pa + pb) + (pc + pd)
     ratios += (pa * (a2 - ra) + pb * (b2 - rb)) + (pc * (c2 - rc) + pd * (d2 - rd))
-    e, f, g, h = a * LOG2E + e, b * LOG2E + f, c * LOG2E + g, d * LOG2E + h
+    # What y is made of is relative to the maximum of p, too: large logits round nothing away.
+    e, f, g, h = a2 + e, b2 + f, c2 + g, d2 + h
+    top_y += moved
     higher_y = tl.maximum(top_y, tl.maximum(tl.maximum(e, f), tl.maximum(g, h)))
     scale = tl.exp2((top_y - higher_y) * inverse)
-    # Scaled by the temperature after the subtraction, where little is left to round.
     e, f = tl.exp2((e - higher_y) * inverse), tl.exp2((f - higher_y) * inverse)
     g, h = tl.exp2((g - higher_y) * inverse), tl.exp2((h - higher_y) * inverse)
     total_y = scale * total_y + ((e + f) + (g + h))
@@ -90,14 +92,15 @@ def four_bins(
 def finish(top, total, ratios, top_y, total_y, sums, inverse):
     """z, kl in nats, and what backward needs.
 
-    For p the maximum and log2 of the sum relative to it, apart, as their sum would round large logits; for y log2 of
-    the whole sum, which is rounded no more than (logits + noise) / temperature is.
+    That is the maximum of the logits, and relative to it log2 of the sums of p and of y.  Where no bin has mass,
+    there is nothing to say.
     """
     log_total = tl.log2(total)
     kl = (ratios / total - log_total) * LN2
     # Rounding errors below zero; what is further below is none, and stays to be seen.
     kl = tl.where((kl < 0) & (kl > -1e-3), 0.0, kl)
-    return sums / total_y, kl, top, log_total, top_y * inverse + tl.log2(total_y)
+    z, kl = tl.where(top > FLOOR, sums / total_y, float("nan")), tl.where(top > FLOOR, kl, float("nan"))
+    return z, kl, top, log_total, top_y * inverse + tl.log2(total_y)
 
 
 @triton.jit
@@ -106,8 +109,9 @@ def slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, grad_z, grad_
 
     v and z are divided by the temperature, kl and r are in binary units, ``grad_kl`` is times log 2.
     """
-    log_p = (a * LOG2E - top) - log_total
-    weight = tl.exp2((a * LOG2E + gumbel) * inverse - level) * grad_z
+    a2 = (a - top) * LOG2E
+    log_p = a2 - log_total
+    weight = tl.exp2((a2 + gumbel) * inverse - level) * grad_z
     return tl.exp2(log_p) * (log_p - r - kl) * grad_kl + weight * (v - z), weight
 
 
@@ -134,7 +138,7 @@ def logit_of(at, bias, c, k, K, inside, C: tl.constexpr, BIASED: tl.constexpr):
     out = tl.load(at + c * K, exists, FLOOR).to(tl.float32)
     if BIASED:
         out += tl.load(bias + c * K + k, exists, 0.0)
-    return floored(out)
+    return tl.where(exists, floored(out), 4 * FLOOR)
 
 
 @triton.jit
@@ -371,7 +375,7 @@ def _call(
     shape = members, rows, bins, neurons
     return _Call(
         logits.reshape(shape).contiguous(),
-        None if bias is None else bias.reshape(-1, *bias.shape[-2:]).contiguous(),
+        None if bias is None else bias.reshape(-1, *bias.shape[-2:]).expand(-1, -1, neurons).contiguous(),
         values.reshape(-1, *values.shape[-2:]),
         log_prior.reshape(-1, *log_prior.shape[-2:]),
         temperature.reshape(-1),
@@ -429,7 +433,9 @@ class _SampleWithKL(Function):
         blocks = triton.cdiv(rows, height)
         shapes = (members, rows, neurons), (members, rows, neurons), (members, rows, columns)
         grads = [None if g is None else g.reshape(s) for g, s in zip((grad_z, grad_kl, grad_rows), shapes, strict=True)]
-        grad_logits = torch.empty_like(call.logits)
+        # A bias' gradient is summed from that of the logits: not from rounded numbers.
+        wants_bias = call.bias is not None and ctx.needs_input_grad[1]
+        grad_logits = torch.empty_like(call.logits, dtype=torch.float32 if wants_bias else None)
         value_parts = None
         if ctx.needs_input_grad[2] and grad_z is not None:
             own = (blocks, bins, neurons) if call.values.shape[-1] > 1 else (blocks * columns, bins, 1)
@@ -442,11 +448,11 @@ class _SampleWithKL(Function):
                 WANTS_VALUES=value_parts is not None, R=height, KB=width, num_warps=1,
             )  # fmt: skip
         grad_bias = grad_values = None
-        if call.bias is not None and ctx.needs_input_grad[1]:
-            grad_bias = summed(grad_logits).sum_to_size(call.bias.shape).view(bias.shape)
+        if call.bias is not None and wants_bias:
+            grad_bias = summed(grad_logits).sum_to_size(len(call.bias), *bias.shape[-2:]).view(bias.shape)
         if value_parts is not None:
             grad_values = summed(value_parts).sum_to_size(call.values.shape).view(values.shape)
-        return grad_logits.view(logits.shape), grad_bias, grad_values, None, None, None, None, None
+        return grad_logits.view(logits.shape).to(logits.dtype), grad_bias, grad_values, None, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:

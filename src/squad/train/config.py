@@ -70,8 +70,11 @@ class TrainConfig:
                 for number in (value if isinstance(value, tuple) else (value,))
             )
             object.__setattr__(self, name, each if isinstance(value, tuple) else each[0])
-        check_choice("precision", self.precision, ("tf32", "float32"))
-        check_choice("backend", self.backend, ("auto", *BACKENDS))
+        for name, choices in (("precision", ("tf32", "float32")), ("backend", ("auto", *BACKENDS))):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise ArgumentError.of(name, repr(value), "one of " + ", ".join(map(repr, choices)))
+            object.__setattr__(self, name, check_choice(name, str(value), choices))
         for name in ("max_epochs", "lr_patience", "stop_patience"):
             object.__setattr__(self, name, check_count(name, getattr(self, name), 1))
         if self.batch_size is not None:

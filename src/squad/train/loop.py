@@ -18,7 +18,7 @@ from torch import Tensor
 
 from squad.core.checks import check_count
 from squad.core.noise import hashed_seeds, make_key
-from squad.errors import SquadError
+from squad.errors import ArgumentError, SquadError
 from squad.layers import set_temperature
 from squad.layers.members import take
 from squad.layers.quantized import SquadLayer
@@ -94,6 +94,8 @@ def fit(
     config = config.resolved(network_config, data.train.shape[1])
     sampling, num_samples = network_config.check_sampling(sampling, num_samples)
     device = torch.device(device)
+    if config.backend == "triton" and device.type != "cuda":
+        raise ArgumentError.of("backend", "triton", f"one for {device.type}", 'Take "auto".')
 
     x, y, train = near(data.x, device), data.y.to(device), data.train.to(device)
     x_validation, y_validation = (part[data.validation.to(part.device)].to(device) for part in (x, y))

@@ -4,8 +4,7 @@ Both compute the same.  A graph has fixed addresses, so everything that changes 
 device: the order of the rows, which batch is next, the number of the step that names its noise.
 """
 
-import contextlib
-from collections.abc import Iterator
+import warnings
 from typing import Protocol
 
 import torch
@@ -15,9 +14,11 @@ from torch import Tensor
 from squad.layers import Linear
 from squad.models import Network
 from squad.ops import has_triton
+from squad.ops.products import products
+from squad.ops.triton_launch import on
 from squad.train.adam import ALIGN, Adam
 
-__all__ = ["GraphedSteps", "PlainSteps", "Steps", "make_steps", "products"]
+__all__ = ["KernelSteps", "PlainSteps", "Steps", "make_steps"]
 
 #: Bytes of the block that tells the allocator how much of a step's memory to keep.
 KEPT = 31 << 20
@@ -38,17 +39,6 @@ class Steps(Protocol):
         """
 
 
-@contextlib.contextmanager
-def products(precision: str) -> Iterator[None]:
-    """Matrix products on a GPU: "float32", or "tf32", which rounds factors to 10 bits and is several times as fast."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
-
-
 def make_steps(
     network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None, precision: str
 ) -> Steps:
@@ -66,7 +56,7 @@ def make_steps(
     """
     device = y.device
     if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and reach is None and has_triton():
-        return GraphedSteps(network, adam, x, y, beta, seed, precision)
+        return KernelSteps(network, adam, x, y, beta, seed, precision)
     return PlainSteps(network, adam, x, y, beta, seed, reach, precision)
 
 
@@ -90,14 +80,14 @@ class PlainSteps:
     def epoch(self, order: Tensor, first: int) -> Tensor:
         """As Steps says."""
         totals = torch.zeros(2, len(self.seed), dtype=self.x.dtype, device=self.y.device)
-        with products(self.precision):
-            for index, rows in enumerate(order.unbind(1)):  # (M, batch)
-                self.adam.zero_grad()
-                # Not self.x[rows], which takes several times as long on the CPU.
-                batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
-                batch = batch.view(*rows.shape, *batch.shape[1:])
+        for index, rows in enumerate(order.unbind(1)):  # (M, batch)
+            self.adam.zero_grad()
+            # Not self.x[rows], which takes several times as long on the CPU.
+            batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
+            batch = batch.view(*rows.shape, *batch.shape[1:])
+            with products(self.precision, self.y.device):
                 totals += backward(self.network, batch, self.y[rows], self.beta, self.seed, first + index, self.reach)
-                self.adam.step()
+            self.adam.step()
         return totals
 
 
@@ -130,8 +120,8 @@ def losses(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, s
     return each.mean(1) + beta * kl, kl
 
 
-class GraphedSteps:
-    """The steps as a CUDA graph of few kernels; ``captured=False`` launches them one by one, as tests on a CPU do."""
+class KernelSteps:
+    """Steps of few kernels, captured as a CUDA graph; ``captured=False`` launches them one by one, as tests do."""
 
     def __init__(
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
@@ -141,7 +131,7 @@ class GraphedSteps:
 
         self.kernels = kernels
         self.network, self.adam = network, adam
-        self.x, self.y = x.contiguous(), y
+        self.x, self.y = x.contiguous(), y.contiguous()
         self.beta, self.seed = beta, seed
         self.precision, self.captured = precision, captured
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -159,10 +149,14 @@ class GraphedSteps:
 
     def epoch(self, order: Tensor, first: int) -> Tensor:
         """As Steps says."""
-        if self.captured and self.graph is None:
-            self._capture(order)
-        elif not self.captured:
+        with on(self.y.device):
+            return self._epoch(order, first)
+
+    def _epoch(self, order: Tensor, first: int) -> Tensor:
+        if self.graph is None:
             self._allocate(order)
+            if self.captured:
+                self._capture()
         self.order.copy_(order)
         self.index.zero_()
         self.step.fill_(first)
@@ -183,32 +177,44 @@ class GraphedSteps:
         # The KL's share in the gradient: beta / N for each row.
         self.share = (self.beta / batch).unsqueeze(1).expand(members, batch)
 
-    def _capture(self, order: Tensor) -> None:
-        """Take a few steps, which compiles kernels and fills caches, undo them, and record one."""
-        self._allocate(order)
+    def _capture(self) -> None:
+        """Take a few steps, which compiles kernels and fills caches, undo them, and record one.
+
+        What cannot be captured is launched step by step, with a warning.
+        """
         changing = [*self.adam.state().values(), self.index, self.step, self.totals]
         before = [tensor.clone() for tensor in changing]
-        # Warm-up and capture are torch's recipe: on a stream of their own.
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(2):
-                self.index.zero_()  # an epoch may have a single batch
-                self._step()
-        torch.cuda.current_stream().wait_stream(side)
-        for tensor, old in zip(changing, before, strict=True):
-            tensor.copy_(old)
-        self.adam.zero_grad()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-            self._step(recording=True)
-        self._point()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Warm-up and capture are torch's recipe: on a stream of their own.
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(2):
+                    self.index.zero_()  # an epoch may have a single batch
+                    self._step()
+            torch.cuda.current_stream().wait_stream(side)
+            self.adam.zero_grad()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                self._step(recording=True)
+            self._point()
+            self.graph = graph
+        except RuntimeError as error:
+            self.captured = False
+            warnings.warn(
+                f"A training step could not be captured as a CUDA graph ({error}); steps are launched one by one.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        finally:
+            for tensor, old in zip(changing, before, strict=True):
+                tensor.copy_(old)
 
     def _step(self, recording: bool = False) -> None:
         kernels, adam = self.kernels, self.adam
         adam.zero_grad()
         kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
-        with products(self.precision):
+        with products(self.precision, self.y.device):
             out = self.network(self.batch, seed=self.seed, step=self.step, head=self.last is None)
             found, kl = out.logits.contiguous(), out.kl.contiguous()
             has_kl = kl.requires_grad
