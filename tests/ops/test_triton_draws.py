@@ -191,8 +191,14 @@ NETWORKS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("name", "way"), NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "way", "dtype"),
+    [
+        *((name, way, torch.float32) for name, way in NETWORKS),
+        ("squad", "relaxed", torch.float64),
+        ("squad", "stratified", torch.float64),
+    ],
+)
 def test_a_sampler_says_the_same_with_and_without_kernels(
     kernels: Any, name: str, way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
