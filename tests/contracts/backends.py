@@ -168,6 +168,28 @@ class BackendContract:
         assert found[0].isfinite().all()
         torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
 
+    @pytest.mark.parametrize("biased", [False, True])
+    def test_jacobians(self, biased: bool) -> None:
+        """Both of torch's ways to map a backward pass: kernels cannot read what is mapped over."""
+        p = problem((2, 2), 3, 2, members=True, device=self.device)
+        bias = torch.randn(2, 1, 3, 2, generator=torch.Generator().manual_seed(4)).to(self.device) if biased else None
+        key, temperature = p.noise, p.temperature
+        assert isinstance(key, Key)
+        assert isinstance(temperature, Tensor)
+
+        def function(logits: Tensor, values: Tensor) -> Tensor:
+            z, kl = sample_with_kl(
+                logits, values, p.log_prior, temperature.view(-1), seed=key.seed, step=key.step,
+                bias=bias, total=biased, backend=self.name,  # type: ignore[arg-type]
+            )  # fmt: skip
+            return torch.cat([z.flatten(), kl.flatten()])
+
+        at = p.logits, p.values
+        want = torch.autograd.functional.jacobian(function, at)
+        torch.testing.assert_close(torch.func.jacrev(function, (0, 1))(*at), want, atol=1e-5, rtol=1e-5)
+        at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
+        torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
+
     def test_any_memory_order(self) -> None:
         """Logits that are a view: transposed, expanded, cut out."""
         p = problem((6, 8), 5, 7, device=self.device)

@@ -112,3 +112,19 @@ class FactorizedContract:
             torch.testing.assert_close(got[finite], want[finite], atol=near, rtol=near)
             if what == -float("inf"):
                 assert got.isfinite().all()
+
+    def test_jacobians(self) -> None:
+        """Both of torch's ways to map a backward pass: kernels cannot read what is mapped over."""
+        from squad.ops import triton_factorized
+
+        leaves, log_prior, temperature, key = self.case(2, 2, 3, 2, 2, False, False)
+
+        def function(inner: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
+            found = triton_factorized.sample_with_kl(inner, weight, bias, values, log_prior, temperature, key)
+            return torch.cat([x.flatten() for x in found])
+
+        at = tuple(leaves)
+        want = torch.autograd.functional.jacobian(function, at)
+        torch.testing.assert_close(torch.func.jacrev(function, (0, 1, 2, 3))(*at), want, atol=1e-5, rtol=1e-5)
+        at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
+        torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)

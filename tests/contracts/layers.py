@@ -173,6 +173,8 @@ class LayerContract(ABC):
         reverse = torch.func.jacrev(layer)(row)
         want = torch.autograd.functional.jacobian(layer, row)
         torch.testing.assert_close(reverse, want, atol=1e-5, rtol=1e-4)
+        at_once = torch.autograd.functional.jacobian(layer, row, vectorize=True)
+        torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-4)
 
     def test_per_example_gradients(self) -> None:
         """torch.func sees through the layer: the sum of gradients row by row is the gradient of the sum."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from squad.ops import BACKENDS
+from squad.ops import BACKENDS, reference
 from tests.contracts.backends import BackendContract, problem
 from tests.contracts.factorized import FactorizedContract
 from tests.needs import need_gpu
@@ -29,9 +29,22 @@ class TestTriton(BackendContract):
     device = "cuda"
     double = False
 
+    @pytest.mark.parametrize(("rows", "bins", "neurons"), [(8192, 37, 256), (244, 11, 300)])
+    def test_is_as_exact_at_large_sizes(self, rows: int, bins: int, neurons: int) -> None:
+        """Full tiles, many blocks of rows; sums over rows are compared by their own size."""
+        p = problem((rows,), bins, neurons, device=self.device)
+        exact = p.run(reference.sample_with_kl, torch.float64)
+        plain = p.run(reference.sample_with_kl, torch.float32)
+        for want, like, got in zip(exact, plain, p.run(self.backend, torch.float32), strict=True):
+            assert (got - want).abs().max() <= 2 * (like - want).abs().max() + 2e-6 * want.abs().max()
+
 
 class TestFactorized(FactorizedContract):
     device = "cuda"
+
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_is_as_exact_at_large_sizes(self, shared: bool) -> None:
+        self.test_is_as_exact_as_the_reference(1, 8192, 37, 256, 4, shared, False)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

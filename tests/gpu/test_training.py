@@ -1,5 +1,7 @@
 """Training on a GPU: it learns, members are what they are alone, and data that does not fit stays outside."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from squad.train.adam import Adam, flatten
 from squad.train.step import KernelSteps, PlainSteps, Steps
 from tests.needs import need_gpu
 from tests.train.problems import blobs, small
+from tests.train.test_checkpoint import Interrupt
 
 SETTINGS = TrainConfig(lr=3e-3, batch_size=24, max_epochs=25, anneal_epochs=5)
 
@@ -81,6 +84,32 @@ def test_members_of_a_graph_leave_it_and_the_others_go_on(name: str) -> None:
         accuracy = found.members[member].best_accuracy
         assert accuracy is not None
         assert accuracy > 0.4  # of three classes; patience is short here
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_together_as_alone_in_a_graph(name: str) -> None:
+    """In float32, so by the kernels; a few epochs, as rounding errors of other products grow from step to step."""
+    settings = TrainConfig(lr=3e-3, batch_size=24, max_epochs=3, anneal_epochs=2, precision="float32")
+    data = blobs(240)
+    together = fit(small(name), settings, data, [7, 8, 9], device="cuda")
+    for member, seed in enumerate((7, 8, 9)):
+        alone = fit(small(name), settings, data, [seed], device="cuda")
+        torch.testing.assert_close(flatten(together.network)[member], flatten(alone.network)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    """Killed between two epochs, and begun again: the same steps, so the same weights to the bit."""
+    data = blobs(240)
+    settings = TrainConfig(lr=3e-3, batch_size=24, max_epochs=12, anneal_epochs=3)
+    expected = fit(small("squad"), settings, data, [7, 8], device="cuda")
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        fit(
+            small("squad"), settings, data, [7, 8], device="cuda", checkpoint=path, checkpoint_seconds=0,
+            progress=Interrupt(5),
+        )  # fmt: skip
+    found = fit(small("squad"), settings, data, [7, 8], device="cuda", checkpoint=path)
+    assert torch.equal(flatten(found.network), flatten(expected.network))
 
 
 def test_tf32_learns_what_float32_learns() -> None:

@@ -48,3 +48,14 @@ def test_vmap_maps_one_after_the_other() -> None:
     many = torch.stack([x, 2 * x])
     mapped = torch.func.vmap(lambda one: triton_dropout.drop(one, rate, key))(many)
     assert torch.equal(mapped, torch.stack([triton_dropout.drop(one, rate, key) for one in many]))
+
+
+def test_jacobians() -> None:
+    x, rate, key = inputs(2, 2, 3)
+
+    def function(x: Tensor) -> Tensor:
+        return triton_dropout.drop(x, rate, key)
+
+    want = torch.autograd.functional.jacobian(function, x)
+    assert torch.equal(torch.func.jacrev(function)(x), want)
+    assert torch.equal(torch.autograd.functional.jacobian(function, x, vectorize=True), want)

@@ -72,3 +72,10 @@ def test_a_product_by_vmap() -> None:
     many = torch.stack([x, 2 * x], 1)
     mapped = torch.func.vmap(lambda one: triton_sums.affine(one, weight, bias), in_dims=1)(many)
     torch.testing.assert_close(mapped, torch.stack([plain(x, weight, bias), plain(2 * x, weight, bias)]))
+
+
+def test_jacobians_of_a_product() -> None:
+    inputs = tuple(tensor.detach() for tensor in leaves(rows=2))
+    want = torch.autograd.functional.jacobian(triton_sums.affine, inputs)
+    torch.testing.assert_close(torch.func.jacrev(triton_sums.affine, (0, 1, 2))(*inputs), want)
+    torch.testing.assert_close(torch.autograd.functional.jacobian(triton_sums.affine, inputs, vectorize=True), want)

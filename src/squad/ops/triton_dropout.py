@@ -11,8 +11,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from squad.core import noise
 from squad.core.noise import Key
-from squad.ops.triton_launch import INTERPRETED, on, one_by_one, strides
+from squad.ops.dropout import masked
+from squad.ops.triton_launch import INTERPRETED, all_in_memory, on, one_by_one, strides
 from squad.ops.triton_noise import bin_word, keys, row_word, uniform
 
 __all__ = ["drop"]
@@ -52,7 +54,11 @@ class _Drop(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Drop.apply(grad, *ctx.saved_tensors), None, None, None
+        rate, seed, step = ctx.saved_tensors
+        if not all_in_memory(grad):
+            uniforms = noise.uniform(Key(seed, step), grad.shape[-2], 1, grad.shape[-1]).squeeze(-2)
+            return masked(grad, uniforms, rate.view(-1, 1, 1)), None, None, None
+        return _Drop.apply(grad, rate, seed, step), None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:

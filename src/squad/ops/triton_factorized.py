@@ -8,6 +8,7 @@ tile as it goes.
 # Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import reference
-from squad.ops.triton_launch import INTERPRETED, gradients, on, one_by_one, strides
+from squad.ops.triton_launch import INTERPRETED, all_in_memory, gradients, on, one_by_one, strides
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
 from squad.ops.triton_sample import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, lanes, slopes, start
 from squad.ops.triton_sums import summed
@@ -303,8 +304,10 @@ class _SampleWithKL(Function):
         if grad_z is None and grad_kl is None:
             return (None,) * 9
         inner, weight, bias, values, log_prior, temperature, seed, step, *output, weights = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            plain = _plain(inner, weight, bias, values, log_prior, temperature, seed, step, ctx.rows_m)
+        if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl):
+            plain = partial(
+                _plain, log_prior=log_prior, temperature=temperature, seed=seed, step=step, rows_m=ctx.rows_m
+            )
             leaves = inner, weight, bias, values
             return *gradients(plain, leaves, ctx.needs_input_grad[:4], (grad_z, grad_kl)), *[None] * 5
         members, rows, _, rank = inner.shape
@@ -337,8 +340,8 @@ class _SampleWithKL(Function):
 
 
 def _plain(
-    inner: Tensor, weight: Tensor, bias: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor,
-    step: Tensor, rows_m: int,
+    inner: Tensor, weight: Tensor, bias: Tensor, values: Tensor, *, log_prior: Tensor, temperature: Tensor,
+    seed: Tensor, step: Tensor, rows_m: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The same by the reference, with logits written out."""
     wide = inner.float().expand(-1, -1, weight.shape[1], -1)

@@ -1,13 +1,14 @@
 """Between torch and a Triton kernel: where it runs, how it walks through tensors, what autograd functions share."""
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["INTERPRETED", "gradients", "on", "one_by_one", "strides"]
+__all__ = ["INTERPRETED", "all_in_memory", "gradients", "on", "one_by_one", "strides"]
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors: slow, and for tests.
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
@@ -35,24 +36,44 @@ def one_by_one(function: Any, size: int, in_dims: tuple[int | None, ...], inputs
     return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0,) * len(outputs[0])
 
 
+def all_in_memory(*tensors: Tensor | None) -> bool:
+    """Whether kernels can read these: not what torch maps over, of which there is no single tensor."""
+    try:
+        for tensor in tensors:
+            if tensor is not None:
+                tensor.data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
 def gradients(
-    outputs: tuple[Tensor, ...],
-    leaves: tuple[Tensor, ...],
+    plain: Callable[..., tuple[Tensor, ...]],
+    leaves: tuple[Tensor | None, ...],
     needed: tuple[bool, ...],
     grads: tuple[Tensor | None, ...],
 ) -> list[Tensor | None]:
-    """Gradients for the leaves that need one, as functions of them: for gradients of gradients.
+    """Gradients for the leaves that need one, as functions of them: for gradients of gradients, and for torch.func.
 
     Args:
-        outputs: what a plain formula made of the leaves.
+        plain: the formula in torch's own operations, of all leaves.
         leaves: some of them may be None, and need none.
         needed: for each of the leaves.
         grads: for each of the outputs, None being zeros.
     """
-    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
-    wanted = [leaf for leaf, needs in zip(leaves, needed, strict=True) if needs]
+    given = [place for place, grad in enumerate(grads) if grad is not None]
+    wanted = [place for place, needs in enumerate(needed) if needs]
     if not given or not wanted:
         return [None] * len(leaves)
-    of, by = zip(*given, strict=True)
-    found = iter(torch.autograd.grad(of, wanted, by, create_graph=True, allow_unused=True))
-    return [next(found) if needs else None for needs in needed]
+
+    def of_wanted(*changing: Tensor) -> tuple[Tensor, ...]:
+        whole = list(leaves)
+        for place, leaf in zip(wanted, changing, strict=True):
+            whole[place] = leaf
+        outputs = plain(*whole)
+        return tuple(outputs[place] for place in given)
+
+    # Not torch.autograd.grad, which sees nothing of what torch.func differentiates.
+    _, pull, *_ = torch.func.vjp(of_wanted, *(leaves[place] for place in wanted))
+    found = dict(zip(wanted, pull(tuple(grads[place] for place in given)), strict=True))
+    return [found.get(place) for place in range(len(leaves))]

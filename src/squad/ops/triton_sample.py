@@ -21,7 +21,7 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import eager, reference
-from squad.ops.triton_launch import INTERPRETED, gradients, on, one_by_one, strides
+from squad.ops.triton_launch import INTERPRETED, all_in_memory, gradients, on, one_by_one, strides
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
 from squad.ops.triton_sums import summed
 
@@ -423,7 +423,7 @@ class _SampleWithKL(Function):
         inputs, output = ctx.saved_tensors[:8], ctx.saved_tensors[8:]
         if grad_z is None and grad_kl is None and grad_rows is None:
             return (None,) * 8
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl, grad_rows):
             return *_differentiable(inputs, ctx.needs_input_grad[:3], grad_z, grad_kl, grad_rows), *[None] * 5
         call = _call(*inputs)
         logits, bias, values = inputs[:3]
@@ -465,14 +465,18 @@ def _differentiable(
     grad_rows: Tensor | None,
 ) -> list[Tensor | None]:  # fmt: skip
     """Gradients of logits, bias and values as functions of them, for gradients of gradients: the reference's."""
-    logits, bias, values, log_prior, temperature, seed, step, noise = inputs
+    *leaves, log_prior, temperature, seed, step, noise = inputs
     drawn = Key(seed, step) if noise is None else noise
-    whole = logits.to(values.dtype) if bias is None else logits.to(values.dtype) + bias
-    plain = reference.sample_with_kl(whole, values, log_prior, temperature, drawn)
+
+    def plain(logits: Tensor, bias: Tensor | None, values: Tensor) -> tuple[Tensor, Tensor]:
+        whole = logits.to(values.dtype) if bias is None else logits.to(values.dtype) + bias
+        return reference.sample_with_kl(whole, values, log_prior, temperature, drawn)
+
     if grad_rows is not None:  # the same in all columns, since their sum is what is returned
         share = grad_rows.mean(-1, keepdim=True) if grad_rows.shape[-1] > 1 else grad_rows
-        grad_kl = share.expand_as(plain[1]) if grad_kl is None else grad_kl + share
-    return gradients(plain, (logits, bias, values), needed, (grad_z, grad_kl))
+        share = share.expand(*leaves[0].shape[:-2], leaves[0].shape[-1])
+        grad_kl = share if grad_kl is None else grad_kl + share
+    return gradients(plain, tuple(leaves), needed, (grad_z, grad_kl))
 
 
 def sample_with_kl(

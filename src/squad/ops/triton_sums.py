@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from squad.ops.triton_launch import on, one_by_one
+from squad.ops.triton_launch import all_in_memory, on, one_by_one
 
 __all__ = ["affine", "summed"]
 
@@ -59,7 +59,8 @@ class _Affine(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad
-        total = (grad.sum(1) if torch.is_grad_enabled() else summed(grad)) if wanted[2] else None
+        plain = torch.is_grad_enabled() or not all_in_memory(grad)
+        total = (grad.sum(1) if plain else summed(grad)) if wanted[2] else None
         return grad @ weight.mT if wanted[0] else None, x.mT @ grad if wanted[1] else None, total
 
     @staticmethod
