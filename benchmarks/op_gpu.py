@@ -41,9 +41,10 @@ def operation(n: int, c: int, k: int, backend: str, dtype: torch.dtype = torch.f
 
 
 def factorized(n: int, c: int, k: int) -> Callable[[], None]:
-    """The same of a factorized layer, from its inner numbers."""
+    """The same of a factorized layer, from its inner numbers in the memory order in which a layer makes them."""
     torch.manual_seed(0)
-    inner = torch.randn(1, n, k, RANK, device="cuda", requires_grad=True)
+    inner = torch.randn(1, k, RANK, n, device="cuda").permute(0, 3, 1, 2).requires_grad_()
+    inner_bias = torch.zeros(1, k, RANK, device="cuda", requires_grad=True)
     weight = torch.randn(1, k, RANK, c, device="cuda", requires_grad=True)
     bias = torch.zeros(1, k, c, device="cuda", requires_grad=True)
     values = linear_bins(c).cuda().view(1, c, 1).requires_grad_()
@@ -53,9 +54,8 @@ def factorized(n: int, c: int, k: int) -> Callable[[], None]:
     temperature = torch.tensor([0.5], device="cuda")
 
     def run() -> None:
-        found = sample_factorized(inner, weight, bias, values, prior, temperature, key)
-        assert found is not None
-        torch.autograd.grad(found, [inner, weight, bias, values], grads)
+        found = sample_factorized(inner, inner_bias, weight, bias, values, prior, temperature, key)
+        torch.autograd.grad(found, [inner, inner_bias, weight, bias, values], grads)
 
     return run
 

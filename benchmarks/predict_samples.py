@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.harness import RESULTS, Spread, in_turns, peak_memory, rows, save
+from benchmarks.harness import RESULTS, Spread, graphed, in_turns, peak_memory, rows, save
 from squad.models import Network, Sampler, build, network_config, sampling
 
 FEATURES, HIDDEN, CLASSES, BINS = 784, 32, 10, 15
@@ -19,6 +19,15 @@ WAYS = ("relaxed", "stratified", "hard")
 MEMBERS = {"cpu": [1], "cuda": [1, 10]}
 ROUNDS = {"cpu": 3, "cuda": 20}
 MANY = 32
+#: T of the floors of relaxed samples that are measured.
+FLOOR_SAMPLES = {"cpu": [1, MANY], "cuda": SAMPLES}
+#: Rows of a block of the floor; on a GPU all of them.
+FLOOR_ROWS = {"cpu": 64, "cuda": ROWS["cuda"]}
+#: Numbers of the second layer's logits that a floor has in memory at once, about: as many as stay in a cache or, on a
+#: GPU, as leave few launches.  The quicker of the two is the floor.
+FLOOR_NUMBERS = {"cpu": (1 << 18,), "cuda": (1 << 22, 1 << 27)}
+#: Calls of a floor that are measured as one: on a GPU they are a graph.
+REPEATS = {"cpu": 1, "cuda": 10}
 
 
 def arguments() -> argparse.Namespace:
@@ -46,32 +55,58 @@ def tune(changes: list[str]) -> None:
         setattr(triton_draws, name, type(getattr(triton_draws, name))(value))
 
 
-def floor(members: int, samples: int, device: str, dtype: torch.dtype) -> Callable[[], None]:
-    """The matrix products of T samples of all rows, in the blocks of a CPU or in one: the first layer's are shared.
+def floor(members: int, samples: int, dtype: torch.dtype, device: str, numbers: int) -> Callable[[], None]:
+    """The matrix products of T samples of all rows; the first layer's, in ``dtype``, are shared by the samples.
 
-    Beside them, one exponential for each row, sample, latent and bin of the second layer.
+    Beside them, one exponential, in place, for each row, sample, latent and bin of the second layer.  All samples of a
+    block are rows of the same products, in parts of one size that have about ``numbers`` logits at the most.
     """
-    block = 64 if device == "cpu" else ROWS[device]
-    parts = [1] * samples if device == "cuda" and samples > 1 else [min(8, samples)] * max(1, samples // 8)
+    block, wide = FLOOR_ROWS[device], BINS * HIDDEN
+    parts = -(-members * samples * block * wide // numbers)
+    part = -(-samples * block // parts)
 
     def tensor(*shape: int, of: torch.dtype = torch.float32) -> Tensor:
-        return torch.randn(members, *shape, device=device).to(of)
+        return torch.randn(*shape, device=device).to(of)
 
-    x, first = tensor(block, FEATURES, of=dtype), tensor(FEATURES, BINS * HIDDEN, of=dtype)
-    second, last = tensor(HIDDEN, BINS * HIDDEN), tensor(HIDDEN, CLASSES)
-    latents = [tensor(part * block, HIDDEN) for part in sorted(set(parts))]
-    logits, out = x @ first, [z @ second for z in latents]
-    answers = [z @ last for z in latents]
+    # Members see the same rows.
+    x, first = tensor(1, block, FEATURES, of=dtype).expand(members, -1, -1), tensor(members, FEATURES, wide, of=dtype)
+    latents, second, last = (tensor(members, *shape) for shape in ((part, HIDDEN), (HIDDEN, wide), (HIDDEN, CLASSES)))
+    shared = torch.empty(members, block, wide, dtype=dtype, device=device)
+    logits, answers = (torch.empty(members, part, width, device=device) for width in (wide, CLASSES))
 
     def run() -> None:
         for _ in range(0, ROWS[device], block):
-            torch.bmm(x, first, out=logits)
-            for _ in parts:
-                torch.bmm(latents[0], second, out=out[0])
-                out[0].exp_()
-                torch.bmm(latents[0], last, out=answers[0])
+            torch.bmm(x, first, out=shared)
+            for _ in range(parts):
+                torch.bmm(latents, second, out=logits)
+                logits.exp_()
+                torch.bmm(latents, last, out=answers)
 
     return run
+
+
+def floors(members: int, device: str) -> dict[str, Callable[[], None]]:
+    """``REPEATS`` calls of each floor, by "name, numbers"; on a GPU as a graph, or launches would be measured."""
+    found: dict[str, Callable[[], None]] = {}
+    ways = ("relaxed", torch.float32, FLOOR_SAMPLES[device]), ("stratified", torch.float64, [1, MANY])
+    for way, dtype, counts in ways:
+        for samples in counts:
+            for numbers in FLOOR_NUMBERS[device]:
+                call = floor(members, samples, dtype, device, numbers)
+                name = f"floor of {way} {samples}, {numbers}"
+                found[name] = graphed(call, REPEATS[device]) if device == "cuda" else call
+    return found
+
+
+def floor_seconds(measured: dict[str, Spread], device: str) -> dict[str, Spread]:
+    """Of one call, in the quicker of its sizes, by the name of the floor."""
+    found: dict[str, Spread] = {}
+    for label, spread in measured.items():
+        name = label.rpartition(", ")[0]
+        one = {part: value / REPEATS[device] for part, value in spread.items()}
+        if name not in found or one["median"] < found[name]["median"]:
+            found[name] = one
+    return found
 
 
 def measure(members: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -92,11 +127,13 @@ def measure(members: int, options: argparse.Namespace) -> dict[str, Any]:
         for samples in SAMPLES if device == "cuda" or way != "hard" else [1, 8]:
             calls[f"{way} {samples}"] = _call(sampler(way, samples), x)
     calls["mean 1"] = _call(sampler("mean", 1), x)
-    for way, dtype in (("relaxed", torch.float32), ("stratified", torch.float64)):
+    for way in ("relaxed", "stratified"):
         calls[f"{MANY} passes of {way}"] = _passes(sampler(way, 1), x)
-        for samples in (1, MANY):
-            calls[f"floor of {way} {samples}"] = floor(members, samples, device, dtype)
-    seconds = in_turns(calls, device, rounds=options.rounds or ROUNDS[device], warmup=1 if device == "cpu" else 3)
+    least = floors(members, device)
+    rounds, warmup = options.rounds or ROUNDS[device], 1 if device == "cpu" else 3
+    measured = in_turns({**calls, **least}, device, rounds=rounds, warmup=warmup)
+    seconds = {name: measured[name] for name in calls}
+    seconds |= floor_seconds({name: measured[name] for name in least}, device)
     return {
         "seconds": seconds,
         "ratios": {way: _ratios(seconds, way) for way in ("relaxed", "stratified")},
@@ -198,6 +235,7 @@ def main() -> None:
         "rows": ROWS[options.device],
         "network": f"{FEATURES}-{HIDDEN}-{HIDDEN}-{CLASSES}",
         "bins": BINS,
+        "floor": "graph" if options.device == "cuda" else "calls",
         "rounds": options.rounds or ROUNDS[options.device],
     }
     save(f"predict_samples-{options.device}", options.out, settings, results, seed=1)

@@ -2,7 +2,8 @@
 
 README.md: the output of `squad demo`; docs/images/latent.png: a few latents of its network; docs/prediction.md: the
 table of ways to sample, from the records in benchmarks/results; docs/selection.md: what certificates cover and whether
-they hold, from records; docs/settings.md: the settings, from their classes.
+they hold, from records; docs/performance.md: claims, tables and pictures, from records (docs/performance);
+docs/settings.md: the settings, from their classes.
 """
 
 import dataclasses
@@ -288,7 +289,7 @@ def main() -> None:
     between(ROOT / "docs" / "prediction.md", "ways", ways(gpu, cpu))
     for name, made in performance.PARTS.items():
         between(ROOT / "docs" / "performance.md", name, made())
-    performance.pictures()
+    performance.draw_all()
 
 
 if __name__ == "__main__":

@@ -39,13 +39,14 @@ class FactorizedContract:
     def case(
         self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
     ) -> tuple[list[Tensor], Tensor, Tensor, Key]:
-        """Leaves (inner, weight, bias, values), log_prior, temperature, key."""
+        """Leaves (inner, inner bias, weight, bias, values), log_prior, temperature, key."""
         p = problem((members, rows), bins, neurons, members=True, per_neuron=per_neuron, device=self.device)
         assert isinstance(p.temperature, Tensor)
         assert isinstance(p.noise, Key)
         g = torch.Generator().manual_seed(7)
         leaves = [
             torch.randn(members, rows, 1 if shared else neurons, rank, generator=g),
+            torch.randn(members, 1 if shared else neurons, rank, generator=g),
             2 * torch.randn(members, neurons, rank, bins, generator=g) / rank**0.5,
             torch.randn(members, neurons, bins, generator=g),
         ]
@@ -57,12 +58,15 @@ class FactorizedContract:
         from squad.ops import triton_factorized
 
         leaves, log_prior, temperature, key = self.case(*case)  # type: ignore[arg-type]
-        inner, weight, bias, values = leaves = [x.to(dtype).requires_grad_() for x in leaves]
+        inner, inner_bias, weight, bias, values = leaves = [x.to(dtype).requires_grad_() for x in leaves]
         if fused:
-            z, kl = triton_factorized.sample_with_kl(inner, weight, bias, values, log_prior, temperature, key)
+            z, kl = triton_factorized.sample_with_kl(
+                inner, inner_bias, weight, bias, values, log_prior, temperature, key
+            )
         else:
+            logits = written_out(inner + inner_bias.unsqueeze(1), weight, bias)
             z, kl = reference.sample_with_kl(
-                written_out(inner, weight, bias), values.unsqueeze(1), log_prior.to(dtype).unsqueeze(1),
+                logits, values.unsqueeze(1), log_prior.to(dtype).unsqueeze(1),
                 temperature.to(dtype).view(-1, 1, 1, 1), key,
             )  # fmt: skip
         probe = torch.Generator().manual_seed(1)
@@ -77,7 +81,7 @@ class FactorizedContract:
         case = members, rows, bins, neurons, rank, shared, per_neuron
         exact = self.run(False, torch.float64, *case)
         plain = self.run(False, torch.float32, *case)
-        names = "z", "kl", "grad inner", "grad weight", "grad bias", "grad values"
+        names = "z", "kl", "grad inner", "grad inner bias", "grad weight", "grad bias", "grad values"
         for name, want, like, got in zip(names, exact, plain, self.run(True, torch.float32, *case), strict=True):
             assert got.shape == want.shape, name
             error = (got - want).abs().max()
@@ -89,19 +93,19 @@ class FactorizedContract:
         """As the reference has them: nothing from a bin without mass, a NaN where there is one and nowhere else."""
         from squad.ops import triton_factorized
 
-        (inner, weight, bias, values), log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        (inner, inner_bias, weight, bias, values), log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
         bias[0, 1, 4:] = what
         found = []
         for fused in (True, False):
-            leaves = [x.clone().requires_grad_() for x in (inner, weight, bias, values)]
+            leaves = [x.clone().requires_grad_() for x in (inner, inner_bias, weight, bias, values)]
             if fused:
                 z, kl = triton_factorized.sample_with_kl(
-                    leaves[0], leaves[1], leaves[2], leaves[3], log_prior, temperature, key
+                    leaves[0], leaves[1], leaves[2], leaves[3], leaves[4], log_prior, temperature, key
                 )
             else:
-                logits = written_out(*leaves[:3])
+                logits = written_out(leaves[0] + leaves[1].unsqueeze(1), *leaves[2:4])
                 z, kl = reference.sample_with_kl(
-                    logits, leaves[3].unsqueeze(1), log_prior.unsqueeze(1), temperature.view(-1, 1, 1, 1), key
+                    logits, leaves[4].unsqueeze(1), log_prior.unsqueeze(1), temperature.view(-1, 1, 1, 1), key
                 )
             (z.sum() + kl.sum()).backward()
             found.append([z.detach(), kl.detach(), *(x.grad for x in leaves if x.grad is not None)])
@@ -119,12 +123,32 @@ class FactorizedContract:
 
         leaves, log_prior, temperature, key = self.case(2, 2, 3, 2, 2, False, False)
 
-        def function(inner: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
-            found = triton_factorized.sample_with_kl(inner, weight, bias, values, log_prior, temperature, key)
+        def function(inner: Tensor, inner_bias: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
+            found = triton_factorized.sample_with_kl(
+                inner, inner_bias, weight, bias, values, log_prior, temperature, key
+            )
             return torch.cat([x.flatten() for x in found])
 
         at = tuple(leaves)
         want = torch.autograd.functional.jacobian(function, at)
-        torch.testing.assert_close(torch.func.jacrev(function, (0, 1, 2, 3))(*at), want, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(torch.func.jacrev(function, (0, 1, 2, 3, 4))(*at), want, atol=1e-5, rtol=1e-5)
         at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
+
+    def test_sums_of_the_kl(self) -> None:
+        """Both ways give the same gradients, alone and together with that of z."""
+        from squad.ops import triton_factorized
+
+        leaves, log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        inner, inner_bias, weight, bias, values = leaves = [x.requires_grad_() for x in leaves]
+        found = []
+        for total in (True, False):
+            z, kl = triton_factorized.sample_with_kl(
+                inner, inner_bias, weight, bias, values, log_prior, temperature, key, total=total
+            )
+            kl = kl if total else kl.sum(-1)
+            assert kl.shape == z.shape[:-1]
+            found.append([kl, *torch.autograd.grad(kl.square().sum(), leaves, retain_graph=True),
+                          *torch.autograd.grad(kl.sum() + z.square().sum(), leaves)])  # fmt: skip
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)

@@ -55,9 +55,11 @@ def test_half_precision_is_read_and_written_but_not_computed_in(dtype: torch.dty
         assert ((got.double() - want).abs() <= unit * want.abs() + 1e-5 * want.abs().max()).all(), name
 
 
+@pytest.mark.parametrize("programs", [1, 100])
 @pytest.mark.parametrize(("members", "per_neuron"), [(False, True), (True, False)])
-def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool) -> None:
-    """As on a GPU, where a row of neurons and the rows are cut; the interpreter takes all at once otherwise."""
+def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool, programs: int) -> None:
+    """As on a GPU, where neurons, rows and, backward, bins are cut; the interpreter takes all at once otherwise."""
+    monkeypatch.setattr(triton_sample, "PROGRAMS", programs)
     p = problem((2, 5), 6, 40, members=members, per_neuron=per_neuron)
     monkeypatch.setattr(triton_sample, "tile", lambda *_: (4, 16))
     want = p.run(reference.sample_with_kl, torch.float64)

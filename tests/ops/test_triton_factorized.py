@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from squad.core.noise import Key, make_key
+from squad.core.noise import make_key
 from squad.layers import FactorizedSquadLinear
-from squad.ops import sample_factorized, sample_with_kl, triton_factorized
+from squad.ops import sample_factorized, sample_with_kl, serves_factorized, triton_factorized
 from tests.contracts.factorized import FactorizedContract, written_out
 
 #: Of the contract's cases, with fewer members and neurons: the interpreter's time goes by them; tests/gpu has all.
@@ -32,31 +32,30 @@ class TestFactorized(FactorizedContract):
 
     def test_several_blocks_of_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As on a GPU, where tiles are small: each has sums of its own, and the last is not full."""
-        monkeypatch.setattr(triton_factorized, "TILES", (64, 2))
-        super().test_is_as_exact_as_the_reference(1, 5, 3, 2, 2, False, True)
+        monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
+        super().test_is_as_exact_as_the_reference(1, 35, 3, 2, 2, False, True)
+
+    @pytest.mark.parametrize("case", [(1, 5, 15, 2, 2, False, False), (2, 35, 9, 2, 2, True, True)])
+    def test_bins_in_several_parts(self, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
+        """As on a GPU where rows and neurons are few; the last part is not full."""
+        monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
+        monkeypatch.setattr(triton_factorized, "PROGRAMS", 100)
+        super().test_is_as_exact_as_the_reference(*case)
 
 
 def operands(
     rank: int = 2, neurons: int = 3, dtype: torch.dtype = torch.float32
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """inner, W'', b'', values and log prior of 2 members, 4 rows and 5 bins."""
-    shapes = (2, 4, neurons, rank), (2, neurons, rank, 5), (2, neurons, 5), (2, 5, 1), (1, 5, 1)
-    inner, weight, bias, values, prior = (torch.randn(shape, dtype=dtype) for shape in shapes)
-    return inner, weight, bias, values, prior.log_softmax(-2)
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """inner, b', W'', b'', values and log prior of 2 members, 4 rows and 5 bins."""
+    shapes = (2, 4, neurons, rank), (2, neurons, rank), (2, neurons, rank, 5), (2, neurons, 5), (2, 5, 1), (1, 5, 1)
+    inner, inner_bias, weight, bias, values, prior = (torch.randn(shape, dtype=dtype) for shape in shapes)
+    return inner, inner_bias, weight, bias, values, prior.log_softmax(-2)
 
 
 def close(got: Any, want: Any) -> None:
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape
         assert (a.double() - b).abs().max() <= 1e-5 * b.abs().max()
-
-
-def test_several_tiles_of_neurons() -> None:
-    inner, weight, bias, values, prior = operands(neurons=40)
-    found = sample_factorized(inner, weight, bias, values, prior, 0.5, make_key(7), "triton")
-    assert found is not None
-    logits = written_out(inner.double(), weight.double(), bias.double())
-    close(found, sample_with_kl(logits, values.unsqueeze(1), prior.unsqueeze(1), 0.5, seed=7, backend="reference"))
 
 
 def layers(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[FactorizedSquadLinear, FactorizedSquadLinear]:
@@ -129,10 +128,9 @@ def test_inputs_by_vmap(monkeypatch: pytest.MonkeyPatch, members: int | None, sh
     "temperature", [0.5, torch.tensor(0.5), torch.tensor([0.5, 0.9])], ids=["number", "()", "(M,)"]
 )
 def test_one_seed_counts_the_rows_of_all_members(temperature: float | Tensor) -> None:
-    inner, weight, bias, values, prior = operands()
-    found = sample_factorized(inner, weight, bias, values, prior, temperature, make_key(7, 2), "triton")
-    assert found is not None
-    logits = written_out(inner, weight, bias)
+    inner, inner_bias, weight, bias, values, prior = operands()
+    found = sample_factorized(inner, inner_bias, weight, bias, values, prior, temperature, make_key(7, 2))
+    logits = written_out(inner + inner_bias.unsqueeze(1), weight, bias)
     close(
         found,
         sample_with_kl(
@@ -142,13 +140,12 @@ def test_one_seed_counts_the_rows_of_all_members(temperature: float | Tensor) ->
 
 
 def test_half_precision_inner_numbers() -> None:
-    inner, weight, bias, values, prior = operands()
+    inner, inner_bias, weight, bias, values, prior = operands()
     half, key = inner.bfloat16().requires_grad_(), make_key(torch.tensor([7, 8]))
-    found = sample_factorized(half, weight, bias, values, prior, 0.5, key, "triton")
-    assert found is not None
+    found = sample_factorized(half, inner_bias, weight, bias, values, prior, 0.5, key)
     assert [out.dtype for out in found] == [torch.float32] * 2
     assert torch.autograd.grad(found[0].sum() + found[1].sum(), half)[0].dtype == torch.bfloat16
-    logits = written_out(half.detach().double(), weight.double(), bias.double())
+    logits = written_out(half.detach().double() + inner_bias.unsqueeze(1), weight.double(), bias.double())
     close(
         found,
         sample_with_kl(logits, values.unsqueeze(1), prior.unsqueeze(1), 0.5, seed=key.seed, backend="reference"),
@@ -161,8 +158,8 @@ def test_half_precision_inner_numbers() -> None:
     ids=["rank 9", "double", "eager", "auto on a CPU"],
 )
 def test_where_no_kernel_serves_logits_are_written(change: dict[str, Any], backend: Any) -> None:
-    key = Key(torch.tensor([1, 2]), torch.tensor([0, 0]))
-    assert sample_factorized(*operands(**change), 0.5, key, backend) is None
+    inner, _, weight, _, values, _ = operands(**change)
+    assert not serves_factorized(inner, weight, values, backend)
 
 
 def test_a_layer_of_a_larger_rank_is_served_all_the_same() -> None:
@@ -179,9 +176,3 @@ def test_no_rows() -> None:
     z, kl = layer.sample_with_kl(torch.randn(0, 4), seed=1)
     assert z.shape == (0, 3)
     assert kl.shape == (0,)
-
-
-@pytest.mark.parametrize("bins", [(1, 1), (2, 2)])
-def test_bins_one_by_one_or_two_at_a_time(monkeypatch: pytest.MonkeyPatch, bins: tuple[int, int]) -> None:
-    monkeypatch.setattr(triton_factorized, "BINS_AT_ONCE", bins)
-    TestFactorized().test_is_as_exact_as_the_reference(2, 9, 15, 5, 3, False, False)

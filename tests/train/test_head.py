@@ -21,7 +21,11 @@ def test_gradients_and_totals(members: int, rows: int, features: int, classes: i
     y, kl = torch.randint(classes, (members, rows), generator=g), torch.rand(members, rows, generator=g)
     beta, before = torch.linspace(0.1, 2, members), torch.rand(2, members, generator=g)
     totals = before.clone()
-    found = kernels.head(z.detach(), weight.detach(), bias.detach(), y, kl if has_kl else None, beta, totals, "float32")
+    steps = torch.arange(members + 1.0)
+    found = kernels.head(
+        z.detach(), weight.detach(), bias.detach(), y, kl if has_kl else None, beta, totals, steps[:members], "float32"
+    )
+    assert torch.equal(steps, torch.tensor([*(m + 1.0 for m in range(members)), float(members)]))
     logits = z @ weight + bias.unsqueeze(1)
     nll = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(members, rows).mean(1)
     for got, want in zip(found, torch.autograd.grad(nll.sum(), [z, weight, bias]), strict=True):

@@ -29,7 +29,9 @@ def test_the_loss_and_its_gradient(rows: int, classes: int, has_kl: bool) -> Non
     y, kl = torch.randint(classes, (members, rows)), torch.rand(members, rows)
     beta, before = torch.tensor([0.1, 2.0]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     slope, totals = torch.full_like(logits, float("nan")), before.clone()
-    kernels.loss(logits.detach(), y, kl if has_kl else None, beta, slope, totals)
+    steps = torch.tensor([4.0, 7.0, -5.0])  # the last lies behind the last member's
+    kernels.loss(logits.detach(), y, kl if has_kl else None, beta, slope, totals, steps[:members])
+    assert steps.tolist() == [5, 8, -5]
     nll = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(members, rows).mean(1)
     (grad,) = torch.autograd.grad(nll.sum(), logits)
     mean = kl.mean(1) if has_kl else torch.zeros(members)
@@ -40,7 +42,7 @@ def test_the_loss_and_its_gradient(rows: int, classes: int, has_kl: bool) -> Non
 def test_a_loss_of_large_logits_is_finite() -> None:
     logits = torch.tensor([[[1e4, -1e4, 0.0], [-1e30, 1e30, 1e30]]])
     slope, totals = torch.empty_like(logits), torch.zeros(2, 1)
-    kernels.loss(logits, torch.tensor([[1, 1]]), None, torch.ones(1), slope, totals)
+    kernels.loss(logits, torch.tensor([[1, 1]]), None, torch.ones(1), slope, totals, torch.zeros(1))
     assert totals[0].item() == pytest.approx((2e4 + math.log(2)) / 2)
     torch.testing.assert_close(slope, torch.tensor([[[0.5, -0.5, 0.0], [0.0, -0.25, 0.25]]]))
 
@@ -49,7 +51,8 @@ def test_a_nan_stays_with_its_member() -> None:
     logits = torch.randn(2, 5, 3)
     logits[0, 2, 1] = float("nan")
     slope, totals = torch.empty_like(logits), torch.zeros(2, 2)
-    kernels.loss(logits, torch.zeros(2, 5, dtype=torch.int64), torch.rand(2, 5), torch.ones(2), slope, totals)
+    y, kl = torch.zeros(2, 5, dtype=torch.int64), torch.rand(2, 5)
+    kernels.loss(logits, y, kl, torch.ones(2), slope, totals, torch.zeros(2))
     assert totals[0].isnan().tolist() == [True, False]
     assert slope[1].isfinite().all()
 
@@ -77,7 +80,7 @@ def test_steps_of_adam() -> None:
         aligned([0 * part for part in start], 7.0),
         aligned([0 * p for p in start], 7.0),
     )
-    steps = torch.zeros(members)
+    steps, index, step = torch.zeros(members), torch.tensor(4), torch.tensor(2**33)
     leaves = [[part[m].clone().requires_grad_() for part in start] for m in range(members)]
     torch_adams = [
         torch.optim.Adam(
@@ -89,10 +92,11 @@ def test_steps_of_adam() -> None:
     for _ in range(3):
         grads = [torch.randn_like(part) for part in start]
         addresses = torch.tensor([grad.data_ptr() for grad in grads])
-        kernels.adam(
-            flat, mean, square, addresses, chunks, torch.tensor(lr), torch.tensor(decay), steps, (0.9, 0.999), 1e-8
-        )
         steps += 1
+        kernels.adam(
+            flat, mean, square, addresses, chunks, torch.tensor(lr), torch.tensor(decay), steps, index, step,
+            (0.9, 0.999), 1e-8,
+        )  # fmt: skip
         for m, adam in enumerate(torch_adams):
             for leaf, grad in zip(leaves[m], grads, strict=True):
                 leaf.grad = grad[m].clone()
@@ -103,27 +107,22 @@ def test_steps_of_adam() -> None:
     assert filling.any()
     for matrix in (flat, mean, square):
         assert torch.equal(matrix == 7, filling)
+    assert (steps.tolist(), index.item(), step.item()) == ([3, 3], 4 + 3, 2**33 + 3)
 
 
 @pytest.mark.parametrize("taken", [0.0, 999.0, 1e6])
 def test_a_late_step_of_adam_keeps_its_digits(taken: float) -> None:
     """1 - .999^t: against float64, from given moments; from 0, so that the step itself is compared."""
     flat, (mean, square, grad) = torch.zeros(1, 64), torch.rand(3, 1, 64) + 0.5
-    lr, decay, steps = torch.tensor([0.1]), torch.tensor([0.0]), torch.tensor([taken])
+    lr, decay, steps = torch.tensor([0.1]), torch.tensor([0.0]), torch.tensor([taken + 1])
     m = 0.9 * mean.double() + 0.1 * grad.double()
     s = 0.999 * square.double() + 0.001 * grad.double().square()
     t = taken + 1
     want = -0.1 * (m / (1 - 0.9**t)) / ((s / (1 - 0.999**t)).sqrt() + 1e-8)
     chunks = kernels.adam_chunks([64], [False], ALIGN)
-    kernels.adam(flat, mean, square, torch.tensor([grad.data_ptr()]), chunks, lr, decay, steps, (0.9, 0.999), 1e-8)
+    kernels.adam(
+        flat, mean, square, torch.tensor([grad.data_ptr()]), chunks, lr, decay, steps, torch.tensor(0), torch.tensor(0),
+        (0.9, 0.999), 1e-8,
+    )  # fmt: skip
     for got, exact in ((flat, want), (mean, m), (square, s)):
         torch.testing.assert_close(got.double(), exact, atol=0, rtol=1e-6)
-
-
-@pytest.mark.parametrize("members", [1, 3, 8])
-def test_a_step_is_counted(members: int) -> None:
-    index, step, steps = torch.tensor(4), torch.tensor(2**33), torch.arange(members).float()
-    beyond = torch.cat([steps, torch.tensor([-5.0])])  # what lies behind the last member
-    kernels.tick(index, step, beyond[:members])
-    assert (index.item(), step.item()) == (5, 2**33 + 1)
-    assert torch.equal(beyond, torch.cat([steps + 1, torch.tensor([-5.0])]))

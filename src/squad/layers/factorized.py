@@ -10,7 +10,8 @@ from squad.core.checks import check_count
 from squad.core.noise import Key
 from squad.layers.linear import scaled_normal_
 from squad.layers.quantized import LearnValues, Prior, Spacing, SquadLayer
-from squad.ops import sample_factorized
+from squad.ops import sample_factorized, serves_factorized
+from squad.ops.affine import columns
 
 __all__ = ["FactorizedSquadLinear"]
 
@@ -94,24 +95,29 @@ class FactorizedSquadLinear(SquadLayer):
         self, x: Tensor, temperature: float | Tensor, key: Key | None, given: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """As in other layers, but where a kernel serves logits are never written."""
-        if key is None:
+        self.check_input(x)
+        weight2 = self._first(self.weight2)
+        if key is None or not serves_factorized(x, weight2, self.values, self.backend):
             return super()._relaxed_with_kl(x, temperature, key, given)
-        inner = self.inner(x)
-
-        def first(tensor: Tensor) -> Tensor:  # with an axis of members, even of one
-            return tensor if self.members else tensor.unsqueeze(0)
-
-        whole = sample_factorized(
-            inner.reshape(self.members or 1, -1, *inner.shape[-2:]),
-            first(self.weight2),
-            first(self.bias2),
-            first(self.op_values(3)),
-            first(self.op_log_prior(3)),
+        self.check_product(x, self.weight1)
+        members = self.members or 1
+        lead = x.shape[1:-1] if self.members else x.shape[:-1]
+        rows = x.reshape(x.shape[0] if self.members else 1, -1, self.in_features).expand(members, -1, -1)
+        # W' x as columns: the kernels want rows side by side.
+        inner = columns(rows, self._first(self.weight1).flatten(-2))
+        z, kl = sample_factorized(
+            inner.view(members, *self.bias1.shape[-2:], -1).permute(0, 3, 1, 2),
+            self._first(self.bias1),
+            weight2,
+            self._first(self.bias2),
+            self._first(self.op_values(3)),
+            self._first(self.op_log_prior(3)),
             temperature,
             key,
-            self.backend,
+            total=True,
         )
-        if whole is None:
-            return self._operated(self._logits(inner), None, temperature, key, given)
-        z, kl = (out.view(*inner.shape[:-2], self.out_features) for out in whole)
-        return z.to(inner.dtype), kl.sum(-1)
+        return z.to(inner.dtype).reshape(*self.lead, *lead, self.out_features), kl.reshape(*self.lead, *lead)
+
+    def _first(self, tensor: Tensor) -> Tensor:
+        """``tensor`` with an axis of members, even of one."""
+        return tensor if self.members else tensor.unsqueeze(0)

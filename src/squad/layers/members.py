@@ -110,11 +110,15 @@ class MemberModule(nn.Module):
             )
         return x
 
-    def affine(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """x W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
+    def check_product(self, x: Tensor, weight: Tensor) -> None:
+        """Raise unless x W is a product torch makes."""
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
             hint = f"x.to({weight.dtype}), or layer.to({x.dtype})."
             raise ArgumentError.of("x", x.dtype, f"of the dtype of this {type(self).__name__}'s weights", hint)
+
+    def affine(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """x W + b with W (in, out) or (M, in, out); the result starts with M even where x starts with 1."""
+        self.check_product(x, weight)
         if self.members is None:
             return F.linear(x, weight.mT, bias)
         flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)

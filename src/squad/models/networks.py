@@ -77,11 +77,14 @@ class Stage(nn.Module):
             return x
         if not self.dropout.training:
             return cast(Tensor, self.dropout(x))
-        return self.dropout.drop(x, seed=None if seed is None else seed + 1, step=step)
+        return self.dropout.drop(x, seed=seed, step=step)
 
-    def forward(self, x: Tensor, seed: Tensor | None = None, step: int | Tensor = 0) -> tuple[Tensor, Tensor | None]:
-        """(..., in) -> (..., out) and the KL of each row, if the layer has one."""
-        x = self.dropped(x, seed, step)
+    def forward(
+        self, x: Tensor, seeds: tuple[Tensor | None, Tensor | None] = (None, None), step: int | Tensor = 0
+    ) -> tuple[Tensor, Tensor | None]:
+        """(..., in) -> (..., out) and the KL of each row, if the layer has one; seeds of the layer and the dropout."""
+        seed, of_dropout = seeds
+        x = self.dropped(x, of_dropout, step)
         if not isinstance(self.layer, (SquadLayer, GaussianLinear)):
             out = self.layer(x)
             return (out.relu() if self.relu else out), None
@@ -144,28 +147,42 @@ class Network(nn.Module):
             return x
         return x.unsqueeze(0)
 
-    def forward(self, x: Tensor, *, seed: Tensor | None = None, step: int | Tensor = 0, head: bool = True) -> Output:
+    def streams(self, seed: Tensor) -> list[Tensor | None]:
+        """Seeds of the layer and of the dropout of each stage, one after the other; None where nothing is drawn."""
+        layers = [layer for stage in self.stages for layer in (cast(Stage, stage).layer, cast(Stage, stage).dropout)]
+        return [seed + place if isinstance(layer, StochasticModule) else None for place, layer in enumerate(layers)]
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        seed: Tensor | list[Tensor | None] | None = None,
+        step: int | Tensor = 0,
+        head: bool = True,
+    ) -> Output:
         """One pass: with fresh noise in training, in eval mode by the layers' own seeds.
 
         Args:
             x: (N, in); with members also (M or 1, N, in).
             seed: names the noise of a training step together with ``step``: int64 () or (M,), well mixed
-                (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.
+                (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.  Or what
+                :meth:`streams` made of it, so that not every step has to.
             step: which training step.
             head: whether the output layer follows; without it ``logits`` are what it would be given.
         """
         x = self.with_member_axis(x)
-        if seed is not None and not isinstance(step, Tensor):
-            seed, step = make_key(seed, step, x.device)  # once for all stages
+        if isinstance(seed, Tensor):
+            if not isinstance(step, Tensor):
+                seed, step = make_key(seed, step, x.device)  # once for all stages
+            seed = self.streams(seed)
         kl: Tensor | None = None
         for place, stage in enumerate(self.stages):
             assert isinstance(stage, Stage)
-            # Two streams a stage: its layer's and its dropout's.
-            own_seed = None if seed is None or not stage.random else seed + 2 * place
+            seeds = (None, None) if seed is None else (seed[2 * place], seed[2 * place + 1])
             if not head and place == len(self.stages) - 1:
-                x = stage.dropped(x, own_seed, step)
+                x = stage.dropped(x, seeds[1], step)
                 break
-            x, own = stage(x, own_seed, step)
+            x, own = stage(x, seeds, step)
             if own is not None:
                 kl = own if kl is None else kl + own
         return Output(x, x.new_zeros(x.shape[:-1]) if kl is None else kl)

@@ -21,7 +21,15 @@ from squad.core.noise import Key, make_key
 from squad.errors import ArgumentError
 from squad.ops import eager, reference
 
-__all__ = ["BACKENDS", "Backend", "BackendName", "has_triton", "sample_factorized", "sample_with_kl"]
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "BackendName",
+    "has_triton",
+    "sample_factorized",
+    "sample_with_kl",
+    "serves_factorized",
+]
 
 Backend: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | float, Tensor | Key], tuple[Tensor, Tensor]]
 BackendName: TypeAlias = Literal["auto", "compile", "eager", "reference", "triton"]
@@ -86,50 +94,60 @@ def choose_backend(name: BackendName, device: torch.device) -> Backend:
     return BACKENDS[name]
 
 
+def serves_factorized(x: Tensor, weight: Tensor, values: Tensor, backend: BackendName) -> bool:
+    """Whether :func:`sample_factorized` serves a layer with these W'' and values, asked for ``x``."""
+    members, _, rank, _ = weight.shape
+    if choose_backend(backend, x.device) is not _fused or x.numel() == 0 or members > 65_535:
+        return False
+    from squad.ops import triton_factorized, triton_launch
+
+    single = working_dtype(x, weight, values) == torch.float32
+    return single and rank <= triton_factorized.RANKS and (x.is_cuda or triton_launch.INTERPRETED)
+
+
 def sample_factorized(
     inner: Tensor,
+    inner_bias: Tensor,
     weight: Tensor,
     bias: Tensor,
     values: Tensor,
     log_prior: Tensor,
     temperature: float | Tensor,
     key: Key,
-    backend: BackendName = "auto",
-) -> tuple[Tensor, Tensor] | None:
-    """As :func:`sample_with_kl` for logits W'' inner + b'' that need not be written, by the layer's own tensors.
+    total: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`sample_with_kl` for logits W'' (inner + b') + b'' that are not written: by kernels, where they serve.
 
     Args:
-        inner: (M, N, K or 1, B).
+        inner: W' x, (M, N, K or 1, B).
+        inner_bias: b', (M, K or 1, B).
         weight: W'', (M, K, B, C).
         bias: b'', (M, K, C).
         values: (M or 1, C, K or 1).
         log_prior: as values.
         temperature: a number, or a tensor () or (M,).
         key: () or (M,).
-        backend: as there.
+        total: as there.
 
     Returns:
-        z and kl, (M, N, K) each, in float32; None where no kernel serves, and logits must be written after all.
+        z, (M, N, K), and kl, the same or (M, N), in float32.
     """
     _check_fixed(log_prior=log_prior, temperature=temperature)
     check_temperature(temperature)
-    if choose_backend(backend, inner.device) is not _fused or inner.numel() == 0 or len(inner) > 65_535:
-        return None
-    from squad.ops import triton_factorized, triton_launch
+    from squad.ops import triton_factorized
 
-    single = working_dtype(inner, weight, values) == torch.float32
-    if inner.shape[-1] > triton_factorized.RANKS or not single or not (inner.is_cuda or triton_launch.INTERPRETED):
-        return None
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, device=inner.device)
     return triton_factorized.sample_with_kl(
         inner,
+        inner_bias,
         weight,
         bias,
         values.float(),
         log_prior.float(),
         temperature.to(device=inner.device, dtype=torch.float32).reshape(-1),
         key,
+        total=total,
     )
 
 

@@ -1,9 +1,14 @@
 """x W + b with members."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-__all__ = ["affine"]
+from squad.ops.triton_launch import one_by_one
+
+__all__ = ["affine", "columns"]
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -16,3 +21,35 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     from squad.ops import triton_sums
 
     return triton_sums.affine(x, weight, bias)
+
+
+def columns(x: Tensor, weight: Tensor) -> Tensor:
+    """x (M, N, in) W (M, in, out) as (M, out, N): each row of x is a column."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+        return torch.bmm(weight.mT, x.mT)
+    out: Tensor = _Columns.apply(x, weight)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Columns(Function):
+    """The product as columns, with gradients in the memory order of x and W: as torch has them they would be copied."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return torch.bmm(weight.mT, x.mT)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight = ctx.needs_input_grad
+        return torch.bmm(weight, grad).mT if of_x else None, torch.bmm(x.mT, grad.mT) if of_weight else None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
+        """As :func:`one_by_one`."""
+        (out,), (dim,) = one_by_one(_Columns, info.batch_size, in_dims, inputs)
+        return out, dim

@@ -36,6 +36,8 @@ FLOOR = tl.constexpr(-1e30)
 
 #: Numbers of a tile, which is one warp's.  The interpreter's time goes by the number of tiles.
 TILE = 8192 if INTERPRETED else 128
+#: Programs that keep a GPU busy: where rows and neurons make fewer tiles, backward shares out the bins as well.
+PROGRAMS = 1 if INTERPRETED else 8192
 
 
 @triton.jit
@@ -45,10 +47,9 @@ def floored(x):
 
 
 @triton.jit
-def start(R: tl.constexpr, KB: tl.constexpr):
+def start(zero):
     """The state of a walk along the bins: maximum, sum and sum of ratios of p; maximum, sum and sum of values of y."""
-    low = tl.full((R, KB), 10 * FLOOR, tl.float32)
-    zero = tl.zeros((R, KB), tl.float32)
+    low = zero + 10 * FLOOR
     return low, zero, zero, low, zero, zero
 
 
@@ -182,7 +183,7 @@ def forward_kernel(
     else:
         first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
         row = row_word((member * rows_m + n) * K + k, first)
-    top, total, ratios, top_y, total_y, sums = start(R, KB)
+    top, total, ratios, top_y, total_y, sums = start(tl.zeros((R, KB), tl.float32))
     for index in range(0, C, 4):
         i = tl.cast(index, tl.int32)  # the interpreter's is a Python number
         # Beyond the last bin there is no mass.
@@ -227,9 +228,9 @@ def backward_kernel(
     C: tl.constexpr, BIASED: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
     GIVEN: tl.constexpr,
     HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, HAS_ROWS: tl.constexpr, WANTS_VALUES: tl.constexpr,
-    R: tl.constexpr, KB: tl.constexpr,
+    PART: tl.constexpr, R: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
-    """A tile of R rows x KB neurons of one member.
+    """A tile of R rows x KB neurons of one member, and PART of its bins.
 
     Of the gradient of values each tile writes its own sums to ``value_parts``, as (M, row blocks, C, K) where values
     are per neuron, and (M, tiles, C) where they are not.  ``grad_rows`` is that of ``rows_out``.
@@ -269,19 +270,20 @@ def backward_kernel(
         gkl += tl.load(at + tl.program_id(0) % columns * grad_rows_c, n < N, 0.0).to(tl.float32) * LN2
     row_block = member.to(tl.int64) * (tl.num_programs(0) // columns) + tl.program_id(0) // columns
     block = member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
-    for index in range(C):
-        c = tl.cast(index, tl.int32)
+    for index in range(PART):
+        c = tl.program_id(2) * PART + index
         a = logit_of(logits + offset, bias, c, k, K, inside, C, BIASED)
         gumbel = gumbel_of(noise_at, noise_c, row, second, c, inside, C, GIVEN)
         v = bin_of(values, c, values_c, k, values_k, inside, C, NEURON_VALUES) * inverse
         r = floored(bin_of(log_prior, c, prior_c, k, prior_k, inside, C, NEURON_PRIOR) * LOG2E)
         grad, weight = slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, gz, gkl)
-        tl.store(grad_logits + offset + c * K, grad, inside)
+        tl.store(grad_logits + offset + c * K, grad, has_bin(inside, c, C))
         if WANTS_VALUES:
             if NEURON_VALUES:
-                tl.store(value_parts + (row_block * C + c) * K + neuron, tl.sum(weight, 0)[None, :], neuron < K)
+                there = has_bin(neuron < K, c, C)
+                tl.store(value_parts + (row_block * C + c) * K + neuron, tl.sum(weight, 0)[None, :], there)
             else:
-                tl.store(value_parts + block * C + c, tl.sum(weight))
+                tl.store(value_parts + block * C + c, tl.sum(weight), c < C)
 
 
 class _Call(NamedTuple):
@@ -289,7 +291,7 @@ class _Call(NamedTuple):
 
     Attributes:
         logits: (M, N, C, K), contiguous.
-        bias: (M or 1, C, K), contiguous; or None.
+        bias: (M or 1, C, K), each of the M contiguous; or None.
         values, log_prior: (M or 1, C, K or 1).
         temperature: (M or 1,).
         seed, step: (M or 1,), int64; or None.
@@ -362,6 +364,11 @@ def serves(logits: Tensor, values: Tensor, log_prior: Tensor, bias: Tensor | Non
     )
 
 
+def _rows(x: Tensor) -> Tensor:
+    """``x`` (M, C, K), each of the M contiguous: how far they are apart does not matter."""
+    return x if x[0].is_contiguous() else x.contiguous()
+
+
 def _call(
     logits: Tensor, bias: Tensor | None, values: Tensor, log_prior: Tensor, temperature: Tensor, seed: Tensor | None,
     step: Tensor | None, noise: Tensor | None,
@@ -375,7 +382,7 @@ def _call(
     shape = members, rows, bins, neurons
     return _Call(
         logits.reshape(shape).contiguous(),
-        None if bias is None else bias.reshape(-1, *bias.shape[-2:]).expand(-1, -1, neurons).contiguous(),
+        None if bias is None else _rows(bias.reshape(-1, *bias.shape[-2:]).expand(-1, -1, neurons)),
         values.reshape(-1, *values.shape[-2:]),
         log_prior.reshape(-1, *log_prior.shape[-2:]),
         temperature.reshape(-1),
@@ -440,18 +447,20 @@ class _SampleWithKL(Function):
         if ctx.needs_input_grad[2] and grad_z is not None:
             own = (blocks, bins, neurons) if call.values.shape[-1] > 1 else (blocks * columns, bins, 1)
             value_parts = values.new_empty(members, *own)
+        parts = min(triton.cdiv(bins, 4), triton.cdiv(PROGRAMS, blocks * columns * members))
         with on(values.device):
-            backward_kernel[(blocks * columns, members)](
+            backward_kernel[(blocks * columns, members, parts)](
                 *call.tensors(), *output, *grads, grad_logits, value_parts, rows, neurons, columns,
                 call.rows_m, *call.strides(), *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
                 **call.options(), HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, HAS_ROWS=grad_rows is not None,
-                WANTS_VALUES=value_parts is not None, R=height, KB=width, num_warps=1,
+                WANTS_VALUES=value_parts is not None, PART=triton.cdiv(bins, parts), R=height, KB=width, num_warps=1,
             )  # fmt: skip
         grad_bias = grad_values = None
+        sums = iter(summed(*([grad_logits] if wants_bias else []), *([] if value_parts is None else [value_parts])))
         if call.bias is not None and wants_bias:
-            grad_bias = summed(grad_logits).sum_to_size(len(call.bias), *bias.shape[-2:]).view(bias.shape)
+            grad_bias = next(sums).sum_to_size(len(call.bias), *bias.shape[-2:]).view(bias.shape)
         if value_parts is not None:
-            grad_values = summed(value_parts).sum_to_size(call.values.shape).view(values.shape)
+            grad_values = next(sums).sum_to_size(call.values.shape).view(values.shape)
         return grad_logits.view(logits.shape).to(logits.dtype), grad_bias, grad_values, None, None, None, None, None
 
     @staticmethod

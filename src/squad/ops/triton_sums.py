@@ -19,10 +19,17 @@ from squad.ops.triton_launch import all_in_memory, on, one_by_one
 __all__ = ["affine", "summed"]
 
 
+#: How many tensors one launch sums.
+JOBS = 5
+#: Rows that are few enough for it; torch's kernel shares out more of them, too.
+ROWS = 1024
+
+
 @triton.jit
-def _kernel(x, out, rows, width, R: tl.constexpr, W: tl.constexpr):
-    member = tl.program_id(1).to(tl.int64)
-    at = tl.program_id(0) * W + tl.arange(0, W)[None, :]
+def _sum(x, out, program, rows, width, columns, R: tl.constexpr, W: tl.constexpr):
+    """W columns of x (M, rows, width)."""
+    member = (program // columns).to(tl.int64)
+    at = (program % columns) * W + tl.arange(0, W)[None, :]
     total = tl.zeros((R, W), tl.float32)
     for start in range(0, rows, R):
         n = start + tl.arange(0, R)[:, None]
@@ -30,18 +37,63 @@ def _kernel(x, out, rows, width, R: tl.constexpr, W: tl.constexpr):
     tl.store(out + member * width + at, tl.sum(total, 0)[None, :], at < width)
 
 
-def summed(x: Tensor) -> Tensor:
-    """x (M, N, ...) summed over its rows, in float32."""
-    out = x.new_empty((x.shape[0], *x.shape[2:]), dtype=torch.float32)
-    rows, width = x.shape[1], out[0].numel()
-    if rows > 1024 or not x.is_contiguous():  # enough to keep torch's kernel busy, which shares out rows, too
-        return x.sum(1, dtype=torch.float32)
-    # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
-    columns = min(32, triton.next_power_of_2(width))
-    height = min(triton.next_power_of_2(rows), 8192 // columns)
-    with on(x.device):
-        _kernel[(triton.cdiv(width, columns), len(x))](x, out, rows, width, R=height, W=columns, num_warps=8)
-    return out
+@triton.jit
+def _kernel(
+    x0, x1, x2, x3, x4, out0, out1, out2, out3, out4, rows0, rows1, rows2, rows3, rows4,
+    width0, width1, width2, width3, width4, columns0, columns1, columns2, columns3, columns4,
+    end0, end1, end2, end3, J: tl.constexpr,
+    R0: tl.constexpr, R1: tl.constexpr, R2: tl.constexpr, R3: tl.constexpr, R4: tl.constexpr,
+    W0: tl.constexpr, W1: tl.constexpr, W2: tl.constexpr, W3: tl.constexpr, W4: tl.constexpr,
+):  # fmt: skip
+    """Up to five sums, J in all: programs below ``end0`` make the first, and so on."""
+    program = tl.program_id(0)
+    if program < end0:
+        _sum(x0, out0, program, rows0, width0, columns0, R0, W0)
+    elif J > 1:
+        if program < end1:
+            _sum(x1, out1, program - end0, rows1, width1, columns1, R1, W1)
+        elif J > 2:
+            if program < end2:
+                _sum(x2, out2, program - end1, rows2, width2, columns2, R2, W2)
+            elif J > 3:
+                if program < end3:
+                    _sum(x3, out3, program - end2, rows3, width3, columns3, R3, W3)
+                elif J > 4:
+                    _sum(x4, out4, program - end3, rows4, width4, columns4, R4, W4)
+
+
+def summed(*tensors: Tensor) -> list[Tensor]:
+    """Each of ``tensors`` (M, N, ...), five at the most, summed over its rows in float32; few rows in one launch."""
+    outs = [x.new_empty((x.shape[0], *x.shape[2:]), dtype=torch.float32) for x in tensors]
+    jobs = []
+    for place, x in enumerate(tensors):
+        if x.shape[1] > ROWS or not x.is_contiguous():
+            outs[place] = x.sum(1, dtype=torch.float32)
+        elif outs[place].numel():
+            jobs.append((x, outs[place]))
+    if not jobs:
+        return outs
+    numbers: list[list[int]] = [[] for _ in range(6)]
+    for x, out in jobs:
+        rows, width = x.shape[1], out[0].numel()
+        # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
+        height = min(triton.next_power_of_2(max(1, rows)), 256)
+        across = min(triton.next_power_of_2(width), max(32, 1024 // height))
+        columns = triton.cdiv(width, across)
+        end = (numbers[3][-1] if numbers[3] else 0) + columns * len(x)
+        for kept, number in zip(numbers, (rows, width, columns, end, height, across), strict=True):
+            kept.append(number)
+    more = JOBS - len(jobs)
+    first, last = jobs[0]
+    every = [[*kept, *[1] * more] for kept in numbers]
+    with on(first.device):
+        _kernel[(numbers[3][-1],)](
+            *(x for x, _ in jobs), *[first] * more, *(out for _, out in jobs), *[last] * more,
+            *every[0], *every[1], *every[2], *every[3][:4], J=len(jobs),
+            **{f"R{i}": height for i, height in enumerate(every[4])},
+            **{f"W{i}": across for i, across in enumerate(every[5])}, num_warps=8,
+        )  # fmt: skip
+    return outs
 
 
 class _Affine(Function):
@@ -49,6 +101,8 @@ class _Affine(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        if len(x) == 1:  # the library adds the bias itself; for several, torch first copies it into the result
+            return torch.addmm(bias[0], x[0], weight[0]).unsqueeze(0)
         return torch.baddbmm(bias.unsqueeze(1), x, weight)
 
     @staticmethod
@@ -60,7 +114,7 @@ class _Affine(Function):
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad
         plain = torch.is_grad_enabled() or not all_in_memory(grad)
-        total = (grad.sum(1) if plain else summed(grad)) if wanted[2] else None
+        total = (grad.sum(1) if plain else summed(grad)[0]) if wanted[2] else None
         return grad @ weight.mT if wanted[0] else None, x.mT @ grad if wanted[1] else None, total
 
     @staticmethod

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["adam", "adam_chunks", "gather", "has_head", "head", "loss", "tick"]
+__all__ = ["adam", "adam_chunks", "gather", "has_head", "head", "loss"]
 
 #: Numbers of a program of Adam.
 ADAM_BLOCK = 1024
@@ -45,7 +45,19 @@ def gather(x: Tensor, y: Tensor, order: Tensor, index: Tensor, x_out: Tensor, y_
 
 @triton.jit
 def _loss(
-    logits, y, kl, beta, grad, totals, rows, classes, members, HAS_KL: tl.constexpr, R: tl.constexpr, C: tl.constexpr
+    logits,
+    y,
+    kl,
+    beta,
+    grad,
+    totals,
+    steps,
+    rows,
+    classes,
+    members,
+    HAS_KL: tl.constexpr,
+    R: tl.constexpr,
+    C: tl.constexpr,
 ):
     member = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, C)[None, :]
@@ -68,12 +80,15 @@ def _loss(
         if HAS_KL:
             kls += tl.load(kl + member * rows + n, n < rows, 0.0)
     mean_kl = tl.sum(kls) / rows
+    tl.store(steps + member, tl.load(steps + member) + 1)
     at = totals + member
     tl.store(at, tl.load(at) + tl.sum(nll) / rows + tl.load(beta + member) * mean_kl)
     tl.store(at + members, tl.load(at + members) + mean_kl)
 
 
-def loss(logits: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, grad: Tensor, totals: Tensor) -> None:
+def loss(
+    logits: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, grad: Tensor, totals: Tensor, steps: Tensor
+) -> None:
     """The gradient of each member's mean cross-entropy; its loss and its mean KL are added to ``totals``.
 
     Args:
@@ -83,20 +98,21 @@ def loss(logits: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, grad: Tenso
         beta: (M,), the KL multipliers.
         grad: (M, N, classes), written.
         totals: (2, M), added to.
+        steps: (M,), how many were taken: this one is counted.
     """
     members, rows, classes = logits.shape
     width = max(2, triton.next_power_of_2(classes))
     height = max(1, min(triton.next_power_of_2(rows), 4096 // width))
     _loss[(members,)](
-        logits, y, kl, beta, grad, totals, rows, classes, members, HAS_KL=kl is not None, R=height, C=width,
+        logits, y, kl, beta, grad, totals, steps, rows, classes, members, HAS_KL=kl is not None, R=height, C=width,
         num_warps=8,
     )  # fmt: skip
 
 
 @triton.jit
 def _head(
-    z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, rows, features, classes, members, weight_m,
-    bias_m, HAS_KL: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
+    z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes, members,
+    weight_m, bias_m, HAS_KL: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(0).to(tl.int64)
     f, c = tl.arange(0, F), tl.arange(0, C)
@@ -128,6 +144,7 @@ def _head(
     tl.store(grad_weight + (member * features + f[:, None]) * classes + c[None, :], w_sum, there)
     tl.store(grad_bias + member * classes + c, b_sum, c < classes)
     mean_kl = tl.sum(kls) / rows
+    tl.store(steps + member, tl.load(steps + member) + 1)
     at_total = totals + member
     tl.store(at_total, tl.load(at_total) + tl.sum(nll) / rows + tl.load(beta + member) * mean_kl)
     tl.store(at_total + members, tl.load(at_total + members) + mean_kl)
@@ -139,7 +156,15 @@ def has_head(features: int, classes: int) -> bool:
 
 
 def head(
-    z: Tensor, weight: Tensor, bias: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, totals: Tensor, precision: str
+    z: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    y: Tensor,
+    kl: Tensor | None,
+    beta: Tensor,
+    totals: Tensor,
+    steps: Tensor,
+    precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The output layer z W + b and :func:`loss` in one: gradients of z, W and b.
 
@@ -151,6 +176,7 @@ def head(
         kl: (M, N), or None for a network without.
         beta: (M,), the KL multipliers.
         totals: (2, M), added to.
+        steps: (M,), how many were taken: this one is counted.
         precision: of the products, "tf32" or "float32".
     """
     members, rows, features = z.shape
@@ -159,7 +185,7 @@ def head(
     height = max(16, min(triton.next_power_of_2(rows), 4096 // depth, 128))
     grad_z, grad_weight, grad_bias = torch.empty_like(z), z.new_empty(weight.shape), z.new_empty(bias.shape)
     _head[(members,)](
-        z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, rows, features, classes, members,
+        z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes, members,
         weight.stride(0), bias.stride(0), HAS_KL=kl is not None, PRECISION="tf32" if precision == "tf32" else "ieee",
         R=height, F=depth, C=width, num_warps=8,
     )  # fmt: skip
@@ -168,7 +194,7 @@ def head(
 
 @triton.jit
 def _adam(
-    flat, mean, square, grads, chunks, lr, decay, steps, P,
+    flat, mean, square, grads, chunks, lr, decay, steps, index, step, P,
     FIRST: tl.constexpr, SECOND: tl.constexpr, LOG_FIRST: tl.constexpr, LOG_SECOND: tl.constexpr,
     EPSILON: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -185,12 +211,15 @@ def _adam(
     m += (g - m) * (1 - FIRST)
     s = tl.load(square + own, inside, 0.0) * SECOND + g * g * (1 - SECOND)
     # In double precision, as 1 - .999 has few digits left in single.
-    step = tl.load(steps + member).to(tl.float64) + 1
-    rate = (tl.load(lr + member).to(tl.float64) / (1 - tl.exp(step * LOG_FIRST))).to(tl.float32)
-    root = tl.sqrt(1 - tl.exp(step * LOG_SECOND)).to(tl.float32)
+    count = tl.load(steps + member).to(tl.float64)
+    rate = (tl.load(lr + member).to(tl.float64) / (1 - tl.exp(count * LOG_FIRST))).to(tl.float32)
+    root = tl.sqrt(1 - tl.exp(count * LOG_SECOND)).to(tl.float32)
     tl.store(mean + own, m, inside)
     tl.store(square + own, s, inside)
     tl.store(flat + own, x - rate * m / (tl.sqrt(s) / root + EPSILON), inside)
+    if (tl.program_id(0) == 0) & (member == 0):  # on to the next batch and its noise: nobody reads them here
+        tl.store(index, tl.load(index) + 1)
+        tl.store(step, tl.load(step) + 1)
 
 
 def adam_chunks(sizes: list[int], decayed: list[bool], align: int) -> Tensor:
@@ -213,9 +242,9 @@ def adam_chunks(sizes: list[int], decayed: list[bool], align: int) -> Tensor:
 
 def adam(
     flat: Tensor, mean: Tensor, square: Tensor, grads: Tensor, chunks: Tensor, lr: Tensor, decay: Tensor, steps: Tensor,
-    betas: tuple[float, float], epsilon: float,
+    index: Tensor, step: Tensor, betas: tuple[float, float], epsilon: float,
 ) -> None:  # fmt: skip
-    """A step of Adam over all members and parameters.
+    """A step of Adam over all members and parameters, the last thing of a training step.
 
     Args:
         flat: the parameters, (M, P), float32, written.
@@ -225,26 +254,15 @@ def adam(
         chunks: what :func:`adam_chunks` made.
         lr: (M,), float32.
         decay: (M,), float32.
-        steps: taken before, (M,), float32; not counted here (:func:`tick` does).
+        steps: taken, this one included (:func:`loss` and :func:`head` count it), (M,), float32.
+        index: which batch of the epoch this was, (), int64: counted on.
+        step: which of the run, likewise.
         betas: of all members.
         epsilon: of all members.
     """
     first, second = betas
     _adam[(len(chunks), len(flat))](
-        flat, mean, square, grads, chunks, lr, decay, steps, flat.shape[1],
+        flat, mean, square, grads, chunks, lr, decay, steps, index, step, flat.shape[1],
         FIRST=first, SECOND=second, LOG_FIRST=math.log(first), LOG_SECOND=math.log(second), EPSILON=epsilon,
         BLOCK=ADAM_BLOCK,
     )  # fmt: skip
-
-
-@triton.jit
-def _tick(index, step, steps, members, M: tl.constexpr):
-    tl.store(index, tl.load(index) + 1)
-    tl.store(step, tl.load(step) + 1)
-    member = tl.arange(0, M)
-    tl.store(steps + member, tl.load(steps + member, member < members) + 1, member < members)
-
-
-def tick(index: Tensor, step: Tensor, steps: Tensor) -> None:
-    """Count a step: the batch of the epoch (), that of the run (), and those of each member (M,)."""
-    _tick[(1,)](index, step, steps, len(steps), M=triton.next_power_of_2(len(steps)))

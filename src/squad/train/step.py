@@ -132,7 +132,7 @@ class KernelSteps:
         self.kernels = kernels
         self.network, self.adam = network, adam
         self.x, self.y = x.contiguous(), y.contiguous()
-        self.beta, self.seed = beta, seed
+        self.beta, self.streams = beta, network.streams(seed)
         self.precision, self.captured = precision, captured
         self.graph: torch.cuda.CUDAGraph | None = None
         device, members = y.device, len(seed)
@@ -215,18 +215,18 @@ class KernelSteps:
         adam.zero_grad()
         kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
         with products(self.precision, self.y.device):
-            out = self.network(self.batch, seed=self.seed, step=self.step, head=self.last is None)
+            out = self.network(self.batch, seed=self.streams, step=self.step, head=self.last is None)
             found, kl = out.logits.contiguous(), out.kl.contiguous()
             has_kl = kl.requires_grad
             rest = self.labels, kl if has_kl else None, self.beta
             if self.last is None:
                 slope = torch.empty_like(found)
-                kernels.loss(found, *rest, slope, self.totals)
+                kernels.loss(found, *rest, slope, self.totals, adam.steps)
             else:
                 weight, bias = self.last.weight, self.last.bias
                 assert bias is not None
                 slope, weight.grad, bias.grad = kernels.head(
-                    found.detach(), weight.detach(), bias.detach(), *rest, self.totals, self.precision
+                    found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
                 )
             torch.autograd.backward([found, kl] if has_kl else found, [slope, self.share] if has_kl else slope)
         for parameter in adam.parameters:
@@ -236,10 +236,9 @@ class KernelSteps:
         if not recording:  # in a graph gradients lie where they lay when it was captured
             self._point()
         kernels.adam(
-            adam.flat, adam.mean, adam.square, self.addresses, self.chunks, adam.lr, adam.decay, adam.steps, adam.betas,
-            adam.epsilon,
+            adam.flat, adam.mean, adam.square, self.addresses, self.chunks, adam.lr, adam.decay, adam.steps, self.index,
+            self.step, adam.betas, adam.epsilon,
         )  # fmt: skip
-        kernels.tick(self.index, self.step, adam.steps)
 
     def _point(self) -> None:
         """Tell Adam where the gradients are."""

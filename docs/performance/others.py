@@ -1,0 +1,26 @@
+"""The table beside other libraries."""
+
+from pathlib import Path
+
+from docs.performance.markdown import number, table
+from docs.performance.records import read, where
+
+
+def others_table(results: Path | None = None) -> str:
+    """The side by side table."""
+    record = read("side_by_side", results)
+    heads = ["network", "who", "how", "networks", "T", "ms (quartiles)", "of its own single pass", "MiB"]
+    lines = []
+    for one in sorted(record.results, key=lambda one: (one["members"] > 1, one["network"])):
+        low, middle, high = (number(1e3 * one["seconds"][name]) for name in ("q25", "median", "q75"))
+        lines.append(
+            [
+                *(one["network"], one["who"], one["how"], str(one["members"]), str(one["samples"])),
+                f"{middle} ({low} to {high})",
+                f"{one['passes']['median']:.1f}",
+                "" if one["bytes"] is None else f"{one['bytes'] / 2**20:.0f}",
+            ]
+        )
+    versions = ", ".join(f"{name} {record.versions[name]}" for name in ("torch", "torch-uncertainty"))
+    note = f"{record.settings['rows']:,} rows, {where(record)}, {record.date[:10]}, {versions}."
+    return f"{note}\n\n{table([heads, *lines])}"
