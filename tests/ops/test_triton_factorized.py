@@ -35,6 +35,10 @@ class TestFactorized(FactorizedContract):
         monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
         super().test_is_as_exact_as_the_reference(1, 35, 3, 2, 2, False, True)
 
+    def test_values_summed_over_rows_and_then_over_neurons(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(triton_factorized, "ROWS", 1)
+        super().test_is_as_exact_as_the_reference(2, 5, 4, 3, 2, False, False)
+
     @pytest.mark.parametrize("case", [(1, 5, 15, 2, 2, False, False), (2, 35, 9, 2, 2, True, True)])
     def test_bins_in_several_parts(self, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
         """As on a GPU where rows and neurons are few; the last part is not full."""

@@ -23,16 +23,16 @@ from squad.ops import reference
 from squad.ops.triton_launch import INTERPRETED, all_in_memory, gradients, on, one_by_one, strides
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
 from squad.ops.triton_sample import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, lanes, slopes, start
-from squad.ops.triton_sums import summed
+from squad.ops.triton_sums import ROWS, summed
 
 __all__ = ["RANKS", "sample_with_kl"]
 
 #: The largest B the kernels are written for.
 RANKS = 8
 #: Rows of a program, which is one warp's: (forward, backward).
-TILES = (8192, 512) if INTERPRETED else (128, 128)
+TILES = (8192, 512) if INTERPRETED else (128, 256)
 #: Programs that keep a GPU busy: where rows and neurons make fewer, backward shares out the bins as well.
-PROGRAMS = 1 if INTERPRETED else 2048
+PROGRAMS = 1 if INTERPRETED else 1024
 
 
 @triton.jit
@@ -310,15 +310,15 @@ def _packed(weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _SampleWithKL(Function):
-    """inner (M, N, K or 1, B), inner_bias (M, K or 1, B), weight (M, K, B, C), bias (M, K, C), values ..., rows_m.
+    """inner (M, N, K or 1, B), inner_bias (M, K or 1, B), weight (M, K, B, C), bias (M, K, C), values ..., total.
 
-    Gives z and kl (M, N, K), kl summed over the neurons (M, N), and what backward needs.
+    Gives z (M, N, K), kl (M, N, K) or in total (M, N), and what backward needs.
     """
 
     @staticmethod
     def forward(
         inner: Tensor, inner_bias: Tensor, weight: Tensor, bias: Tensor, values: Tensor, log_prior: Tensor,
-        temperature: Tensor, seed: Tensor, step: Tensor, rows_m: int,
+        temperature: Tensor, seed: Tensor, step: Tensor, rows_m: int, total: bool,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         members, rows, _, rank = inner.shape
         _, neurons, _, bins = weight.shape
@@ -333,36 +333,30 @@ class _SampleWithKL(Function):
                 *_walks(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
                 C=bins, B=rank, R=height, num_warps=1,
             )  # fmt: skip
-        (total,) = summed(kept[1])
-        return out, kept[1].mT, total, kept[0], *kept[2:], weights
+        return out, summed(kept[1])[0] if total else kept[1].mT, *kept, weights
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[3:])
+        ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
-        ctx.rows_m = inputs[-1]
-        ctx.save_for_backward(*inputs[:-1], output[1], *output[3:])
+        ctx.rows_m = inputs[-2]
+        ctx.save_for_backward(*inputs[:-2], *output[2:])
 
     @staticmethod
-    def backward(
-        ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, grad_total: Tensor | None, *_: Any
-    ) -> tuple[Tensor | None, ...]:
-        if grad_z is None and grad_kl is None and grad_total is None:
-            return (None,) * 10
-        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, kl, z, *kept, weights = (
-            ctx.saved_tensors
-        )
+    def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        if grad_z is None and grad_kl is None:
+            return (None,) * 11
+        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, *kept, weights = ctx.saved_tensors
         members, rows, _, rank = inner.shape
         _, neurons, _, bins = weight.shape
-        if grad_total is not None:
-            each = grad_total.unsqueeze(-1).expand(-1, -1, neurons)
-            grad_kl = each if grad_kl is None else grad_kl + each
+        if grad_kl is not None and grad_kl.dim() == 2:  # that of the sum
+            grad_kl = grad_kl.unsqueeze(-1).expand(-1, -1, neurons)
         if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl):
             plain = partial(
                 _plain, log_prior=log_prior, temperature=temperature, seed=seed, step=step, rows_m=ctx.rows_m
             )
             leaves = inner, inner_bias, weight, bias, values
-            return *gradients(plain, leaves, ctx.needs_input_grad[:5], (grad_z, grad_kl)), *[None] * 5
+            return *gradients(plain, leaves, ctx.needs_input_grad[:5], (grad_z, grad_kl)), *[None] * 6
         height = min(TILES[1], max(32, triton.next_power_of_2(rows)))
         blocks = triton.cdiv(rows, height)
         parts = min(triton.cdiv(bins, 4), triton.cdiv(PROGRAMS, blocks * neurons * members))
@@ -374,27 +368,28 @@ class _SampleWithKL(Function):
         with on(inner.device):
             backward_kernel[(blocks * neurons, members, parts)](
                 inner, inner_bias, weights, values, log_prior, temperature, seed, step,
-                z, kl.mT.contiguous(), *kept, *grads,
+                *kept, *grads,
                 inner_parts, inner_bias_parts, weight_parts, bias_parts, value_parts, rows, neurons, ctx.rows_m,
                 *_walks(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
                 *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
                 C=bins, B=rank, HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None,
                 PART=triton.cdiv(bins, parts), R=height, num_warps=1,
             )  # fmt: skip
-        # Values that neurons share have one gradient for all of them.
-        a_neuron = values.shape[-1] > 1
-        jobs = inner_bias_parts, weight_parts, bias_parts, value_parts if a_neuron else value_parts.flatten(1, 2)
+        # Values that neurons share have one gradient for all of them: at once, unless there are too many to sum.
+        a_neuron, at_once = values.shape[-1] > 1, blocks * neurons <= ROWS
+        of_values = value_parts if a_neuron or not at_once else value_parts.flatten(1, 2)
+        jobs = inner_bias_parts, weight_parts, bias_parts, of_values
         if parts > 1:
             *sums, of_inner = summed(*jobs, inner_parts.view(1, parts, -1))
             inner_parts = of_inner.view(inner_parts.shape[1:])
         else:
             sums, inner_parts = summed(*jobs), inner_parts[0]
         of_inner_bias, of_weight, of_bias, of_values = sums
-        of_values = of_values.mT if a_neuron else of_values.unsqueeze(-1)
+        of_values = of_values.mT if a_neuron else (of_values if at_once else summed(of_values)[0]).unsqueeze(-1)
         return (
             inner_parts.permute(0, 3, 1, 2).sum_to_size(inner.shape).to(inner.dtype),
             of_inner_bias.sum_to_size(inner_bias.shape).to(inner_bias.dtype), of_weight.to(weight.dtype),
-            of_bias.to(bias.dtype), of_values.sum_to_size(values.shape), *[None] * 5,
+            of_bias.to(bias.dtype), of_values.sum_to_size(values.shape), *[None] * 6,
         )  # fmt: skip
 
     @staticmethod
@@ -452,7 +447,7 @@ def sample_with_kl(
     """
     rows_m = 0 if key.seed.dim() else inner.shape[1]
     seed, step = (part.reshape(-1) for part in key)
-    z, kl, sums, *_ = _SampleWithKL.apply(
-        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, rows_m
+    z, kl, *_ = _SampleWithKL.apply(
+        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, rows_m, total
     )
-    return z, sums if total else kl
+    return z, kl

@@ -37,7 +37,7 @@ FLOOR = tl.constexpr(-1e30)
 #: Numbers of a tile, which is one warp's.  The interpreter's time goes by the number of tiles.
 TILE = 8192 if INTERPRETED else 128
 #: Programs that keep a GPU busy: where rows and neurons make fewer tiles, backward shares out the bins as well.
-PROGRAMS = 1 if INTERPRETED else 8192
+PROGRAMS = 1 if INTERPRETED else 2048
 
 
 @triton.jit

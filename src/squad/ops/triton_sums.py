@@ -23,18 +23,29 @@ __all__ = ["affine", "summed"]
 JOBS = 5
 #: Rows that are few enough for it; torch's kernel shares out more of them, too.
 ROWS = 1024
+#: Rows that one lane sums.
+FEW = tl.constexpr(8)
 
 
 @triton.jit
 def _sum(x, out, program, rows, width, columns, R: tl.constexpr, W: tl.constexpr):
-    """W columns of x (M, rows, width)."""
+    """W columns of x (M, rows, width); few rows are a lane's own."""
     member = (program // columns).to(tl.int64)
-    at = (program % columns) * W + tl.arange(0, W)[None, :]
-    total = tl.zeros((R, W), tl.float32)
-    for start in range(0, rows, R):
-        n = start + tl.arange(0, R)[:, None]
-        total += tl.load(x + (member * rows + n) * width + at, (n < rows) & (at < width), 0.0).to(tl.float32)
-    tl.store(out + member * width + at, tl.sum(total, 0)[None, :], at < width)
+    if R <= FEW:
+        at = (program % columns) * W + tl.arange(0, W)
+        total = tl.zeros((W,), tl.float32)
+        for n in tl.static_range(R):
+            total += tl.load(x + (member * rows + n) * width + at, (at < width) & (at * 0 + n < rows), 0.0).to(
+                tl.float32
+            )
+        tl.store(out + member * width + at, total, at < width)
+    else:
+        at = (program % columns) * W + tl.arange(0, W)[None, :]
+        total = tl.zeros((R, W), tl.float32)
+        for start in range(0, rows, R):
+            n = start + tl.arange(0, R)[:, None]
+            total += tl.load(x + (member * rows + n) * width + at, (n < rows) & (at < width), 0.0).to(tl.float32)
+        tl.store(out + member * width + at, tl.sum(total, 0)[None, :], at < width)
 
 
 @triton.jit
@@ -78,7 +89,7 @@ def summed(*tensors: Tensor) -> list[Tensor]:
         rows, width = x.shape[1], out[0].numel()
         # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
         height = min(triton.next_power_of_2(max(1, rows)), 256)
-        across = min(triton.next_power_of_2(width), max(32, 1024 // height))
+        across = min(triton.next_power_of_2(width), 512 if height <= FEW else max(32, 1024 // height))
         columns = triton.cdiv(width, across)
         end = (numbers[3][-1] if numbers[3] else 0) + columns * len(x)
         for kept, number in zip(numbers, (rows, width, columns, end, height, across), strict=True):

@@ -187,7 +187,7 @@ def head(
     _head[(members,)](
         z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes, members,
         weight.stride(0), bias.stride(0), HAS_KL=kl is not None, PRECISION="tf32" if precision == "tf32" else "ieee",
-        R=height, F=depth, C=width, num_warps=8,
+        R=height, F=depth, C=width, num_warps=4,
     )  # fmt: skip
     return grad_z, grad_weight, grad_bias
 
