@@ -22,19 +22,19 @@ def test_a_batch_is_gathered(features: int, steps: int, index: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 9, 300])
 @pytest.mark.parametrize("classes", [2, 3, 300])
-@pytest.mark.parametrize("has_kl", [False, True])
-def test_the_loss_and_its_gradient(rows: int, classes: int, has_kl: bool) -> None:
+@pytest.mark.parametrize("layers", [0, 1, 2, 4])
+def test_the_loss_and_its_gradient(rows: int, classes: int, layers: int) -> None:
     members = 2
     logits = (5 * torch.randn(members, rows, classes)).requires_grad_()
-    y, kl = torch.randint(classes, (members, rows)), torch.rand(members, rows)
+    y, kls = torch.randint(classes, (members, rows)), [torch.rand(members, rows) for _ in range(layers)]
     beta, before = torch.tensor([0.1, 2.0]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     slope, totals = torch.full_like(logits, float("nan")), before.clone()
     steps = torch.tensor([4.0, 7.0, -5.0])  # the last lies behind the last member's
-    kernels.loss(logits.detach(), y, kl if has_kl else None, beta, slope, totals, steps[:members])
+    kernels.loss(logits.detach(), y, kls, beta, slope, totals, steps[:members])
     assert steps.tolist() == [5, 8, -5]
     nll = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(members, rows).mean(1)
     (grad,) = torch.autograd.grad(nll.sum(), logits)
-    mean = kl.mean(1) if has_kl else torch.zeros(members)
+    mean = torch.stack(kls).sum(0).mean(1) if kls else torch.zeros(members)
     torch.testing.assert_close(slope, grad, atol=1e-7, rtol=1e-5)
     torch.testing.assert_close(totals, before + torch.stack([nll.detach() + beta * mean, mean]))
 
@@ -42,7 +42,7 @@ def test_the_loss_and_its_gradient(rows: int, classes: int, has_kl: bool) -> Non
 def test_a_loss_of_large_logits_is_finite() -> None:
     logits = torch.tensor([[[1e4, -1e4, 0.0], [-1e30, 1e30, 1e30]]])
     slope, totals = torch.empty_like(logits), torch.zeros(2, 1)
-    kernels.loss(logits, torch.tensor([[1, 1]]), None, torch.ones(1), slope, totals, torch.zeros(1))
+    kernels.loss(logits, torch.tensor([[1, 1]]), [], torch.ones(1), slope, totals, torch.zeros(1))
     assert totals[0].item() == pytest.approx((2e4 + math.log(2)) / 2)
     torch.testing.assert_close(slope, torch.tensor([[[0.5, -0.5, 0.0], [0.0, -0.25, 0.25]]]))
 
@@ -52,7 +52,7 @@ def test_a_nan_stays_with_its_member() -> None:
     logits[0, 2, 1] = float("nan")
     slope, totals = torch.empty_like(logits), torch.zeros(2, 2)
     y, kl = torch.zeros(2, 5, dtype=torch.int64), torch.rand(2, 5)
-    kernels.loss(logits, y, kl, torch.ones(2), slope, totals, torch.zeros(2))
+    kernels.loss(logits, y, [kl], torch.ones(2), slope, totals, torch.zeros(2))
     assert totals[0].isnan().tolist() == [True, False]
     assert slope[1].isfinite().all()
 

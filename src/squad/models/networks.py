@@ -152,40 +152,44 @@ class Network(nn.Module):
         layers = [layer for stage in self.stages for layer in (cast(Stage, stage).layer, cast(Stage, stage).dropout)]
         return [seed + place if isinstance(layer, StochasticModule) else None for place, layer in enumerate(layers)]
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        seed: Tensor | list[Tensor | None] | None = None,
-        step: int | Tensor = 0,
-        head: bool = True,
-    ) -> Output:
-        """One pass: with fresh noise in training, in eval mode by the layers' own seeds.
+    def run(
+        self, x: Tensor, *, seed: Tensor | list[Tensor | None] | None = None, step: int | Tensor = 0, head: bool = True
+    ) -> tuple[Tensor, list[Tensor]]:
+        """What :meth:`forward` sums up: logits, and the KL of each layer that has one.
 
         Args:
-            x: (N, in); with members also (M or 1, N, in).
-            seed: names the noise of a training step together with ``step``: int64 () or (M,), well mixed
-                (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.  Or what
-                :meth:`streams` made of it, so that not every step has to.
-            step: which training step.
-            head: whether the output layer follows; without it ``logits`` are what it would be given.
+            x: as there.
+            seed: as there, or what :meth:`streams` made of it, so that not every step has to.
+            step: as there.
+            head: whether the output layer follows; without it "logits" are what it would be given.
         """
         x = self.with_member_axis(x)
         if isinstance(seed, Tensor):
             if not isinstance(step, Tensor):
                 seed, step = make_key(seed, step, x.device)  # once for all stages
             seed = self.streams(seed)
-        kl: Tensor | None = None
+        kls: list[Tensor] = []
         for place, stage in enumerate(self.stages):
             assert isinstance(stage, Stage)
             seeds = (None, None) if seed is None else (seed[2 * place], seed[2 * place + 1])
             if not head and place == len(self.stages) - 1:
-                x = stage.dropped(x, seeds[1], step)
-                break
+                return stage.dropped(x, seeds[1], step), kls
             x, own = stage(x, seeds, step)
             if own is not None:
-                kl = own if kl is None else kl + own
-        return Output(x, x.new_zeros(x.shape[:-1]) if kl is None else kl)
+                kls.append(own)
+        return x, kls
+
+    def forward(self, x: Tensor, *, seed: Tensor | None = None, step: int | Tensor = 0) -> Output:
+        """One pass: with fresh noise in training, in eval mode by the layers' own seeds.
+
+        Args:
+            x: (N, in); with members also (M or 1, N, in).
+            seed: names the noise of a training step together with ``step``: int64 () or (M,), well mixed
+                (:func:`squad.core.noise.hashed_seeds`).  Without one it comes from torch's generator.
+            step: which training step.
+        """
+        logits, kls = self.run(x, seed=seed, step=step)
+        return Output(logits, sum(kls[1:], kls[0]) if kls else logits.new_zeros(logits.shape[:-1]))
 
 
 def build(config: NetworkConfig, in_features: int, classes: int, seeds: Sequence[int]) -> Network:

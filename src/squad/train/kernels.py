@@ -39,26 +39,15 @@ def gather(x: Tensor, y: Tensor, order: Tensor, index: Tensor, x_out: Tensor, y_
         y_out: (M, batch), contiguous.
     """
     members, _, batch = order.shape
-    block = min(1024, triton.next_power_of_2(x.shape[1]))
+    block = min(4096, triton.next_power_of_2(x.shape[1]))
     _gather[(batch, members)](x, y, order, index, x_out, y_out, x.shape[1], batch, order.stride(0), BLOCK=block)
 
 
 @triton.jit
 def _loss(
-    logits,
-    y,
-    kl,
-    beta,
-    grad,
-    totals,
-    steps,
-    rows,
-    classes,
-    members,
-    HAS_KL: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-):
+    logits, y, kl, more_kl, beta, grad, totals, steps, rows, classes, members,
+    KLS: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, C)[None, :]
     nll = tl.zeros((R,), tl.float32)
@@ -77,8 +66,10 @@ def _loss(
         nll += tl.where(n < rows, tl.log(total) - own, 0.0)
         slope = (e / total[:, None] - tl.where(c == label[:, None], 1.0, 0.0)) / rows
         tl.store(grad + at, slope, inside)
-        if HAS_KL:
+        if KLS > 0:
             kls += tl.load(kl + member * rows + n, n < rows, 0.0)
+        if KLS > 1:
+            kls += tl.load(more_kl + member * rows + n, n < rows, 0.0)
     mean_kl = tl.sum(kls) / rows
     tl.store(steps + member, tl.load(steps + member) + 1)
     at = totals + member
@@ -86,15 +77,22 @@ def _loss(
     tl.store(at + members, tl.load(at + members) + mean_kl)
 
 
+def _two(kls: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+    """As many as a kernel takes; more are added up beforehand."""
+    if len(kls) > 2:
+        kls = [kls[0], torch.stack(kls[1:]).sum(0)]
+    return kls[0] if kls else None, kls[1] if len(kls) > 1 else None
+
+
 def loss(
-    logits: Tensor, y: Tensor, kl: Tensor | None, beta: Tensor, grad: Tensor, totals: Tensor, steps: Tensor
+    logits: Tensor, y: Tensor, kls: list[Tensor], beta: Tensor, grad: Tensor, totals: Tensor, steps: Tensor
 ) -> None:
     """The gradient of each member's mean cross-entropy; its loss and its mean KL are added to ``totals``.
 
     Args:
         logits: (M, N, classes), contiguous.
         y: (M, N).
-        kl: (M, N), or None for a network without.
+        kls: those of the layers that have one, (M, N) each.
         beta: (M,), the KL multipliers.
         grad: (M, N, classes), written.
         totals: (2, M), added to.
@@ -102,17 +100,18 @@ def loss(
     """
     members, rows, classes = logits.shape
     width = max(2, triton.next_power_of_2(classes))
-    height = max(1, min(triton.next_power_of_2(rows), 4096 // width))
+    height = max(1, min(triton.next_power_of_2(rows), 1024 // width))
     _loss[(members,)](
-        logits, y, kl, beta, grad, totals, steps, rows, classes, members, HAS_KL=kl is not None, R=height, C=width,
-        num_warps=8,
+        logits, y, *_two(kls), beta, grad, totals, steps, rows, classes, members, KLS=min(2, len(kls)), R=height,
+        C=width, num_warps=16,
     )  # fmt: skip
 
 
 @triton.jit
 def _head(
-    z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes, members,
-    weight_m, bias_m, HAS_KL: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
+    z, weight, bias, y, kl, more_kl, beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes,
+    members, weight_m, bias_m,
+    KLS: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(0).to(tl.int64)
     f, c = tl.arange(0, F), tl.arange(0, C)
@@ -139,8 +138,10 @@ def _head(
         tl.store(grad_z + at, tl.dot(slope, tl.trans(w), input_precision=PRECISION), inside)
         w_sum += tl.dot(tl.trans(x), slope, input_precision=PRECISION)
         b_sum += tl.sum(slope, 0)
-        if HAS_KL:
+        if KLS > 0:
             kls += tl.load(kl + member * rows + n, n < rows, 0.0)
+        if KLS > 1:
+            kls += tl.load(more_kl + member * rows + n, n < rows, 0.0)
     tl.store(grad_weight + (member * features + f[:, None]) * classes + c[None, :], w_sum, there)
     tl.store(grad_bias + member * classes + c, b_sum, c < classes)
     mean_kl = tl.sum(kls) / rows
@@ -160,7 +161,7 @@ def head(
     weight: Tensor,
     bias: Tensor,
     y: Tensor,
-    kl: Tensor | None,
+    kls: list[Tensor],
     beta: Tensor,
     totals: Tensor,
     steps: Tensor,
@@ -173,7 +174,7 @@ def head(
         weight: W, (M, features, classes), of any stride along M.
         bias: b, (M, classes), of any stride along M.
         y: (M, N).
-        kl: (M, N), or None for a network without.
+        kls: those of the layers that have one, (M, N) each.
         beta: (M,), the KL multipliers.
         totals: (2, M), added to.
         steps: (M,), how many were taken: this one is counted.
@@ -185,9 +186,9 @@ def head(
     height = max(16, min(triton.next_power_of_2(rows), 4096 // depth, 128))
     grad_z, grad_weight, grad_bias = torch.empty_like(z), z.new_empty(weight.shape), z.new_empty(bias.shape)
     _head[(members,)](
-        z, weight, bias, y, kl, beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes, members,
-        weight.stride(0), bias.stride(0), HAS_KL=kl is not None, PRECISION="tf32" if precision == "tf32" else "ieee",
-        R=height, F=depth, C=width, num_warps=4,
+        z, weight, bias, y, *_two(kls), beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes,
+        members, weight.stride(0), bias.stride(0),
+        KLS=min(2, len(kls)), PRECISION="tf32" if precision == "tf32" else "ieee", R=height, F=depth, C=width, num_warps=8,
     )  # fmt: skip
     return grad_z, grad_weight, grad_bias
 

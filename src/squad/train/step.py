@@ -215,20 +215,19 @@ class KernelSteps:
         adam.zero_grad()
         kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
         with products(self.precision, self.y.device):
-            out = self.network(self.batch, seed=self.streams, step=self.step, head=self.last is None)
-            found, kl = out.logits.contiguous(), out.kl.contiguous()
-            has_kl = kl.requires_grad
-            rest = self.labels, kl if has_kl else None, self.beta
+            found, kls = self.network.run(self.batch, seed=self.streams, step=self.step, head=self.last is None)
+            found, kls = found.contiguous(), [kl.contiguous() for kl in kls]
+            rest = self.labels, [kl.detach() for kl in kls], self.beta
             if self.last is None:
                 slope = torch.empty_like(found)
-                kernels.loss(found, *rest, slope, self.totals, adam.steps)
+                kernels.loss(found.detach(), *rest, slope, self.totals, adam.steps)
             else:
                 weight, bias = self.last.weight, self.last.bias
                 assert bias is not None
                 slope, weight.grad, bias.grad = kernels.head(
                     found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
                 )
-            torch.autograd.backward([found, kl] if has_kl else found, [slope, self.share] if has_kl else slope)
+            torch.autograd.backward([found, *kls], [slope, *[self.share] * len(kls)])
         for parameter in adam.parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
