@@ -85,3 +85,16 @@ def test_what_kernels_cannot_take_goes_to_eager(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(triton_sample._SampleWithKL, "apply", None)
     want = sample_with_kl(**tensors, temperature=0.5, seed=1, backend="eager")
     torch.testing.assert_close(sample_with_kl(**tensors, temperature=0.5, seed=1, backend="triton"), want)
+
+
+def test_backward_may_have_other_tiles_than_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over a tile's neurons come back as one gradient, whatever the tiles of either are."""
+    tiles = iter([(2, 16), (4, 32)])
+    monkeypatch.setattr(triton_sample, "tile", lambda *_: next(tiles))
+    logits, values = torch.randn(5, 3, 40).requires_grad_(), torch.randn(3, 1)
+    rest = {"log_prior": torch.zeros(3, 1).log_softmax(0), "temperature": 0.5, "seed": 1, "total": True}
+    weights, found = torch.linspace(-1, 1, 5), []
+    for backend in ("triton", "reference"):
+        _, kl = sample_with_kl(logits, values, **rest, backend=backend)  # type: ignore[arg-type]
+        found.append([kl.detach(), *torch.autograd.grad((kl * weights).sum(), logits)])
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-5)

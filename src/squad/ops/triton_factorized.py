@@ -323,7 +323,7 @@ class _SampleWithKL(Function):
         members, rows, _, rank = inner.shape
         _, neurons, _, bins = weight.shape
         weights = _packed(weight, bias)
-        height = min(lanes(members * rows * neurons, TILES[0], 32), max(32, triton.next_power_of_2(rows)))
+        height = min(lanes(members * rows * neurons, TILES[0], 64), max(32, triton.next_power_of_2(rows)))
         out = values.new_empty(members, rows, neurons)
         kept = [values.new_empty(members, neurons, rows) for _ in range(5)]
         with on(inner.device):

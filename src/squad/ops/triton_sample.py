@@ -224,7 +224,7 @@ def backward_kernel(
     N, K, columns, rows_m, bias_m,
     values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
     noise_m, noise_n, noise_c, noise_k, grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k,
-    grad_rows_m, grad_rows_n, grad_rows_c,
+    grad_rows_m, grad_rows_n,
     C: tl.constexpr, BIASED: tl.constexpr, NEURON_VALUES: tl.constexpr, NEURON_PRIOR: tl.constexpr,
     GIVEN: tl.constexpr,
     HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, HAS_ROWS: tl.constexpr, WANTS_VALUES: tl.constexpr,
@@ -267,7 +267,8 @@ def backward_kernel(
         gkl = tl.load(at, inside, 0.0).to(tl.float32) * LN2
     if HAS_ROWS:
         at = grad_rows + member.to(tl.int64) * grad_rows_m + n.to(tl.int64) * grad_rows_n
-        gkl += tl.load(at + tl.program_id(0) % columns * grad_rows_c, n < N, 0.0).to(tl.float32) * LN2
+        # In all of forward's columns the same, since their sum is what is returned.
+        gkl += tl.load(at, n < N, 0.0).to(tl.float32) * LN2
     row_block = member.to(tl.int64) * (tl.num_programs(0) // columns) + tl.program_id(0) // columns
     block = member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
     for index in range(PART):
@@ -333,7 +334,7 @@ class _Call(NamedTuple):
 
 def lanes(latents: int, numbers: int, least: int) -> int:
     """Numbers of a tile, ``numbers`` at the most: fewer where there would be too few tiles to keep a GPU busy."""
-    while not INTERPRETED and numbers > max(least, 32) and latents < 2048 * numbers:
+    while not INTERPRETED and numbers > max(least, 32) and latents < 1024 * numbers:
         numbers //= 2
     return numbers
 
@@ -435,11 +436,11 @@ class _SampleWithKL(Function):
         call = _call(*inputs)
         logits, bias, values = inputs[:3]
         members, rows, bins, neurons = call.logits.shape
-        height, width = tile(rows, neurons, lanes(members * rows * neurons, TILE, neurons))
+        most = triton.cdiv(bins, 4)  # parts that the bins can be shared out in
+        height, width = tile(rows, neurons, lanes(members * rows * neurons * most, TILE, neurons))
         columns = triton.cdiv(neurons, width)
         blocks = triton.cdiv(rows, height)
-        shapes = (members, rows, neurons), (members, rows, neurons), (members, rows, columns)
-        grads = [None if g is None else g.reshape(s) for g, s in zip((grad_z, grad_kl, grad_rows), shapes, strict=True)]
+        grads = [None if g is None else g.reshape(members, rows, -1) for g in (grad_z, grad_kl, grad_rows)]
         # A bias' gradient is summed from that of the logits: not from rounded numbers.
         wants_bias = call.bias is not None and ctx.needs_input_grad[1]
         grad_logits = torch.empty_like(call.logits, dtype=torch.float32 if wants_bias else None)
@@ -447,11 +448,11 @@ class _SampleWithKL(Function):
         if ctx.needs_input_grad[2] and grad_z is not None:
             own = (blocks, bins, neurons) if call.values.shape[-1] > 1 else (blocks * columns, bins, 1)
             value_parts = values.new_empty(members, *own)
-        parts = min(triton.cdiv(bins, 4), triton.cdiv(PROGRAMS, blocks * columns * members))
+        parts = min(most, triton.cdiv(PROGRAMS, blocks * columns * members))
         with on(values.device):
             backward_kernel[(blocks * columns, members, parts)](
-                *call.tensors(), *output, *grads, grad_logits, value_parts, rows, neurons, columns,
-                call.rows_m, *call.strides(), *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
+                *call.tensors(), *output, *grads, grad_logits, value_parts, rows, neurons, columns, call.rows_m,
+                *call.strides(), *[s for g in grads for s in ([0, 0, 0] if g is None else strides(g))][:-1],
                 **call.options(), HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, HAS_ROWS=grad_rows is not None,
                 WANTS_VALUES=value_parts is not None, PART=triton.cdiv(bins, parts), R=height, KB=width, num_warps=1,
             )  # fmt: skip

@@ -89,7 +89,7 @@ def summed(*tensors: Tensor) -> list[Tensor]:
         rows, width = x.shape[1], out[0].numel()
         # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
         height = min(triton.next_power_of_2(max(1, rows)), 256)
-        across = min(triton.next_power_of_2(width), 512 if height <= FEW else max(32, 1024 // height))
+        across = min(triton.next_power_of_2(width), 512 if height <= FEW else max(16, 1024 // height))
         columns = triton.cdiv(width, across)
         end = (numbers[3][-1] if numbers[3] else 0) + columns * len(x)
         for kept, number in zip(numbers, (rows, width, columns, end, height, across), strict=True):
@@ -102,7 +102,7 @@ def summed(*tensors: Tensor) -> list[Tensor]:
             *(x for x, _ in jobs), *[first] * more, *(out for _, out in jobs), *[last] * more,
             *every[0], *every[1], *every[2], *every[3][:4], J=len(jobs),
             **{f"R{i}": height for i, height in enumerate(every[4])},
-            **{f"W{i}": across for i, across in enumerate(every[5])}, num_warps=8,
+            **{f"W{i}": across for i, across in enumerate(every[5])}, num_warps=4,
         )  # fmt: skip
     return outs
 

@@ -39,8 +39,11 @@ def gather(x: Tensor, y: Tensor, order: Tensor, index: Tensor, x_out: Tensor, y_
         y_out: (M, batch), contiguous.
     """
     members, _, batch = order.shape
-    block = min(4096, triton.next_power_of_2(x.shape[1]))
-    _gather[(batch, members)](x, y, order, index, x_out, y_out, x.shape[1], batch, order.stride(0), BLOCK=block)
+    block = min(1024, triton.next_power_of_2(x.shape[1]))
+    warps = 1 if x.shape[1] <= block else 2
+    _gather[(batch, members)](
+        x, y, order, index, x_out, y_out, x.shape[1], batch, order.stride(0), BLOCK=block, num_warps=warps
+    )
 
 
 @triton.jit
@@ -188,7 +191,8 @@ def head(
     _head[(members,)](
         z, weight, bias, y, *_two(kls), beta, grad_z, grad_weight, grad_bias, totals, steps, rows, features, classes,
         members, weight.stride(0), bias.stride(0),
-        KLS=min(2, len(kls)), PRECISION="tf32" if precision == "tf32" else "ieee", R=height, F=depth, C=width, num_warps=8,
+        KLS=min(2, len(kls)), PRECISION="tf32" if precision == "tf32" else "ieee", R=height, F=depth, C=width,
+        num_warps=8,
     )  # fmt: skip
     return grad_z, grad_weight, grad_bias
 
