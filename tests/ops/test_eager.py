@@ -101,6 +101,54 @@ def test_seeds_and_logits_by_vmap() -> None:
         torch.testing.assert_close([x[i] for x in shared], list(sample_with_kl(logits[i], values, prior, 0.5, seed=1)))
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("mapped", ["logits", "values", "log_prior", "temperature", "noise"])
+def test_each_input_by_vmap(mapped: str, axis: int) -> None:
+    """Alone: what is computed in place must not be smaller than what comes in."""
+    p = problem((4,), 5, 7)
+    inputs = {
+        "logits": p.logits,
+        "values": p.values,
+        "log_prior": p.log_prior,
+        "temperature": torch.tensor(0.5),
+        "noise": torch.randn(4, 5, 7),
+    }
+    each = [inputs[mapped] * scale for scale in (0.5, 1.0, 1.5)]
+    along = axis if inputs[mapped].dim() else 0
+
+    def run(one: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return eager.sample_with_kl(**{**inputs, mapped: one})
+
+    def loss(one: torch.Tensor) -> torch.Tensor:
+        z, kl = run(one)
+        return (z.square() + kl).sum()
+
+    found = torch.func.vmap(run, in_dims=along)(torch.stack(each, along))
+    expected = [run(one) for one in each]
+    torch.testing.assert_close(found, tuple(torch.stack(parts) for parts in zip(*expected, strict=True)))
+    if mapped in ("logits", "values"):  # those that gradients reach
+        grads = torch.func.vmap(torch.func.grad(loss), in_dims=along)(torch.stack(each, along))
+        torch.testing.assert_close(grads, torch.stack([torch.func.grad(loss)(one) for one in each]))
+
+
+def test_vmap_within_vmap_and_a_jacobian() -> None:
+    p = problem((4,), 5, 7)
+    noise, temperatures = torch.randn(5, 7), torch.tensor([0.4, 0.9])
+
+    def z(logits: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
+        return eager.sample_with_kl(logits, p.values[0], p.log_prior[0], temperature, noise)[0]
+
+    rows = torch.func.vmap(z, in_dims=(0, None))
+    both = torch.func.vmap(rows, in_dims=(None, 0))(p.logits, temperatures)
+    jacobian = torch.func.vmap(torch.func.jacrev(z), in_dims=(0, None))(p.logits, temperatures[0])
+    for i, temperature in enumerate(temperatures):
+        for row, logits in enumerate(p.logits):
+            torch.testing.assert_close(both[i, row], z(logits, temperature))
+    for row, logits in enumerate(p.logits):
+        expected = torch.autograd.functional.jacobian(lambda a: z(a, temperatures[0]), logits)
+        torch.testing.assert_close(jacobian[row], expected)
+
+
 def test_a_gradient_by_torch_func() -> None:
     p = problem((4,), 5, 7)
 

@@ -174,6 +174,15 @@ def test_a_layer_of_a_larger_rank_is_served_all_the_same() -> None:
     close(found, layer.double().sample_with_kl(x.double(), seed=1))
 
 
+@pytest.mark.parametrize("lead", [(), (1,), (2, 3)])
+def test_any_leading_axes(lead: tuple[int, ...]) -> None:
+    layer, x = FactorizedSquadLinear(4, 3, bins=5), torch.randn(*lead, 4)
+    layer.backend = "triton"
+    found = layer.sample_with_kl(x, seed=1)
+    layer.backend = "reference"
+    close(found, layer.double().sample_with_kl(x.double(), seed=1))
+
+
 def test_no_rows() -> None:
     layer = FactorizedSquadLinear(4, 3, bins=5)
     layer.backend = "triton"

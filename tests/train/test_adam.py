@@ -149,3 +149,26 @@ def test_a_nan_stays_with_its_member() -> None:
     adam.step()
     assert all(parameter[1].isnan().all() for parameter in network.parameters())
     assert adam.flat[[0, 2]].isfinite().all()
+
+
+def test_each_member_counts_its_own_steps() -> None:
+    """As after members of different age were put together: the corrections of the moments differ."""
+    torch.manual_seed(0)
+    network = squad.Linear(4, 3, members=2).double()
+    lr, decay = torch.tensor([0.1, 0.1]), torch.zeros(2)
+    adam = Adam(network, lr, decay)
+    state = {name: tensor.clone() for name, tensor in adam.state().items()}
+    state["steps"] = torch.tensor([0.0, 7.0], dtype=torch.float64)
+    state["square"] = torch.rand_like(state["square"])
+    gradient = torch.randn(2, 4, 3, dtype=torch.float64)
+    adam.restore(network, {name: tensor.clone() for name, tensor in state.items()})
+    network.weight.grad = gradient
+    adam.step()
+    assert adam.steps.tolist() == [1, 8]
+    for member in range(2):
+        alone = take(network, [member])
+        other = Adam(alone, lr[:1], decay[:1])
+        other.restore(alone, {name: tensor[member : member + 1].clone() for name, tensor in state.items()})
+        alone.weight.grad = gradient[member : member + 1].clone()
+        other.step()
+        torch.testing.assert_close(adam.flat[member : member + 1], other.flat, rtol=1e-12, atol=1e-12)

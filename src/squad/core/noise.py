@@ -36,6 +36,7 @@ __all__ = ["Key", "bits", "draw_seed", "gumbel", "gumbel_of", "hashed_seeds", "m
 
 
 _FIRST, _SECOND, _GOLDEN, _WORD = 0x7FEB352D, 0x846CA68B, 0x9E3779B9, 0xFFFFFFFF
+_GOLDEN_3 = 3 * _GOLDEN & _WORD
 
 #: Numbers up to which a layer's counters are mixed by numpy, on one core.
 SMALL = 1 << 16
@@ -106,7 +107,7 @@ _WORDS = {
 
 def _word(word: int, x: Tensor) -> Tensor | int:
     """``word`` as an operand for x: made beforehand for a plain tensor on the CPU; a number for any other."""
-    plain = type(x) is Tensor and x.device.type == "cpu" and not torch.compiler.is_compiling()
+    plain = type(x) is Tensor and x.is_cpu and not torch.compiler.is_compiling()
     return _WORDS[word] if plain else _signed(word)
 
 
@@ -155,11 +156,18 @@ def _churn_array(x: Words) -> Words:
     return x
 
 
-def _mix_array(x: Words) -> Words:
-    """The mixer, in place, of 32-bit words in numpy."""
-    x = _churn_array(x)
-    x ^= x >> 16
-    return x
+def _mix_number(x: int) -> int:
+    """The mixer of one 32-bit word as a Python number."""
+    x = (x ^ x >> 16) * _FIRST & _WORD
+    x = (x ^ x >> 15) * _SECOND & _WORD
+    return x ^ x >> 16
+
+
+def _key_numbers(seed: int, step: int) -> tuple[int, int]:
+    """key_1 and key_2 of one member."""
+    first, second = _mix_number(seed & _WORD ^ _GOLDEN), _mix_number(seed >> 32 & _WORD ^ _GOLDEN_3)
+    second ^= step & _WORD
+    return _mix_number(first ^ _GOLDEN * second & _WORD), _mix_number(first ^ _GOLDEN_3 * second & _WORD)
 
 
 def _read(key: Key) -> tuple[list[int], list[int]] | None:
@@ -185,16 +193,13 @@ def _small_tables(key: Key, counters: int, bins: int, first: int) -> Tensor | No
     read = _read(key)
     if read is None:
         return None
-    seeds, steps = read
-    words = np.array([(seed & _WORD, seed >> 32 & _WORD) for seed in seeds], dtype=np.uint32)
-    g = np.array([_GOLDEN, 3 * _GOLDEN & _WORD], dtype=np.uint32)
-    step = np.array([step & _WORD for step in steps], dtype=np.uint32)[:, None]
-    mixed = _mix_array(words ^ g)
-    keys = _mix_array(mixed[:, :1] ^ g * (mixed[:, 1:] ^ step))
-    counter = np.arange(counters, dtype=np.uint32) + np.uint32(first)
-    index = np.arange(bins, dtype=np.uint32)
-    tables = _churn_array(np.concatenate([counter ^ keys[:, :1], index ^ keys[:, 1:]], 1))
-    return torch.from_numpy(tables.view(np.int32)).view(*key.seed.shape, counters + bins)
+    # Of a few words numpy's calls would take longer than Python's own numbers.
+    keys = np.array([_key_numbers(*each) for each in zip(*read, strict=True)], dtype=np.uint32)
+    tables = np.empty((len(keys), counters + bins), dtype=np.uint32)
+    counter = np.arange(counters, dtype=np.uint32)
+    np.bitwise_xor(counter + np.uint32(first) if first else counter, keys[:, :1], out=tables[:, :counters])
+    np.bitwise_xor(np.arange(bins, dtype=np.uint32), keys[:, 1:], out=tables[:, counters:])
+    return torch.from_numpy(_churn_array(tables).view(np.int32)).view(*key.seed.shape, counters + bins)
 
 
 def _keys(key: Key) -> Tensor:
@@ -206,7 +211,7 @@ def _keys(key: Key) -> Tensor:
     first, second = _mix(words ^ g).split(1, -1)
     second = second ^ key.step.to(torch.int32).unsqueeze(-1)
     if _overflow_is_undefined(second):
-        factors = torch.cat([_times(second, _GOLDEN), _times(second, 3 * _GOLDEN & _WORD)], -1)
+        factors = torch.cat([_times(second, _GOLDEN), _times(second, _GOLDEN_3)], -1)
     else:
         factors = second * g
     return _mix(first ^ factors)
@@ -227,7 +232,6 @@ def _tables(key: Key, counters: int, bins: int, first: int | Tensor) -> Tensor:
     return _churn(torch.cat([counter ^ one, index ^ two], -1))
 
 
-@torch.no_grad()
 def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0) -> Tensor:
     """The raw 32 bits of each number.
 
@@ -246,7 +250,8 @@ def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tenso
     # The fold by 16 that ends a mix is undone by the one that begins the next round, since 2 * 16 = 32, and a fold of
     # a ^ b is that of a ^ that of b.  So neither is done, and what is left for each number is the core of a round.
     a, b = tables.split([counters, bins], -1)
-    return _core(a.unflatten(-1, (rows, 1, neurons)) ^ b.unsqueeze(-1).unsqueeze(-3))
+    lead = key.seed.shape
+    return _core(a.view(*lead, rows, 1, neurons) ^ b.view(*lead, 1, bins, 1))
 
 
 def hashed_seeds(key: Key, count: int = 1) -> Tensor:
@@ -267,7 +272,6 @@ def _unit(words: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.add(x.new_full((), 0.5 + 2.0**-24), x, alpha=2.0**-32)
 
 
-@torch.no_grad()
 def uniform(
     key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
@@ -275,7 +279,6 @@ def uniform(
     return _unit(bits(key, rows, bins, neurons, first_row=first_row), dtype)
 
 
-@torch.no_grad()
 def gumbel_of(words: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Standard Gumbel numbers from what :func:`bits` gave, for whoever wants to work out the rest by itself."""
     return _unit(words, dtype).log_().neg_().log_().neg_()

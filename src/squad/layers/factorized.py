@@ -116,7 +116,7 @@ class FactorizedSquadLinear(SquadLayer):
             key,
             total=True,
         )
-        return z.to(inner.dtype).reshape(*self.lead, *lead, self.out_features), kl.reshape(*self.lead, *lead)
+        return z.to(inner.dtype).reshape(*self.lead, *lead, self.out_features), kl.reshape((*self.lead, *lead))
 
     def _first(self, tensor: Tensor) -> Tensor:
         """``tensor`` with an axis of members, even of one."""

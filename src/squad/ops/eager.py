@@ -69,31 +69,41 @@ def forward(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """z and kl (..., K), and what their gradients need: y and dkl / da, (..., C, K)."""
-    # The sample first: by the time of the KL its temporaries are free, and the allocator gives their memory again.
-    y = categorical.relaxed_one_hot(logits, noise, temperature, -2)
-    z = (y * values).sum(-2)
+    # Three tensors of this size are written, over and over: what is in a core's cache takes a third of the time.
+    work = logits + noise
+    y = work.div_(temperature).softmax(-2)
+    z = torch.mul(y, values, out=work).sum(-2)
     # torch's powers of 2 take half the time of its exponentials.  Floors instead of masks: a bin without mass has
-    # p = 0, and 0 times a finite number is 0.  In place only where no other input comes in, for vmap.
-    log_p = logits.log_softmax(-2)
-    p = (log_p * LOG2_E).exp2_()
-    log_p.clamp_min_(categorical.floor(log_p.dtype))
-    slope = (log_p - categorical.floored(log_prior)).mul_(p)
+    # p = 0, and 0 times a finite number is 0.
+    slope = logits.log_softmax(-2)
+    p = torch.mul(slope, LOG2_E, out=work).exp2_()
+    slope.clamp_min_(categorical.floor(slope.dtype)).sub_(categorical.floored(log_prior)).mul_(p)
     kl = slope.sum(-2)
-    return z, categorical.nonnegative(kl), y, torch.addcmul(slope, p, kl.unsqueeze(-2), value=-1)
+    return z, categorical.nonnegative(kl), y, slope.addcmul_(p, kl.unsqueeze(-2), value=-1)
 
 
 def grad_of_logits(
     values: Tensor, temperature: Tensor | float, z: Tensor, slope: Tensor, weighted: Tensor, grad_kl: Tensor | None
 ) -> Tensor:
     """From ``weighted``, y times the gradient of z, and the gradient of the KL if there is one."""
-    away = values / temperature - z.unsqueeze(-2) / temperature  # divided while they are small
+    away = _away(values, temperature, z)
     return weighted * away if grad_kl is None else torch.addcmul(slope * grad_kl.unsqueeze(-2), weighted, away)
+
+
+def grad_of_logits_(
+    values: Tensor, temperature: Tensor | float, z: Tensor, slope: Tensor, weighted: Tensor, grad_kl: Tensor
+) -> Tensor:
+    """The same in place of ``slope``, for one who needs it once."""
+    return slope.mul_(grad_kl.unsqueeze(-2)).addcmul_(weighted, _away(values, temperature, z))
+
+
+def _away(values: Tensor, temperature: Tensor | float, z: Tensor) -> Tensor:
+    """(v - z) / t, divided while they are small."""
+    return values / temperature - z.unsqueeze(-2) / temperature
 
 
 class SampleWithKL(Function):
     """Returns what its backward needs as further outputs, so that torch.func can see through it."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(
@@ -131,9 +141,26 @@ class SampleWithKL(Function):
             grad_logits = slope * grad_kl.unsqueeze(-2)
         return grad_logits, grad_values, *(None,) * (len(ctx.needs_input_grad) - 2)
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        """A mapped axis is one more in front of the others: the forward pass works in place, which vmap cannot see."""
+        rank = inputs[0].dim() + (in_dims[0] is None)
+        logits, *rest = (_fronted(x, axis, rank) for x, axis in zip(inputs[:5], in_dims, strict=False))
+        assert isinstance(logits, Tensor)
+        logits = logits.expand(info.batch_size, *logits.shape[1:])
+        return SampleWithKL.apply(logits, *rest), (0,) * 4  # type: ignore[no-untyped-call]
+
 
 # torch binds the arguments of every call by this signature; kept here, it need not be worked out each time.
 SampleWithKL.forward.__signature__ = inspect.signature(SampleWithKL.forward)  # type: ignore[attr-defined]
+
+
+def _fronted(x: Tensor | float, axis: int | None, rank: int) -> Tensor | float:
+    """``x`` in the given rank with its mapped axis in front; what is not mapped is for all."""
+    if not isinstance(x, Tensor) or (axis is None and x.dim() == 0):
+        return x
+    x = x.unsqueeze(0) if axis is None else x.movedim(axis, 0)
+    return x[:, *(None,) * (rank - x.dim())]
 
 
 def sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:

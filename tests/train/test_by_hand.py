@@ -1,0 +1,170 @@
+"""The step by hand is the step by autograd: losses, and the gradient of every parameter."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from squad.layers.quantized import SquadLayer, set_temperature
+from squad.models import Network, NetworkConfig, build
+from squad.models.config import DLGMConfig, FactorizedSquadConfig, MaxoutDropoutConfig, MLPConfig, SquadConfig
+from squad.ops import eager
+from squad.train import by_hand, step
+from squad.train.adam import Adam
+
+IN, CLASSES, ROWS = 6, 3, 11
+
+
+@pytest.fixture
+def two_cores() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def problem(config: NetworkConfig, members: int, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
+    """What :func:`squad.train.step.backward` takes, but for reach."""
+    torch.manual_seed(members)
+    network = build(config, IN, CLASSES, list(range(members))).to(dtype).train()
+    with torch.no_grad():  # biases and values as after some steps: none at zero, none like its neighbour
+        for parameter in network.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    if network.has_temperature:
+        set_temperature(network, torch.linspace(0.4, 1.1, members))
+    x, y = torch.randn(members, ROWS, IN, dtype=dtype), torch.randint(CLASSES, (members, ROWS))
+    return network, x, y, torch.linspace(0.1, 2, members), torch.arange(members) + 2**40, 5
+
+
+def gradients(network: Network, run: Callable[[], Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    """What a step returns and what it sets."""
+    network.zero_grad()
+    found = run()
+    return found, {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+
+
+def agree(config: NetworkConfig, members: int = 1, dtype: torch.dtype = torch.float64) -> None:
+    network, x, y, beta, seed, number = problem(config, members, dtype)
+    assert by_hand.serves(network, x)
+
+    def autograd() -> Tensor:
+        loss, kl = step.losses(network, x, y, beta, seed, number)
+        loss.sum().backward()
+        return torch.stack([loss.detach(), kl.detach()])
+
+    expected, wanted = gradients(network, autograd)
+    found, given = gradients(network, lambda: step.backward(network, x, y, beta, seed, number, None))
+    error = 1e-12 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(found, expected, atol=error, rtol=error)
+    assert given.keys() == wanted.keys() == dict(network.named_parameters()).keys()
+    for name, grad in wanted.items():
+        torch.testing.assert_close(given[name], grad, atol=error, rtol=10 * error, msg=name)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("learn_values", ["per_layer", "per_neuron", "fixed"])
+@pytest.mark.parametrize("hidden", [(5,), (5, 4), (4, 3, 5)], ids=len)
+def test_agrees_with_autograd(hidden: tuple[int, ...], learn_values: Any, members: int) -> None:
+    agree(SquadConfig(hidden=hidden, bins=4, learn_values=learn_values, prior="gaussian"), members)
+
+
+def test_in_single_precision() -> None:
+    agree(SquadConfig(hidden=(5, 4), bins=3), 2, torch.float32)
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("members", [1, 2])
+def test_in_halves(monkeypatch: pytest.MonkeyPatch, members: int) -> None:
+    """A product in two halves is the product; of several members none is cut."""
+    cut: list[bool] = []
+    halves = by_hand._halves
+
+    def spy(*args: Any) -> Tensor | None:
+        found = halves(*args)
+        cut.append(found is not None)
+        return found
+
+    monkeypatch.setattr(by_hand, "WIDE", 1)
+    monkeypatch.setattr(by_hand, "_halves", spy)
+    agree(SquadConfig(hidden=(5, 4), bins=3), members)
+    # On the way there and back the inputs 6, 5 and 4 of the three layers; 5 has no halves.
+    assert cut == ([True, False, True, True, False, True] if members == 1 else [False] * 6)
+
+
+def test_only_wide_layers_on_two_cores_are_halved() -> None:
+    network, x, *_ = problem(SquadConfig(hidden=(4,)), 1)
+    assert by_hand._halves(network.stages[0].layer, x) is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SquadConfig(hidden=(4,), dropout=0.1),
+        FactorizedSquadConfig(hidden=(4,), rank=2),
+        MaxoutDropoutConfig(hidden=(4,), pieces=3),
+        DLGMConfig(hidden=(4,)),
+        MLPConfig(hidden=(4,)),
+    ],
+    ids=lambda config: f"{config.name} {config.dropout}",
+)
+def test_other_networks_are_left_to_autograd(config: NetworkConfig) -> None:
+    network, x, *_ = problem(config, 2)
+    assert not by_hand.serves(network, x)
+
+
+def spoil(what: str, network: Network, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    (layer,) = (layer for layer in network.modules() if isinstance(layer, SquadLayer))
+    if what == "eval mode":
+        network.eval()
+    elif what == "another backend":
+        layer.backend = "reference"
+    elif what == "a frozen parameter":
+        layer.values.requires_grad_(False)
+    elif what == "many logits":
+        monkeypatch.setattr(eager, "BLOCK", 2 * ROWS * layer.bins * layer.out_features // 2 - 1)
+    elif what == "another dtype":
+        return x.float()
+    elif what == "rows that members share":
+        return x[:1]
+    return x
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["eval mode", "another backend", "a frozen parameter", "many logits", "another dtype", "rows that members share"],
+)
+def test_what_needs_the_layers_is_left_to_them(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    network, x, *_ = problem(SquadConfig(hidden=(4,)), 2)
+    assert by_hand.serves(network, x)
+    assert not by_hand.serves(network, spoil(what, network, x, monkeypatch))
+
+
+def test_autocast_is_left_to_autograd() -> None:
+    network, x, *_ = problem(SquadConfig(hidden=(4,)), 2)
+    with torch.autocast("cpu"):
+        assert not by_hand.serves(network, x)
+
+
+def test_the_step_of_a_run_is_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, x, y, beta, seed, _ = problem(SquadConfig(hidden=(4,)), 1, torch.float32)
+    monkeypatch.setattr(step, "losses", None)  # autograd's way
+    adam = Adam(network, torch.tensor([0.1]), torch.tensor([0.0]))
+    before = adam.flat.clone()
+    totals = step.PlainSteps(network, adam, x[0], y[0], beta, seed, None).epoch(torch.arange(10).view(1, 2, 5), 0)
+    assert bool((totals > 0).all())
+    assert not torch.equal(adam.flat, before)
+
+
+def test_a_member_that_diverges_leaves_the_others_alone() -> None:
+    config = SquadConfig(hidden=(5, 4), bins=3)
+    network, x, *rest = problem(config, 3)
+    expected, wanted = gradients(network, lambda: by_hand.backward(network, x, *rest))
+    with torch.no_grad():
+        network.stages[0].layer.weight[1] = float("nan")
+    found, given = gradients(network, lambda: by_hand.backward(network, x, *rest))
+    assert bool(found[:, 1].isnan().all())
+    assert torch.equal(found[:, ::2], expected[:, ::2])
+    for name, grad in wanted.items():
+        assert torch.equal(given[name][::2], grad[::2]), name
