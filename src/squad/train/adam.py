@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 __all__ = ["Adam", "flatten", "point_into"]
 
@@ -151,26 +152,27 @@ class Adam:
             self._step(grads)
 
     def _fused_step(self, grads: list[Tensor]) -> None:
-        self.steps += 1
-        counts = self.steps.float().unbind()
+        members = len(self.steps)
+        # torch counts for each tensor by itself, in place and in float32; ours are counted once.
+        counts = self.steps.float().repeat(len(grads)).unbind()
         for group in self._groups:
-            # What torch.optim's Adam(fused=True) calls: that would sort the tensors and count for each of them first,
-            # which takes as long as the step of a small network.
-            torch._fused_adam_(
+            adam(
                 group.flat,
                 [_of(grads[index], member).contiguous() for index, member in group.places],
                 group.mean,
                 group.square,
                 [],
-                [counts[member] for _, member in group.places],
-                lr=group.lr,
+                [counts[index * members + member] for index, member in group.places],
+                fused=True,
+                amsgrad=False,
                 beta1=self.betas[0],
                 beta2=self.betas[1],
+                lr=group.lr,
                 weight_decay=group.decay,
                 eps=self.epsilon,
-                amsgrad=False,
                 maximize=False,
             )
+        self.steps += 1
 
     def _step(self, grads: list[Tensor]) -> None:
         grad = _side_by_side(grads)
