@@ -1,10 +1,12 @@
 """What a backend of the operation promises.  Subclass, name the backend, and the tests come along."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import Tensor
 
 from squad.core.noise import Key, gumbel, make_key
@@ -57,6 +59,12 @@ def problem(
         temperature=(temperature.view(-1, *(1,) * (len(lead) + 1)) if members else temperature[0]).to(device),
         noise=make_key((seeds if members else seeds[0]).to(device), 3, device),
     )
+
+
+def far_apart(x: Tensor) -> Tensor:
+    """``x`` (M, ...) with members 2^30 numbers apart, in memory that is taken only where it is touched."""
+    space = torch.empty((len(x) - 1) * 2**30 + x[0].numel(), device=x.device, dtype=x.dtype)
+    return space.as_strided(x.shape, (2**30, *x[0].contiguous().stride())).copy_(x)
 
 
 AWKWARD = [
@@ -189,6 +197,46 @@ class BackendContract:
         torch.testing.assert_close(torch.func.jacrev(function, (0, 1))(*at), want, atol=1e-5, rtol=1e-5)
         at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
+
+    def test_recomputed_in_the_backward_pass(self) -> None:
+        """Activation checkpointing gives out each saved tensor once."""
+        p = problem((4,), 5, 3, device=self.device)
+        leaf = p.logits.clone().requires_grad_()
+
+        def function(logits: Tensor) -> Tensor:
+            z, kl = self.backend(logits, p.values, p.log_prior, p.temperature, p.noise)
+            return z.square() + kl
+
+        (want,) = torch.autograd.grad(function(leaf).sum(), leaf)
+        again = torch.utils.checkpoint.checkpoint(function, leaf, use_reentrant=False)
+        torch.testing.assert_close(torch.autograd.grad(again.sum(), leaf)[0], want)
+
+    def test_gradients_of_gradients_with_tensors_kept_elsewhere(self) -> None:
+        """Hooks on saved tensors, as for moving them to the host."""
+        p = problem((4,), 5, 3, device=self.device)
+        leaf, found = p.logits.clone().requires_grad_(), []
+        for kept in (torch.autograd.graph.save_on_cpu(), contextlib.nullcontext()):
+            with kept:
+                z, kl = self.backend(leaf, p.values, p.log_prior, p.temperature, p.noise)
+                (grad,) = torch.autograd.grad(z.square().sum() + kl.sum(), leaf, create_graph=True)
+                found.append(torch.autograd.grad(grad.square().sum(), leaf)[0])
+        torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
+
+    def test_members_far_apart_in_memory(self) -> None:
+        """As parameters are in training, rows of one matrix: offsets that do not fit 32 bits."""
+        p = problem((3, 4), 5, 2, members=True, device=self.device)
+        assert isinstance(p.noise, Key)
+        assert isinstance(p.temperature, Tensor)
+        bias = torch.randn(3, 1, 5, 2, generator=torch.Generator().manual_seed(4)).to(self.device)
+        key, temperature = p.noise, p.temperature.view(-1)
+        results = [
+            sample_with_kl(
+                p.logits, values, p.log_prior, temperature, seed=key.seed, bias=own,
+                backend=self.name,  # type: ignore[arg-type]
+            )
+            for values, own in ((p.values, bias), (far_apart(p.values), far_apart(bias)))
+        ]  # fmt: skip
+        torch.testing.assert_close(*results)
 
     def test_any_memory_order(self) -> None:
         """Logits that are a view: transposed, expanded, cut out."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from squad.core.noise import Key
 from squad.ops import reference
-from tests.contracts.backends import problem
+from tests.contracts.backends import far_apart, problem
 
 
 def written_out(inner: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -135,6 +135,55 @@ class FactorizedContract:
         at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
 
+    def test_members_far_apart_in_memory(self) -> None:
+        """As parameters are in training, rows of one matrix: offsets that do not fit 32 bits."""
+        from squad.ops import triton_factorized
+
+        (inner, *rest), log_prior, temperature, key = self.case(3, 4, 5, 2, 2, False, False)
+        apart = [far_apart(x) for x in rest]
+        results = [
+            triton_factorized.sample_with_kl(inner, bias1, weight, bias2, values, log_prior, temperature, key)
+            for bias1, weight, bias2, values in (rest, apart)
+        ]
+        torch.testing.assert_close(*results)
+
+    def test_one_may_write_into_results(self) -> None:
+        from squad.ops import triton_factorized
+
+        (inner, *rest), log_prior, temperature, key = self.case(1, 4, 5, 2, 2, False, False)
+        bias1, weight, bias2, values = rest
+        for total in (True, False):
+            leaf = inner.clone().requires_grad_()
+            z, kl = triton_factorized.sample_with_kl(
+                leaf, bias1, weight, bias2, values, log_prior, temperature, key, total=total
+            )
+            z.mul_(2)
+            if total:
+                kl.mul_(2)
+            (z.sum() + kl.sum()).backward()
+
+    def test_what_needs_no_gradient(self) -> None:
+        """Values that are fixed, and a KL alone, which values have no part in."""
+        from squad.ops import triton_factorized
+
+        leaves, log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        for wanted in ((0, 1, 2, 3), (0,), (4,), (2, 4)):
+            found = []
+            for only in (False, True):
+                inner, inner_bias, weight, bias, values = own = [
+                    x.clone().requires_grad_(not only or place in wanted) for place, x in enumerate(leaves)
+                ]
+                z, kl = triton_factorized.sample_with_kl(
+                    inner, inner_bias, weight, bias, values, log_prior, temperature, key
+                )
+                found.append(torch.autograd.grad(z.square().sum() + kl.sum(), [own[place] for place in wanted]))
+            torch.testing.assert_close(*found)
+        inner, inner_bias, weight, bias, values = (x.clone().requires_grad_() for x in leaves)
+        _, kl = triton_factorized.sample_with_kl(inner, inner_bias, weight, bias, values, log_prior, temperature, key)
+        grads = torch.autograd.grad(kl.sum(), [inner, values], allow_unused=True, materialize_grads=True)
+        assert grads[0].any()
+        assert not grads[1].any()
+
     def test_sums_of_the_kl(self) -> None:
         """Both ways give the same gradients, alone and together with that of z."""
         from squad.ops import triton_factorized
@@ -148,7 +197,7 @@ class FactorizedContract:
             )
             kl = kl if total else kl.sum(-1)
             assert kl.shape == z.shape[:-1]
-            found.append([kl, *torch.autograd.grad(kl.square().sum(), leaves, retain_graph=True),
+            found.append([kl, *torch.autograd.grad(kl.square().sum(), leaves[:4], retain_graph=True),
                           *torch.autograd.grad(kl.sum() + z.square().sum(), leaves)])  # fmt: skip
         for one, other in zip(*found, strict=True):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from squad.core.noise import make_key
+from squad.errors import ArgumentError
 from squad.layers import FactorizedSquadLinear
 from squad.ops import sample_factorized, sample_with_kl, serves_factorized, triton_factorized
 from tests.contracts.factorized import FactorizedContract, written_out
@@ -164,6 +165,23 @@ def test_half_precision_inner_numbers() -> None:
 def test_where_no_kernel_serves_logits_are_written(change: dict[str, Any], backend: Any) -> None:
     inner, _, weight, _, values, _ = operands(**change)
     assert not serves_factorized(inner, weight, values, backend)
+
+
+@pytest.mark.parametrize("change", [{"rank": 9}, {"dtype": torch.float64}, {"members": 3}], ids=str)
+def test_what_no_kernel_takes_is_refused(change: dict[str, Any]) -> None:
+    members = change.pop("members", 2)
+    inner, inner_bias, weight, bias, values, prior = operands(**change)
+    inner = inner[:1].expand(members, -1, -1, -1)
+    with pytest.raises(ArgumentError, match="inner must be what serves_factorized takes"):
+        sample_factorized(inner, inner_bias, weight, bias, values, prior, 0.5, make_key(7))
+
+
+def test_many_bins() -> None:
+    layer, x = FactorizedSquadLinear(4, 2, bins=1500, rank=1), torch.randn(2, 4)
+    layer.backend = "triton"
+    found = layer.sample_with_kl(x, seed=1)
+    layer.backend = "reference"
+    close(found, layer.double().sample_with_kl(x.double(), seed=1))
 
 
 def test_a_layer_of_a_larger_rank_is_served_all_the_same() -> None:

@@ -1,5 +1,7 @@
 """A step of few kernels is the plain step: in Triton's interpreter, on the CPU."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -26,8 +28,9 @@ CONFIGS: list[NetworkConfig] = [
 
 
 def run(
-    config: NetworkConfig, graphed: bool, members: int = 2, *, classes: int = 3, steps: int = 4, batch: int = 9
-) -> tuple[Tensor, Adam]:
+    config: NetworkConfig, graphed: bool, members: int = 2, *, classes: int = 3, steps: int = 4, batch: int = 9,
+    frozen: tuple[int, ...] = (),
+) -> tuple[Tensor, Adam]:  # fmt: skip
     """The sums of two epochs, (2, 2, M), and the optimizer after them."""
     g = torch.Generator().manual_seed(0)
     x, y = torch.randn(40, 7, generator=g), torch.randint(classes, (40,), generator=g)
@@ -35,6 +38,8 @@ def run(
     for layer in network.modules():
         if isinstance(layer, SquadLayer):
             layer.backend = "triton" if graphed else "eager"
+    for place in frozen:
+        network.stages[place].requires_grad_(False)
     adam = Adam(network, torch.linspace(0.001, 0.02, members), torch.linspace(0, 0.1, members))
     beta, seed = torch.linspace(0.1, 1, members), torch.arange(members) + 2**40
     order = torch.randint(40, (members, steps, batch), generator=g)
@@ -47,12 +52,22 @@ def run(
     return totals, adam
 
 
-def agree(config: NetworkConfig, steps: int, **options: int) -> None:
+def agree(config: NetworkConfig, steps: int, **options: Any) -> None:
     plain, graphed = (run(config, graphed, steps=steps, **options) for graphed in (False, True))
     torch.testing.assert_close(graphed[0], plain[0], atol=1e-5, rtol=1e-5)
     for name, tensor in plain[1].state().items():
         torch.testing.assert_close(graphed[1].state()[name], tensor, atol=1e-5, rtol=1e-4, msg=name)
     assert graphed[1].steps.tolist() == [2 * steps] * len(graphed[1].steps)
+
+
+@pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (0, 2)], ids=str)
+def test_what_is_frozen_is_not_trained(frozen: tuple[int, ...]) -> None:
+    agree(SquadConfig(hidden=(4, 3), bins=3), 2, members=1, frozen=frozen)
+
+
+@pytest.mark.parametrize("hidden", [(3,), (3, 2, 3), (3, 2, 2, 3)], ids=str)
+def test_one_layer_and_many(hidden: tuple[int, ...]) -> None:
+    agree(SquadConfig(hidden=hidden, bins=3), 2, members=1)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)

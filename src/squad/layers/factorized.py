@@ -95,7 +95,6 @@ class FactorizedSquadLinear(SquadLayer):
         self, x: Tensor, temperature: float | Tensor, key: Key | None, given: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """As in other layers, but where a kernel serves logits are never written."""
-        self.check_input(x)
         weight2 = self._first(self.weight2)
         if key is None or not serves_factorized(x, weight2, self.values, self.backend):
             return super()._relaxed_with_kl(x, temperature, key, given)

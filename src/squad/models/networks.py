@@ -62,11 +62,6 @@ class Stage(nn.Module):
         self.layer = layer
         self.relu = relu
 
-    @property
-    def random(self) -> bool:
-        """Whether it draws anything."""
-        return self.dropout is not None or isinstance(self.layer, StochasticModule)
-
     def extra_repr(self) -> str:
         """What ``print(stage)`` shows, and what must agree for networks to be stacked."""
         return "relu" if self.relu else ""

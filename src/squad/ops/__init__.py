@@ -96,13 +96,14 @@ def choose_backend(name: BackendName, device: torch.device) -> Backend:
 
 def serves_factorized(x: Tensor, weight: Tensor, values: Tensor, backend: BackendName) -> bool:
     """Whether :func:`sample_factorized` serves a layer with these W'' and values, asked for ``x``."""
-    members, _, rank, _ = weight.shape
-    if choose_backend(backend, x.device) is not _fused or x.numel() == 0 or members > 65_535:
+    if choose_backend(backend, x.device) is not _fused or x.numel() == 0:
         return False
     from squad.ops import triton_factorized, triton_launch
 
+    members, _, rank, _ = weight.shape
     single = working_dtype(x, weight, values) == torch.float32
-    return single and rank <= triton_factorized.RANKS and (x.is_cuda or triton_launch.INTERPRETED)
+    small = members <= triton_launch.MEMBERS and rank <= triton_factorized.RANKS
+    return single and small and (x.is_cuda or triton_launch.INTERPRETED)
 
 
 def sample_factorized(
@@ -134,6 +135,9 @@ def sample_factorized(
     """
     _check_fixed(log_prior=log_prior, temperature=temperature)
     check_temperature(temperature)
+    if not serves_factorized(inner, weight, values, "triton") or len(inner) != len(weight):
+        got = f"{inner.dtype} of shape {tuple(inner.shape)} on {inner.device} for weights {tuple(weight.shape)}"
+        raise ArgumentError.of("inner", got, "what serves_factorized takes", "Write the logits, for sample_with_kl.")
     from squad.ops import triton_factorized
 
     if not isinstance(temperature, Tensor):

@@ -25,14 +25,14 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def columns(x: Tensor, weight: Tensor) -> Tensor:
     """x (M, N, in) W (M, in, out) as (M, out, N): each row of x is a column."""
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+    if torch.is_autocast_enabled(x.device.type):
         return torch.bmm(weight.mT, x.mT)
     out: Tensor = _Columns.apply(x, weight)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Columns(Function):
-    """The product as columns, with gradients in the memory order of x and W: as torch has them they would be copied."""
+    """The product as columns; the gradient of W in its own memory order (torch's would be copied), x's as columns."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ BLOCK = 4096 if INTERPRETED else 1024
 @triton.jit
 def _kernel(x, rate, seed, step, out, size, x_m, rate_m, seed_m, step_m, BLOCK: tl.constexpr):
     member = tl.program_id(1).to(tl.int64)
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
     share = tl.load(rate + member * rate_m)
     kept = uniform(row_word(at, first), bin_word(0, second)) >= share

@@ -39,7 +39,9 @@ PROGRAMS = 1 if INTERPRETED else 1024
 def inner_of(at, bias, b: tl.constexpr, stride_b, bias_b, inside, B: tl.constexpr):
     """Number b of B of a neuron's rows, its bias added; what stands for those that are not there does not matter."""
     which: tl.constexpr = b if b < B else 0
-    return tl.load(at + which * stride_b, inside, 0.0).to(tl.float32) + tl.load(bias + which * bias_b).to(tl.float32)
+    return tl.load(at + tl.cast(stride_b, tl.int64) * which, inside, 0.0).to(tl.float32) + tl.load(
+        bias + which * bias_b
+    ).to(tl.float32)
 
 
 @triton.jit
@@ -98,22 +100,22 @@ def forward_kernel(
     C: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
     """R rows of one neuron of one member; ``out``, which is z, is (M, N, K), what is kept (M, K, N)."""
-    member = tl.program_id(1)
+    member = tl.program_id(1).to(tl.int64)
     k = tl.program_id(0) % K
     n = (tl.program_id(0) // K) * R + tl.arange(0, R)
     inside = n < N
-    at = inner + member.to(tl.int64) * inner_m + n.to(tl.int64) * inner_n + k.to(tl.int64) * inner_k
-    own = inner_bias + member.to(tl.int64) * bias_m + k * bias_k
+    at = inner + member * inner_m + n.to(tl.int64) * inner_n + k.to(tl.int64) * inner_k
+    own = inner_bias + member * bias_m + k * bias_k
     h0, h1 = inner_of(at, own, 0, inner_b, bias_b, inside, B), inner_of(at, own, 1, inner_b, bias_b, inside, B)
     h2, h3 = inner_of(at, own, 2, inner_b, bias_b, inside, B), inner_of(at, own, 3, inner_b, bias_b, inside, B)
     h4, h5 = inner_of(at, own, 4, inner_b, bias_b, inside, B), inner_of(at, own, 5, inner_b, bias_b, inside, B)
     h6, h7 = inner_of(at, own, 6, inner_b, bias_b, inside, B), inner_of(at, own, 7, inner_b, bias_b, inside, B)
     inverse = 1 / tl.load(temperature + member * temperature_m)
-    weights += member.to(tl.int64) * weights_m + k
+    weights += member * weights_m + k
     values += member * values_m + k * values_k
     log_prior += member * prior_m + k * prior_k
     first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
-    row = row_word((member * rows_m + n) * K + k, first)
+    row = row_word((tl.program_id(1) * rows_m + n) * K + k, first)
     top, total, ratios, top_y, total_y, sums = start(tl.zeros((R,), tl.float32))
     for index in range(0, C, 4):
         i = tl.cast(index, tl.int32)
@@ -137,8 +139,8 @@ def forward_kernel(
             floored(bin_of(log_prior, i + 3, prior_c, k, 0, inside, C, False) * LOG2E),
         )  # fmt: skip
     z, kl, top, log_total, level = finish(top, total, ratios, top_y, total_y, sums, inverse)
-    lane = (member.to(tl.int64) * K + k) * N + n
-    tl.store(out + (member.to(tl.int64) * N + n) * K + k, z, inside)
+    lane = (member * K + k) * N + n
+    tl.store(out + (member * N + n) * K + k, z, inside)
     tl.store(z_out + lane, z, inside)
     tl.store(kl_out + lane, kl, inside)
     tl.store(top_out + lane, top, inside)
@@ -157,7 +159,7 @@ def store_sum(at, b: tl.constexpr, numbers, c, most: tl.constexpr, C: tl.constex
 def store_inner(out, bias_part, b: tl.constexpr, d, inside, N, B: tl.constexpr):
     """The gradient of inner number b and its sum over the rows, if there is such a number."""
     if b < B:
-        tl.store(out + b * N, d, inside)
+        tl.store(out + tl.cast(N, tl.int64) * b, d, inside)
         tl.store(bias_part + b, tl.sum(d))
 
 
@@ -169,7 +171,8 @@ def backward_kernel(
     N, K, rows_m, inner_m, inner_n, inner_k, inner_b, bias_m, bias_k, bias_b,
     weights_m, values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
     grad_z_m, grad_z_n, grad_z_k, grad_kl_m, grad_kl_n, grad_kl_k,
-    C: tl.constexpr, B: tl.constexpr, HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, PART: tl.constexpr, R: tl.constexpr,
+    C: tl.constexpr, B: tl.constexpr, HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, WANTS_VALUES: tl.constexpr,
+    PART: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
     """R rows and PART bins of one neuron of one member.
 
@@ -177,24 +180,24 @@ def backward_kernel(
     B), over bins and rows; ``weight_parts`` (M, row blocks, K, B, C), ``bias_parts`` and ``value_parts`` (M, row
     blocks, K, C), over rows.
     """
-    member, part = tl.program_id(1), tl.program_id(2)
+    member, part = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     k, block = tl.program_id(0) % K, tl.program_id(0) // K
     blocks = tl.num_programs(0) // K
     n = block * R + tl.arange(0, R)
     inside = n < N
-    at = inner + member.to(tl.int64) * inner_m + n.to(tl.int64) * inner_n + k.to(tl.int64) * inner_k
-    own = inner_bias + member.to(tl.int64) * bias_m + k * bias_k
+    at = inner + member * inner_m + n.to(tl.int64) * inner_n + k.to(tl.int64) * inner_k
+    own = inner_bias + member * bias_m + k * bias_k
     h0, h1 = inner_of(at, own, 0, inner_b, bias_b, inside, B), inner_of(at, own, 1, inner_b, bias_b, inside, B)
     h2, h3 = inner_of(at, own, 2, inner_b, bias_b, inside, B), inner_of(at, own, 3, inner_b, bias_b, inside, B)
     h4, h5 = inner_of(at, own, 4, inner_b, bias_b, inside, B), inner_of(at, own, 5, inner_b, bias_b, inside, B)
     h6, h7 = inner_of(at, own, 6, inner_b, bias_b, inside, B), inner_of(at, own, 7, inner_b, bias_b, inside, B)
     inverse = 1 / tl.load(temperature + member * temperature_m)
-    weights += member.to(tl.int64) * weights_m + k
+    weights += member * weights_m + k
     values += member * values_m + k * values_k
     log_prior += member * prior_m + k * prior_k
     first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
-    row = row_word((member * rows_m + n) * K + k, first)
-    neuron = member.to(tl.int64) * K + k
+    row = row_word((tl.program_id(1) * rows_m + n) * K + k, first)
+    neuron = member * K + k
     lane = neuron * N + n
     z, kl = tl.load(z_in + lane, inside, 0.0) * inverse, tl.load(kl_in + lane, inside, 0.0) * LOG2E
     # Beyond the edge p and y are 0.
@@ -202,18 +205,19 @@ def backward_kernel(
     level = tl.load(level_in + lane, inside, 1e30)
     gz, gkl = tl.zeros((R,), tl.float32), tl.zeros((R,), tl.float32)
     if HAS_Z:
-        from_z = grad_z + member.to(tl.int64) * grad_z_m + n.to(tl.int64) * grad_z_n + k.to(tl.int64) * grad_z_k
+        from_z = grad_z + member * grad_z_m + n.to(tl.int64) * grad_z_n + k.to(tl.int64) * grad_z_k
         gz = tl.load(from_z, inside, 0.0).to(tl.float32)
     if HAS_KL:
-        from_kl = grad_kl + member.to(tl.int64) * grad_kl_m + n.to(tl.int64) * grad_kl_n + k.to(tl.int64) * grad_kl_k
+        from_kl = grad_kl + member * grad_kl_m + n.to(tl.int64) * grad_kl_n + k.to(tl.int64) * grad_kl_k
         gkl = tl.load(from_kl, inside, 0.0).to(tl.float32) * LN2
     d0, d1, d2, d3 = gz * 0, gz * 0, gz * 0, gz * 0
     d4, d5, d6, d7 = gz * 0, gz * 0, gz * 0, gz * 0
-    place = (member.to(tl.int64) * blocks + block) * K + k
+    place = (member * blocks + block) * K + k
     weight_parts += place * (B * C)
     bias_parts += place * C
-    value_parts += place * C
-    begin = part * PART
+    if WANTS_VALUES:
+        value_parts += place * C
+    begin = tl.program_id(2) * PART
     w0, w1, w2, w3, w4, w5, w6, w7, bias = weights_of(weights, begin, K, C, B)
     v = bin_of(values, begin, values_c, k, 0, inside, C, False)
     r = bin_of(log_prior, begin, prior_c, k, 0, inside, C, False)
@@ -254,11 +258,10 @@ def backward_kernel(
         store_sum(weight_parts, 6, grad * h6, c, B, C)
         store_sum(weight_parts, 7, grad * h7, c, B, C)
         store_sum(bias_parts, 0, grad, c, 1, C)
-        store_sum(value_parts, 0, weight, c, 1, C)
-    out = inner_parts + (part.to(tl.int64) * (tl.num_programs(1) * K) + neuron) * (B * N) + n
-    bias_part = (
-        inner_bias_parts + ((member.to(tl.int64) * tl.num_programs(2) + part) * blocks + block) * (K * B) + k * B
-    )
+        if WANTS_VALUES:
+            store_sum(value_parts, 0, weight, c, 1, C)
+    out = inner_parts + (part * (tl.num_programs(1) * K) + neuron) * B * N + n
+    bias_part = inner_bias_parts + ((member * tl.num_programs(2) + part) * blocks + block) * (K * B) + k * B
     store_inner(out, bias_part, 0, d0, inside, N, B)
     store_inner(out, bias_part, 1, d1, inside, N, B)
     store_inner(out, bias_part, 2, d2, inside, N, B)
@@ -271,27 +274,20 @@ def backward_kernel(
 
 @triton.jit
 def pack_kernel(
-    weight,
-    bias,
-    out,
-    K,
-    weight_m,
-    bias_m,
-    BC: tl.constexpr,
-    C: tl.constexpr,
-    B: tl.constexpr,
-    KB: tl.constexpr,
-    L: tl.constexpr,
+    weight, bias, out, K, weight_m, bias_m, C: tl.constexpr, B: tl.constexpr, KB: tl.constexpr, L: tl.constexpr
 ):
     """W'' (M, K, B, C) and b'' (M, K, C), of any strides along M, as (M, C, B + 1, K)."""
     member = tl.program_id(1).to(tl.int64)
     line = tl.program_id(0) % (B + 1)
     k = (tl.program_id(0) // (B + 1)) * KB + tl.arange(0, KB)[:, None]
-    c = tl.arange(0, L)[None, :]
-    inside = (k < K) & (c < C)
-    of_bias = tl.load(bias + member * bias_m + k * C + c, inside & (line == B), 0.0).to(tl.float32)
-    of_weight = tl.load(weight + member * weight_m + k * BC + line * C + c, inside & (line < B), 0.0).to(tl.float32)
-    tl.store(out + member * (C * (B + 1) * K) + (c * (B + 1) + line) * K + k, of_bias + of_weight, inside)
+    out += member * (C * (B + 1) * K) + line * K
+    for begin in range(0, C, L):
+        c = begin + tl.arange(0, L)[None, :]
+        inside = (k < K) & (c < C)
+        of_bias = tl.load(bias + member * bias_m + k * C + c, inside & (line == B), 0.0).to(tl.float32)
+        at = weight + member * weight_m + (k * B + line) * C + c
+        of_weight = tl.load(at, inside & (line < B), 0.0).to(tl.float32)
+        tl.store(out + c * ((B + 1) * K) + k, of_bias + of_weight, inside)
 
 
 def _packed(weight: Tensor, bias: Tensor) -> Tensor:
@@ -304,7 +300,7 @@ def _packed(weight: Tensor, bias: Tensor) -> Tensor:
     with on(weight.device):
         pack_kernel[(triton.cdiv(neurons, width) * (rank + 1), members)](
             weight, bias, out, neurons, strides(weight)[0], strides(bias)[0],
-            BC=rank * bins, C=bins, B=rank, KB=width, L=triton.next_power_of_2(bins),
+            C=bins, B=rank, KB=width, L=min(64, triton.next_power_of_2(bins)),
         )  # fmt: skip
     return out
 
@@ -325,28 +321,32 @@ class _SampleWithKL(Function):
         weights = _packed(weight, bias)
         height = min(lanes(members * rows * neurons, TILES[0], 64), max(32, triton.next_power_of_2(rows)))
         out = values.new_empty(members, rows, neurons)
-        kept = [values.new_empty(members, neurons, rows) for _ in range(5)]
+        z, top, log_total, level = (values.new_empty(members, neurons, rows) for _ in range(4))
+        # Of the shape of z, in the memory order of the others: no view, so that one may write into it.
+        kl = values.new_empty_strided((members, rows, neurons), (neurons * rows, 1, rows))
         with on(inner.device):
             forward_kernel[(triton.cdiv(rows, height) * neurons, members)](
-                inner, inner_bias, weights, values, log_prior, temperature, seed, step, out, *kept,
-                rows, neurons, rows_m,
+                inner, inner_bias, weights, values, log_prior, temperature, seed, step, out, z, kl, top,
+                log_total, level, rows, neurons, rows_m,
                 *_walks(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
                 C=bins, B=rank, R=height, num_warps=1,
             )  # fmt: skip
-        return out, summed(kept[1])[0] if total else kept[1].mT, *kept, weights
+        kept = z, top, log_total, level, weights
+        return (out, summed(kl.mT)[0], *kept, kl) if total else (out, kl, *kept)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
-        ctx.rows_m = inputs[-2]
-        ctx.save_for_backward(*inputs[:-2], *output[2:])
+        *tensors, ctx.rows_m, total = inputs
+        ctx.save_for_backward(*tensors, *output[2:7], output[7 if total else 1])
 
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if grad_z is None and grad_kl is None:
             return (None,) * 11
-        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, *kept, weights = ctx.saved_tensors
+        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, *kept = ctx.saved_tensors
+        z, top, log_total, level, weights, kl = kept
         members, rows, _, rank = inner.shape
         _, neurons, _, bins = weight.shape
         if grad_kl is not None and grad_kl.dim() == 2:  # that of the sum
@@ -363,33 +363,37 @@ class _SampleWithKL(Function):
         inner_parts = values.new_empty(parts, members, neurons, rank, rows)
         inner_bias_parts = values.new_empty(members, parts * blocks, neurons, rank)
         weight_parts = values.new_empty(members, blocks, neurons, rank, bins)
-        bias_parts, value_parts = (values.new_empty(members, blocks, neurons, bins) for _ in range(2))
+        bias_parts = values.new_empty(members, blocks, neurons, bins)
+        wants_values = ctx.needs_input_grad[4] and grad_z is not None
+        value_parts = torch.empty_like(bias_parts) if wants_values else None
         grads = grad_z, grad_kl
         with on(inner.device):
             backward_kernel[(blocks * neurons, members, parts)](
                 inner, inner_bias, weights, values, log_prior, temperature, seed, step,
-                *kept, *grads,
+                z, kl.mT.contiguous(), top, log_total, level, *grads,
                 inner_parts, inner_bias_parts, weight_parts, bias_parts, value_parts, rows, neurons, ctx.rows_m,
                 *_walks(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
                 *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
-                C=bins, B=rank, HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None,
+                C=bins, B=rank, HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, WANTS_VALUES=wants_values,
                 PART=triton.cdiv(bins, parts), R=height, num_warps=1,
             )  # fmt: skip
+        jobs = [inner_bias_parts, weight_parts, bias_parts]
+        if parts > 1:
+            jobs.append(inner_parts.view(1, parts, -1))
         # Values that neurons share have one gradient for all of them: at once, unless there are too many to sum.
         a_neuron, at_once = values.shape[-1] > 1, blocks * neurons <= ROWS
-        of_values = value_parts if a_neuron or not at_once else value_parts.flatten(1, 2)
-        jobs = inner_bias_parts, weight_parts, bias_parts, of_values
-        if parts > 1:
-            *sums, of_inner = summed(*jobs, inner_parts.view(1, parts, -1))
-            inner_parts = of_inner.view(inner_parts.shape[1:])
-        else:
-            sums, inner_parts = summed(*jobs), inner_parts[0]
-        of_inner_bias, of_weight, of_bias, of_values = sums
-        of_values = of_values.mT if a_neuron else (of_values if at_once else summed(of_values)[0]).unsqueeze(-1)
+        if value_parts is not None:
+            jobs.append(value_parts if a_neuron or not at_once else value_parts.flatten(1, 2))
+        of_inner_bias, of_weight, of_bias, *more = summed(*jobs)
+        of_inner = more.pop(0).view(inner_parts.shape[1:]) if parts > 1 else inner_parts[0]
+        of_values = None
+        for found in more:
+            of_values = found.mT if a_neuron else (found if at_once else summed(found)[0]).unsqueeze(-1)
+            of_values = of_values.sum_to_size(values.shape)
         return (
-            inner_parts.permute(0, 3, 1, 2).sum_to_size(inner.shape).to(inner.dtype),
+            of_inner.permute(0, 3, 1, 2).sum_to_size(inner.shape).to(inner.dtype),
             of_inner_bias.sum_to_size(inner_bias.shape).to(inner_bias.dtype), of_weight.to(weight.dtype),
-            of_bias.to(bias.dtype), of_values.sum_to_size(values.shape), *[None] * 6,
+            of_bias.to(bias.dtype), of_values, *[None] * 6,
         )  # fmt: skip
 
     @staticmethod

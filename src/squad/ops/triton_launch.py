@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["INTERPRETED", "all_in_memory", "gradients", "on", "one_by_one", "strides"]
+__all__ = ["INTERPRETED", "MEMBERS", "all_in_memory", "gradients", "on", "one_by_one", "strides"]
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors: slow, and for tests.
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
+#: Members, at the most: CUDA's grids have no more along their second axis.
+MEMBERS = 65_535
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
@@ -73,7 +75,12 @@ def gradients(
         outputs = plain(*whole)
         return tuple(outputs[place] for place in given)
 
-    # Not torch.autograd.grad, which sees nothing of what torch.func differentiates.
-    _, pull, *_ = torch.func.vjp(of_wanted, *(leaves[place] for place in wanted))
-    found = dict(zip(wanted, pull(tuple(grads[place] for place in given)), strict=True))
-    return [found.get(place) for place in range(len(leaves))]
+    own = [leaves[place] for place in wanted]
+    by = [grads[place] for place in given]
+    if torch.is_grad_enabled() and all_in_memory(*own, *by):
+        found = torch.autograd.grad(of_wanted(*own), own, by, create_graph=True, allow_unused=True)  # type: ignore[arg-type]
+    else:  # which autograd.grad sees nothing of; vjp in turn does not know hooks on saved tensors
+        _, pull, *_ = torch.func.vjp(of_wanted, *own)
+        found = pull(tuple(by))
+    by_place = dict(zip(wanted, found, strict=True))
+    return [by_place.get(place) for place in range(len(leaves))]

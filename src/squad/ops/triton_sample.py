@@ -21,7 +21,7 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import eager, reference
-from squad.ops.triton_launch import INTERPRETED, all_in_memory, gradients, on, one_by_one, strides
+from squad.ops.triton_launch import INTERPRETED, MEMBERS, all_in_memory, gradients, on, one_by_one, strides
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
 from squad.ops.triton_sums import summed
 
@@ -29,8 +29,6 @@ __all__ = ["sample_with_kl", "serves"]
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-#: Members, at the most: CUDA's grids have no more along their second axis.
-MOST = 65_536
 #: Below what has mass; its exponential is 0, and 0 times a finite number is 0.
 FLOOR = tl.constexpr(-1e30)
 
@@ -146,7 +144,7 @@ def logit_of(at, bias, c, k, K, inside, C: tl.constexpr, BIASED: tl.constexpr):
 def gumbel_of(noise_at, noise_c, row, second, c, inside, C: tl.constexpr, GIVEN: tl.constexpr):
     """The Gumbel numbers of bin c in binary units: given, or drawn."""
     if GIVEN:
-        out = tl.load(noise_at + c * noise_c, has_bin(inside, c, C), 0.0).to(tl.float32) * LOG2E
+        out = tl.load(noise_at + tl.cast(c, tl.int64) * noise_c, has_bin(inside, c, C), 0.0).to(tl.float32) * LOG2E
     else:
         out = -log2_exponential(row, bin_word(c, second))
     return out
@@ -164,25 +162,25 @@ def forward_kernel(
     R: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
     """A tile of R rows x KB neurons of one member; ``rows_out`` (M, N, columns) has the KLs of its rows."""
-    member = tl.program_id(1)
+    member = tl.program_id(1).to(tl.int64)
     n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
     neuron = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
     # For every row of the tile: what is loaded for a line of neurons would have to be moved between lanes.
     k = neuron + 0 * n
     inside = (n < N) & (k < K)
-    lane = (member.to(tl.int64) * N + n) * K + k
-    at = logits + (member.to(tl.int64) * N + n) * (C * K) + k
+    lane = (member * N + n) * K + k
+    at = logits + (member * N + n) * (C * K) + k
     inverse = 1 / tl.load(temperature + member * temperature_m)
     if BIASED:
         bias += member * bias_m
     values += member * values_m
     log_prior += member * prior_m
-    row, second, noise_at = n, member, noise
+    row, second, noise_at = n, n, noise
     if GIVEN:
-        noise_at = noise + member.to(tl.int64) * noise_m + n.to(tl.int64) * noise_n + k * noise_k
+        noise_at = noise + member * noise_m + n.to(tl.int64) * noise_n + k.to(tl.int64) * noise_k
     else:
         first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
-        row = row_word((member * rows_m + n) * K + k, first)
+        row = row_word((tl.program_id(1) * rows_m + n) * K + k, first)
     top, total, ratios, top_y, total_y, sums = start(tl.zeros((R, KB), tl.float32))
     for index in range(0, C, 4):
         i = tl.cast(index, tl.int32)  # the interpreter's is a Python number
@@ -210,7 +208,7 @@ def forward_kernel(
     tl.store(z_out + lane, z, inside)
     tl.store(kl_out + lane, kl, inside)
     total_kl = tl.sum(tl.where(inside, kl, 0.0), 1)[:, None]  # of this tile's neurons
-    tl.store(rows_out + (member.to(tl.int64) * N + n) * columns + tl.program_id(0) % columns, total_kl, n < N)
+    tl.store(rows_out + (member * N + n) * columns + tl.program_id(0) % columns, total_kl, n < N)
     tl.store(top_out + lane, top, inside)
     tl.store(log_total_out + lane, log_total, inside)
     tl.store(level_out + lane, level, inside)
@@ -235,42 +233,42 @@ def backward_kernel(
     Of the gradient of values each tile writes its own sums to ``value_parts``, as (M, row blocks, C, K) where values
     are per neuron, and (M, tiles, C) where they are not.  ``grad_rows`` is that of ``rows_out``.
     """
-    member = tl.program_id(1)
+    member = tl.program_id(1).to(tl.int64)
     n = (tl.program_id(0) // columns) * R + tl.arange(0, R)[:, None]
     neuron = (tl.program_id(0) % columns) * KB + tl.arange(0, KB)[None, :]
     # For every row of the tile: what is loaded for a line of neurons would have to be moved between lanes.
     k = neuron + 0 * n
     inside = (n < N) & (k < K)
-    lane = (member.to(tl.int64) * N + n) * K + k
-    offset = (member.to(tl.int64) * N + n) * (C * K) + k
+    lane = (member * N + n) * K + k
+    offset = (member * N + n) * (C * K) + k
     inverse = 1 / tl.load(temperature + member * temperature_m)
     if BIASED:
         bias += member * bias_m
     values += member * values_m
     log_prior += member * prior_m
-    row, second, noise_at = n, member, noise
+    row, second, noise_at = n, n, noise
     if GIVEN:
-        noise_at = noise + member.to(tl.int64) * noise_m + n.to(tl.int64) * noise_n + k * noise_k
+        noise_at = noise + member * noise_m + n.to(tl.int64) * noise_n + k.to(tl.int64) * noise_k
     else:
         first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
-        row = row_word((member * rows_m + n) * K + k, first)
+        row = row_word((tl.program_id(1) * rows_m + n) * K + k, first)
     z, kl = tl.load(z_in + lane, inside, 0.0) * inverse, tl.load(kl_in + lane, inside, 0.0) * LOG2E
     # Beyond the edge p and y are 0.
     top, log_total = tl.load(top_in + lane, inside, 1e30), tl.load(log_total_in + lane, inside, 0.0)
     level = tl.load(level_in + lane, inside, 1e30)
     gz, gkl = tl.zeros((R, KB), tl.float32), tl.zeros((R, KB), tl.float32)
     if HAS_Z:
-        at = grad_z + member.to(tl.int64) * grad_z_m + n.to(tl.int64) * grad_z_n + k * grad_z_k
+        at = grad_z + member * grad_z_m + n.to(tl.int64) * grad_z_n + k.to(tl.int64) * grad_z_k
         gz = tl.load(at, inside, 0.0).to(tl.float32)
     if HAS_KL:
-        at = grad_kl + member.to(tl.int64) * grad_kl_m + n.to(tl.int64) * grad_kl_n + k * grad_kl_k
+        at = grad_kl + member * grad_kl_m + n.to(tl.int64) * grad_kl_n + k.to(tl.int64) * grad_kl_k
         gkl = tl.load(at, inside, 0.0).to(tl.float32) * LN2
     if HAS_ROWS:
-        at = grad_rows + member.to(tl.int64) * grad_rows_m + n.to(tl.int64) * grad_rows_n
+        at = grad_rows + member * grad_rows_m + n.to(tl.int64) * grad_rows_n
         # In all of forward's columns the same, since their sum is what is returned.
         gkl += tl.load(at, n < N, 0.0).to(tl.float32) * LN2
-    row_block = member.to(tl.int64) * (tl.num_programs(0) // columns) + tl.program_id(0) // columns
-    block = member.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
+    row_block = member * (tl.num_programs(0) // columns) + tl.program_id(0) // columns
+    block = member * tl.num_programs(0) + tl.program_id(0)
     for index in range(PART):
         c = tl.program_id(2) * PART + index
         a = logit_of(logits + offset, bias, c, k, K, inside, C, BIASED)
@@ -358,7 +356,7 @@ def serves(logits: Tensor, values: Tensor, log_prior: Tensor, bias: Tensor | Non
     return (
         (logits.is_cuda or INTERPRETED)
         and logits.numel() > 0
-        and (logits.dim() < 3 or logits.shape[0] < MOST or all(x.dim() < 3 or x.shape[0] == 1 for x in fixed))
+        and (logits.dim() < 3 or logits.shape[0] <= MEMBERS or all(x.dim() < 3 or x.shape[0] == 1 for x in fixed))
         and all(x.dtype == torch.float32 for x in fixed)
         and all(x.dim() < 4 or x.shape[1:-2].numel() == 1 for x in fixed)
         and all(x.dim() < 3 or x.shape[0] in (1, logits.shape[0]) for x in fixed)
@@ -428,7 +426,8 @@ class _SampleWithKL(Function):
     def backward(
         ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, grad_rows: Tensor | None, *_: Any
     ) -> tuple[Tensor | None, ...]:
-        inputs, output = ctx.saved_tensors[:8], ctx.saved_tensors[8:]
+        saved = ctx.saved_tensors  # asked for once: what is recomputed in a backward pass is given out once
+        inputs, output = saved[:8], saved[8:]
         if grad_z is None and grad_kl is None and grad_rows is None:
             return (None,) * 8
         if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl, grad_rows):
@@ -500,7 +499,7 @@ def sample_with_kl(
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K).  What kernels cannot take goes to eager."""
-    keyed = isinstance(noise, Key) and noise.seed.dim() == 1 and len(noise.seed) >= MOST
+    keyed = isinstance(noise, Key) and noise.seed.dim() == 1 and len(noise.seed) > MEMBERS
     if keyed or not serves(logits, values, log_prior, bias):
         whole = logits if bias is None else logits.to(values.dtype) + bias
         z, kl = eager.sample_with_kl(whole, values, log_prior, temperature, noise)

@@ -75,6 +75,7 @@ def _kernel(
 
 def summed(*tensors: Tensor) -> list[Tensor]:
     """Each of ``tensors`` (M, N, ...), five at the most, summed over its rows in float32; few rows in one launch."""
+    assert len(tensors) <= JOBS
     outs = [x.new_empty((x.shape[0], *x.shape[2:]), dtype=torch.float32) for x in tensors]
     jobs = []
     for place, x in enumerate(tensors):
@@ -95,11 +96,11 @@ def summed(*tensors: Tensor) -> list[Tensor]:
         for kept, number in zip(numbers, (rows, width, columns, end, height, across), strict=True):
             kept.append(number)
     more = JOBS - len(jobs)
-    first, last = jobs[0]
+    x, out = jobs[0]  # stand for those that are not there
     every = [[*kept, *[1] * more] for kept in numbers]
-    with on(first.device):
+    with on(x.device):
         _kernel[(numbers[3][-1],)](
-            *(x for x, _ in jobs), *[first] * more, *(out for _, out in jobs), *[last] * more,
+            *(job[0] for job in jobs), *[x] * more, *(job[1] for job in jobs), *[out] * more,
             *every[0], *every[1], *every[2], *every[3][:4], J=len(jobs),
             **{f"R{i}": height for i, height in enumerate(every[4])},
             **{f"W{i}": across for i, across in enumerate(every[5])}, num_warps=4,

@@ -230,9 +230,12 @@ class KernelSteps:
                 slope, weight.grad, bias.grad = kernels.head(
                     found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
                 )
-            torch.autograd.backward([found, *kls], [slope, *[self.share] * len(kls)])
+            by = [slope, *[self.share] * len(kls)]
+            ends = [(end, grad) for end, grad in zip([found, *kls], by, strict=True) if end.requires_grad]
+            if ends:  # not everything is frozen
+                torch.autograd.backward([end for end, _ in ends], [grad for _, grad in ends])
         for parameter in adam.parameters:
-            if parameter.grad is None:
+            if parameter.grad is None or not parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
             parameter.grad = parameter.grad.contiguous()
         if not recording:  # in a graph gradients lie where they lay when it was captured
