@@ -19,8 +19,6 @@ WAYS = ("relaxed", "stratified", "hard")
 MEMBERS = {"cpu": [1], "cuda": [1, 10]}
 ROUNDS = {"cpu": 3, "cuda": 20}
 MANY = 32
-#: T of the floors of relaxed samples that are measured.
-FLOOR_SAMPLES = {"cpu": [1, MANY], "cuda": SAMPLES}
 #: Rows of a block of the floor; on a GPU all of them.
 FLOOR_ROWS = {"cpu": 64, "cuda": ROWS["cuda"]}
 #: Numbers of the second layer's logits that a floor has in memory at once, about: as many as stay in a cache or, on a
@@ -88,7 +86,7 @@ def floor(members: int, samples: int, dtype: torch.dtype, device: str, numbers: 
 def floors(members: int, device: str) -> dict[str, Callable[[], None]]:
     """``REPEATS`` calls of each floor, by "name, numbers"; on a GPU as a graph, or launches would be measured."""
     found: dict[str, Callable[[], None]] = {}
-    ways = ("relaxed", torch.float32, FLOOR_SAMPLES[device]), ("stratified", torch.float64, [1, MANY])
+    ways = ("relaxed", torch.float32, SAMPLES), ("stratified", torch.float64, [1, MANY])
     for way, dtype, counts in ways:
         for samples in counts:
             for numbers in FLOOR_NUMBERS[device]:

@@ -138,10 +138,12 @@ def test_a_gpus_floor_is_drawn_only_if_launches_do_not_bind_it(settings: dict[st
     plot_samples(axis, record, 10)
     lines = {str(line.get_label()): line for line in axis.get_lines()}
     plt.close(figure)
-    assert ("floor of relaxed samples" in lines) == drawn
+    assert ("floor of relaxed samples, in torch" in lines) == drawn
     if drawn:
         # In milliseconds, of as many networks as the rest.
-        np.testing.assert_allclose(np.asarray(lines["floor of relaxed samples"].get_xydata()), [[1, 50], [32, 1600]])
+        np.testing.assert_allclose(
+            np.asarray(lines["floor of relaxed samples, in torch"].get_xydata()), [[1, 50], [32, 1600]]
+        )
 
 
 def test_a_device_is_the_one_that_was_used_not_the_one_that_was_there() -> None:

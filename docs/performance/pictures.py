@@ -127,7 +127,7 @@ def plot_samples(axis: Axes, record: Record, members: int) -> None:
     # Products that a host launches one by one, as in older records, are slower than a GPU could make them.
     if record.settings["device"] == "cpu" or record.settings.get("floor") == "graph":
         floor = {samples: 1e3 * spread["median"] for samples, spread in against("floor of relaxed").items()}
-        axis.plot(list(floor), list(floor.values()), label="floor of relaxed samples", **FLOOR)
+        axis.plot(list(floor), list(floor.values()), label="floor of relaxed samples, in torch", **FLOOR)
     logarithmic(axis, sorted(against("relaxed")))
     axis.set(xlabel="T, samples", ylabel="ms")
     networks = "one network" if members == 1 else f"{members} networks"

@@ -22,6 +22,7 @@ from squad.core import categorical
 from squad.core.noise import Key, gumbel_of
 from squad.core.noise import bits as noise_bits
 from squad.ops import eager, reference
+from squad.ops.triton_launch import all_in_memory
 
 __all__ = ["sample_with_kl"]
 
@@ -270,7 +271,8 @@ class _Compiled(eager.SampleWithKL):
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         both = ctx.needs_input_grad[0] and ctx.needs_input_grad[1]
-        if grad_z is None or grad_kl is None or not both or torch.is_grad_enabled():
+        plain = torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl)  # a compiler cannot see what is mapped
+        if grad_z is None or grad_kl is None or not both or plain:
             return eager.SampleWithKL.backward(ctx, grad_z, grad_kl)
         _, values, _, z, y, slope, temperature = ctx.saved_tensors
         saved = (x.detach() for x in (values, temperature, z, y, slope))
