@@ -1,12 +1,14 @@
 """The step by hand is the step by autograd: losses, and the gradient of every parameter."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from squad.layers import Linear
+from squad.layers.members import take
 from squad.layers.quantized import SquadLayer, set_temperature
 from squad.models import Network, NetworkConfig, build
 from squad.models.config import DLGMConfig, FactorizedSquadConfig, MaxoutDropoutConfig, MLPConfig, SquadConfig
@@ -15,14 +17,6 @@ from squad.train import by_hand, step
 from squad.train.adam import Adam
 
 IN, CLASSES, ROWS = 6, 3, 11
-
-
-@pytest.fixture
-def two_cores() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def problem(config: NetworkConfig, members: int, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
@@ -74,28 +68,27 @@ def test_in_single_precision() -> None:
     agree(SquadConfig(hidden=(5, 4), bins=3), 2, torch.float32)
 
 
-@pytest.mark.usefixtures("two_cores")
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("members", [1, 3])
 def test_in_halves(monkeypatch: pytest.MonkeyPatch, members: int) -> None:
-    """A product in two halves is the product; of several members none is cut."""
-    cut: list[bool] = []
-    halves = by_hand._halves
-
-    def spy(*args: Any) -> Tensor | None:
-        found = halves(*args)
-        cut.append(found is not None)
-        return found
-
+    """A product in two halves is the product; of 6, 5 and 4 inputs, 5 have no halves."""
     monkeypatch.setattr(by_hand, "WIDE", 1)
-    monkeypatch.setattr(by_hand, "_halves", spy)
+    network, *_ = problem(SquadConfig(hidden=(5, 4), bins=3), members)
+    assert [by_hand._wide(stage.layer) for stage in network.stages] == [True, False, True]
     agree(SquadConfig(hidden=(5, 4), bins=3), members)
-    # On the way there and back the inputs 6, 5 and 4 of the three layers; 5 has no halves.
-    assert cut == ([True, False, True, True, False, True] if members == 1 else [False] * 6)
 
 
-def test_only_wide_layers_on_two_cores_are_halved() -> None:
-    network, x, *_ = problem(SquadConfig(hidden=(4,)), 1)
-    assert by_hand._halves(network.stages[0].layer, x) is None
+@pytest.mark.parametrize("threads", [1, 2])
+def test_neither_members_nor_threads_decide_on_halves(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """A member would be rounded otherwise than alone, and a run would depend on the machine's cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        network, *_ = problem(SquadConfig(hidden=(4,), bins=5), 3)
+        monkeypatch.setattr(by_hand, "WIDE", network.stages[0].layer.weight[0].numel())
+        for one in (network, take(network, [1])):
+            assert [by_hand._wide(stage.layer) for stage in one.stages] == [True, False]
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -128,13 +121,27 @@ def spoil(what: str, network: Network, x: Tensor, monkeypatch: pytest.MonkeyPatc
         return x.float()
     elif what == "rows that members share":
         return x[:1]
+    elif what == "one layer in eval mode":
+        layer.eval()
+    elif what == "a weight that layers share":
+        last = network.stages[1].layer
+        assert isinstance(last, Linear)
+        last.bias = layer.bias  # type: ignore[assignment]
+    elif what == "a hook of a module":
+        network.stages.register_forward_hook(lambda *_: None)
+    elif what == "a hook of a parameter":
+        layer.values.register_hook(lambda grad: grad)
+    elif what == "a weight made of others":
+        torch.nn.utils.spectral_norm(layer)
     return x
 
 
 @pytest.mark.parametrize(
     "what",
-    ["eval mode", "another backend", "a frozen parameter", "many logits", "another dtype", "rows that members share"],
-)
+    ["eval mode", "another backend", "a frozen parameter", "many logits", "another dtype", "rows that members share",
+     "one layer in eval mode", "a weight that layers share", "a hook of a module", "a hook of a parameter",
+     "a weight made of others"],
+)  # fmt: skip
 def test_what_needs_the_layers_is_left_to_them(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     network, x, *_ = problem(SquadConfig(hidden=(4,)), 2)
     assert by_hand.serves(network, x)

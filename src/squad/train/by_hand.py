@@ -19,7 +19,7 @@ from squad.ops import eager
 
 __all__ = ["backward", "serves"]
 
-#: Numbers in a weight matrix from which on two cores take a half of it each; see :func:`_halves`.
+#: Numbers in a weight matrix from which on it is multiplied in halves; see :func:`_wide`.
 WIDE = 1 << 17
 
 
@@ -36,23 +36,47 @@ class _Passed(NamedTuple):
 
 def serves(network: Network, x: Tensor) -> bool:
     """Whether :func:`backward` can be taken for rows x (M, N, in): else autograd is to be asked."""
-    if not x.is_cpu or x.dim() != 3 or not network.training or torch.is_autocast_enabled("cpu"):
+    if type(network) is not Network or not x.is_cpu or x.dim() != 3 or not torch.is_grad_enabled():
         return False
-    *hidden, last = (cast(Stage, stage) for stage in network.stages)
-    if type(last.layer) is not Linear or last.layer.bias is None or not _plain(last, x):
+    if torch.is_autocast_enabled("cpu") or _watched(network):
         return False
-    latent = all(type(stage.layer) is SquadLinear and _plain(stage, x) and _small(stage.layer, x) for stage in hidden)
-    return latent and bool(hidden)
+    *hidden, last = network.stages
+    if not _plain(last, Linear, x) or not hidden:
+        return False
+    if not all(_plain(stage, SquadLinear, x) and _small(cast(Stage, stage).layer, x) for stage in hidden):
+        return False
+    parameters = [each for stage in network.stages for each in cast(Stage, stage).layer.parameters()]
+    return len(set(map(id, parameters))) == len(
+        parameters
+    )  # of one that layers share gradients would have to be summed
 
 
-def _plain(stage: Stage, x: Tensor) -> bool:
-    """Whether a stage is its layer alone, in the dtype of x, and all of it is learned."""
-    alone = stage.dropout is None and not stage.relu and stage.layer.members == len(x)
-    return alone and all(each.requires_grad and each.dtype == x.dtype for each in stage.layer.parameters())
+def _watched(network: Network) -> bool:
+    """Whether anybody wants to be called as the modules are."""
+    return any(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+        for module in network.modules()
+    )
 
 
-def _small(layer: SquadLinear, x: Tensor) -> bool:
+def _plain(stage: nn.Module, kind: type[nn.Module], x: Tensor) -> bool:
+    """Whether a stage in training is such a layer alone, in the dtype of x, and all of it is learned."""
+    if type(stage) is not Stage or type(stage.layer) is not kind or not stage.layer.training:
+        return False
+    layer = stage.layer
+    learned = {"weight", "bias"} | ({"values"} if isinstance(getattr(layer, "values", None), nn.Parameter) else set())
+    if stage.dropout is not None or stage.relu or layer.members != len(x) or set(layer._parameters) != learned:
+        return False
+    values = getattr(layer, "values", x)
+    return values.dtype == x.dtype and all(
+        isinstance(each, Tensor) and each.requires_grad and each.dtype == x.dtype and not each._backward_hooks
+        for each in layer._parameters.values()
+    )
+
+
+def _small(layer: nn.Module, x: Tensor) -> bool:
     """Whether the layer asks for the eager operation, which does not cut so few logits into blocks."""
+    assert isinstance(layer, SquadLinear)
     size = x.shape[0] * x.shape[1] * layer.bins * layer.out_features
     exact = x.dtype in (torch.float32, torch.float64)
     return exact and layer.backend in ("auto", "eager") and 0 < size <= 2 * eager.BLOCK
@@ -105,29 +129,38 @@ def _backward(one: _Passed, grad_z: Tensor, share: Tensor) -> Tensor:
 def _affine(layer: Linear | SquadLinear, x: Tensor) -> Tensor:
     """x W + b, (M, N, out)."""
     assert layer.bias is not None
-    halves = _halves(layer, x)
-    if halves is None:
+    if not _wide(layer):
         return torch.baddbmm(layer.bias.unsqueeze(1), x, layer.weight)
-    sums = torch.baddbmm(layer.bias.div(2).unsqueeze(1), halves, layer.weight.view(2, -1, layer.weight.shape[-1]))
-    return sums[:1].add_(sums[1:])
+    out = x.new_empty(*x.shape[:2], layer.weight.shape[-1])
+    for rows, weight, bias, sums in zip(x, layer.weight, layer.bias, out, strict=True):
+        two = torch.baddbmm(bias.div(2).view(1, 1, -1), _halves(rows), weight.view(2, -1, len(bias)))
+        torch.add(two[0], two[1], out=sums)
+    return out
 
 
 def _set_gradients(layer: Linear | SquadLinear, x: Tensor, grad: Tensor) -> None:
     """Of weights and bias, by that of x W + b."""
     assert layer.bias is not None
-    halves = _halves(layer, x)
-    rows, grads = (x, grad) if halves is None else (halves, grad.expand(2, -1, -1))
-    layer.weight.grad = torch.bmm(rows.mT, grads).view_as(layer.weight)
     layer.bias.grad = grad.sum(1)
+    if not _wide(layer):
+        layer.weight.grad = torch.bmm(x.mT, grad)
+        return
+    found = grad.new_empty(layer.weight.shape)
+    for rows, own, of_weight in zip(x, grad, found, strict=True):
+        torch.bmm(_halves(rows).mT, own.expand(2, -1, -1), out=of_weight.view(2, -1, own.shape[-1]))
+    layer.weight.grad = found
 
 
-def _halves(layer: Linear | SquadLinear, x: Tensor) -> Tensor | None:
-    """x (1, N, in) as (2, N, in / 2), for products in which each of two cores has a half of the rows of W; else None.
+def _wide(layer: Linear | SquadLinear) -> bool:
+    """Whether products with a member's W are made in two halves of its rows: by W alone, so that all round alike.
 
-    torch's Adam divides W among them in the same way.  Where both cores read all of W, each must take back from the
-    other's cache what Adam writes: up to an eighth of a step, where they share no cache.
+    torch's Adam divides W among two cores in the same way.  Where both read all of W in a product, each must take back
+    from the other's cache what Adam writes: up to an eighth of a step, where they share no cache.
     """
-    wide = len(x) == 1 and layer.weight.numel() >= WIDE and torch.get_num_threads() == 2
-    if not wide or x.shape[-1] % 2 or not x.is_contiguous():
-        return None
-    return x[0].view(x.shape[1], 2, -1).transpose(0, 1)
+    weight = layer.weight[0]
+    return weight.numel() >= WIDE and len(weight) % 2 == 0 and weight.is_contiguous()
+
+
+def _halves(rows: Tensor) -> Tensor:
+    """A member's rows (N, in) as (2, N, in / 2)."""
+    return rows.reshape(len(rows), 2, -1).transpose(0, 1)

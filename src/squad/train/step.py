@@ -95,7 +95,7 @@ class PlainSteps:
 def backward(
     network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int, reach: Tensor | None
 ) -> Tensor:
-    """Gradients of the members' losses on a batch; their losses and KLs, (2, M).
+    """Gradients of the members' losses on a batch, where there were none before; their losses and KLs, (2, M).
 
     With ``reach`` each row counts half, and half an adversarial neighbour: the fast gradient sign of Goodfellow et
     al. (2015), as in deep ensembles.
