@@ -46,9 +46,8 @@ def serves(network: Network, x: Tensor) -> bool:
     if not all(_plain(stage, SquadLinear, x) and _small(cast(Stage, stage).layer, x) for stage in hidden):
         return False
     parameters = [each for stage in network.stages for each in cast(Stage, stage).layer.parameters()]
-    return len(set(map(id, parameters))) == len(
-        parameters
-    )  # of one that layers share gradients would have to be summed
+    # Of one that layers share, gradients would have to be summed.
+    return len(set(map(id, parameters))) == len(parameters)
 
 
 def _watched(network: Network) -> bool:
