@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from squad.cli.settings import fit_settings, merged, to_toml
+from squad.settings import fit_settings, merged, to_toml
 from tests.cli.conftest import QUICK, Run, listing
 
 TEXT = st.text(st.characters(codec="utf-8"))

@@ -80,7 +80,7 @@ def test_steps_of_adam() -> None:
         aligned([0 * part for part in start], 7.0),
         aligned([0 * p for p in start], 7.0),
     )
-    steps, index, step = torch.zeros(members), torch.tensor(4), torch.tensor(2**33)
+    steps, index, step = torch.zeros(members), torch.tensor(4), torch.tensor([2**33, 5])
     leaves = [[part[m].clone().requires_grad_() for part in start] for m in range(members)]
     torch_adams = [
         torch.optim.Adam(
@@ -107,7 +107,7 @@ def test_steps_of_adam() -> None:
     assert filling.any()
     for matrix in (flat, mean, square):
         assert torch.equal(matrix == 7, filling)
-    assert (steps.tolist(), index.item(), step.item()) == ([3, 3], 4 + 3, 2**33 + 3)
+    assert (steps.tolist(), index.item(), step.tolist()) == ([3, 3], 4 + 3, [2**33 + 3, 5 + 3])
 
 
 @pytest.mark.parametrize("taken", [0.0, 999.0, 1e6])
@@ -121,8 +121,26 @@ def test_a_late_step_of_adam_keeps_its_digits(taken: float) -> None:
     want = -0.1 * (m / (1 - 0.9**t)) / ((s / (1 - 0.999**t)).sqrt() + 1e-8)
     chunks = kernels.adam_chunks([64], [False], ALIGN)
     kernels.adam(
-        flat, mean, square, torch.tensor([grad.data_ptr()]), chunks, lr, decay, steps, torch.tensor(0), torch.tensor(0),
+        flat, mean, square, torch.tensor([grad.data_ptr()]), chunks, lr, decay, steps, torch.tensor(0), torch.tensor([0]),
         (0.9, 0.999), 1e-8,
     )  # fmt: skip
     for got, exact in ((flat, want), (mean, m), (square, s)):
         torch.testing.assert_close(got.double(), exact, atol=0, rtol=1e-6)
+
+
+def test_adam_leaves_what_is_infinite_or_has_no_learning_rate() -> None:
+    """A bias of -inf is a bin that a member does not have; a learning rate of 0 an empty place."""
+    flat, mean, square = torch.randn(2, 64), torch.zeros(2, 64), torch.zeros(2, 64)
+    flat[0, :3] = -float("inf")
+    before, grad = flat.clone(), torch.randn(2, 64)
+    grad[0, :3] = 0.0
+    index, step = torch.tensor(0), torch.tensor([7, 9])
+    kernels.adam(
+        flat, mean, square, torch.tensor([grad.data_ptr()]), kernels.adam_chunks([64], [False], ALIGN),
+        torch.tensor([0.1, 0.0]), torch.tensor([0.3, 0.3]), torch.ones(2), index, step, (0.9, 0.999), 1e-8,
+    )  # fmt: skip
+    assert torch.equal(flat[0, :3], before[0, :3])
+    assert bool((flat[0, 3:] - before[0, 3:]).abs().ge(0.099).all())
+    assert torch.equal(flat[1], before[1])
+    assert not mean[1].any()
+    assert (index.item(), step.tolist()) == (1, [8, 10])

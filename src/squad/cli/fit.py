@@ -85,7 +85,7 @@ def fit(
     from squad import artifact
     from squad.cli.inputs import read_rows
     from squad.cli.outputs import check_writable, claimed
-    from squad.cli.settings import fit_settings, merged, read_toml
+    from squad.settings import fit_settings, merged, read_toml
     from squad.core.checks import check_number
     from squad.data.tables import Table
     from squad.errors import ArgumentError

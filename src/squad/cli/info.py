@@ -66,7 +66,7 @@ def _memory(predictor: Any) -> str:
 
 
 def _toml(predictor: Any) -> str:
-    from squad.cli.settings import to_toml
+    from squad.settings import to_toml
 
     record = predictor.record
     given = record.get("settings", {})

@@ -97,10 +97,10 @@ class Adam:
         self.parameters = list(network.parameters())
         self.decaying = [name.rpartition(".")[2].startswith("weight") for name, _ in network.named_parameters()]
         weights = [
-            torch.full_like(parameter[:1], decays)
+            torch.full_like(parameter[:1], decays, dtype=torch.bool)
             for parameter, decays in zip(self.parameters, self.decaying, strict=True)
         ]
-        self._decays = self.decay.unsqueeze(1) * _side_by_side(weights)
+        self._decayed = _side_by_side(weights)
         self._held = [list(_parts(network, matrix)) for matrix in (self.flat, self.mean, self.square)]
         self._group()
 
@@ -135,6 +135,20 @@ class Adam:
     def set_lr(self, lr: list[float]) -> None:
         """Another learning rate for each member."""
         self.lr.copy_(torch.tensor(lr, dtype=torch.float64))
+        self._group()
+
+    def replace(self, row: int, parameters: Tensor, lr: float, decay: float) -> None:
+        """Begin anew in a row, in place: with other parameters (P,) and settings, and nothing known of gradients."""
+        self.flat[row].copy_(parameters)
+        for tensor in (self.mean, self.square, self.steps):
+            tensor[row].zero_()
+        self.lr[row], self.decay[row] = lr, decay
+        self._group()
+
+    def adopt(self, row: int, other: "Adam", place: int) -> None:
+        """Go on in a row with what ``other`` holds in its row ``place``."""
+        for name, tensor in self.state().items():
+            tensor[row].copy_(other.state()[name][place])
         self._group()
 
     def zero_grad(self) -> None:
@@ -176,7 +190,8 @@ class Adam:
 
     def _step(self, grads: list[Tensor]) -> None:
         grad = _side_by_side(grads)
-        grad.addcmul_(self.flat, self._decays)
+        # Not a product with 0 where nothing decays: a bias may be -inf (a bin that a member does not have).
+        grad.add_(torch.where(self._decayed, self.flat * self.decay.unsqueeze(1), 0))
         first, second = self.betas
         self.steps += 1
         self.mean.lerp_(grad, 1 - first)

@@ -44,7 +44,7 @@ def near(x: Tensor, device: torch.device) -> Tensor:
     return x.to(device)
 
 
-def shuffled(rows: Tensor, seeds: Tensor, epoch: int, batch_size: int) -> Tensor:
+def shuffled(rows: Tensor, seeds: Tensor, epoch: int | Tensor, batch_size: int) -> Tensor:
     """The rows of an epoch for each member, in an order of its own: (M, steps, batch).
 
     The last batch is filled up from the beginning of the order: all batches have one shape, and every row is seen.
@@ -52,7 +52,7 @@ def shuffled(rows: Tensor, seeds: Tensor, epoch: int, batch_size: int) -> Tensor
     Args:
         rows: (M or 1, n).
         seeds: (M,); the order depends on a member's own seed and on the epoch.
-        epoch: from 0.
+        epoch: from 0; or of each member, (M,).
         batch_size: rows of a batch, n at the most.
     """
     count = rows.shape[1]

@@ -204,6 +204,12 @@ def _adam(
     EPSILON: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
+    if tl.program_id(0) == 0:  # on to the next batch and its noise: nobody reads them here
+        tl.store(step + member, tl.load(step + member) + 1)
+        if member == 0:
+            tl.store(index, tl.load(index) + 1)
+    if tl.load(lr + member) == 0:  # nothing moves: an empty place of a population
+        return
     chunk = chunks + tl.program_id(0) * 5
     which, place, size = tl.load(chunk), tl.load(chunk + 1), tl.load(chunk + 2)
     at = tl.load(chunk + 3) + tl.arange(0, BLOCK)
@@ -211,7 +217,9 @@ def _adam(
     own = member * P + place + at
     x = tl.load(flat + own, inside, 0.0)
     grad = tl.load(grads + which).to(tl.pointer_type(tl.float32))
-    g = tl.load(grad + member * size + at, inside, 0.0) + x * (tl.load(decay + member) * tl.load(chunk + 4))
+    g = tl.load(grad + member * size + at, inside, 0.0)
+    if tl.load(chunk + 4) != 0:  # not a product with 0: a bias may be -inf
+        g += x * tl.load(decay + member)
     m = tl.load(mean + own, inside, 0.0)
     m += (g - m) * (1 - FIRST)
     s = tl.load(square + own, inside, 0.0) * SECOND + g * g * (1 - SECOND)
@@ -222,9 +230,6 @@ def _adam(
     tl.store(mean + own, m, inside)
     tl.store(square + own, s, inside)
     tl.store(flat + own, x - rate * m / (tl.sqrt(s) / root + EPSILON), inside)
-    if (tl.program_id(0) == 0) & (member == 0):  # on to the next batch and its noise: nobody reads them here
-        tl.store(index, tl.load(index) + 1)
-        tl.store(step, tl.load(step) + 1)
 
 
 def adam_chunks(sizes: list[int], decayed: list[bool], align: int) -> Tensor:
@@ -257,11 +262,11 @@ def adam(
         square: that of the squares.
         grads: addresses of the gradients (M, ...), each contiguous, one for each parameter; int64.
         chunks: what :func:`adam_chunks` made.
-        lr: (M,), float32.
+        lr: (M,), float32; a member with 0 is left as it is.
         decay: (M,), float32.
         steps: taken, this one included (:func:`loss` and :func:`head` count it), (M,), float32.
         index: which batch of the epoch this was, (), int64: counted on.
-        step: which of the run, likewise.
+        step: which of each member's run, (M,), likewise.
         betas: of all members.
         epsilon: of all members.
     """

@@ -5,11 +5,12 @@ device: the order of the rows, which batch is next, the number of the step that 
 """
 
 import warnings
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from squad.layers import Linear
 from squad.models import Network
@@ -21,6 +22,10 @@ from squad.train.adam import ALIGN, Adam
 
 __all__ = ["KernelSteps", "PlainSteps", "Steps", "make_steps"]
 
+#: Parameters (M, C, K) with how each member learns them, (M, 1, 1).
+Ties: TypeAlias = Sequence[tuple[nn.Parameter, Tensor]]
+FIXED, PER_LAYER, PER_NEURON = 0, 1, 2
+
 #: Bytes of the block that tells the allocator how much of a step's memory to keep.
 KEPT = 31 << 20
 
@@ -28,12 +33,14 @@ KEPT = 31 << 20
 class Steps(Protocol):
     """What an epoch asks for."""
 
-    def epoch(self, order: Tensor, first: int) -> Tensor:
+    def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """Take the steps of an epoch.
+
+        Between two epochs members may be changed in place: parameters, moments, settings, beta and seed.
 
         Args:
             order: rows of each member's batches, (M, steps, batch).
-            first: number of the first of them in the run; it names the noise.
+            first: number of the first of them in the run, or in each member's own, (M,); it names the noise.
 
         Returns:
             Sums over the steps of the members' losses and KLs, (2, M).
@@ -41,8 +48,9 @@ class Steps(Protocol):
 
 
 def make_steps(
-    network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None, precision: str
-) -> Steps:
+    network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None,
+    precision: str, ties: Ties | None = None,
+) -> Steps:  # fmt: skip
     """The fastest kind of steps for these tensors.
 
     Args:
@@ -54,11 +62,29 @@ def make_steps(
         seed: of the noise, (M,).
         reach: how far an adversarial example may be, (M or 1, 1, in), or None.
         precision: of matrix products on a GPU.
+        ties: how members learn values that are held for each neuron; see :func:`tied`.
     """
     device = y.device
     if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and reach is None and has_triton():
-        return KernelSteps(network, adam, x, y, beta, seed, precision)
-    return PlainSteps(network, adam, x, y, beta, seed, reach, precision)
+        return KernelSteps(network, adam, x, y, beta, seed, precision, ties=ties)
+    return PlainSteps(network, adam, x, y, beta, seed, reach, precision, ties)
+
+
+def tied(grad: Tensor, ties: Tensor) -> Tensor:
+    """The gradient of values held for each neuron, of members that do not all learn them so.
+
+    Args:
+        grad: (M, C, K).
+        ties: (M, 1, 1): PER_NEURON leaves it; PER_LAYER gives all neurons their sum, so that values that begin alike stay
+            alike; FIXED is none.
+    """
+    return torch.where(ties == PER_NEURON, grad, torch.where(ties == PER_LAYER, grad.sum(-1, keepdim=True), 0))
+
+
+def _tie(ties: Ties | None) -> None:
+    for parameter, how in ties or ():
+        if parameter.grad is not None:
+            parameter.grad = tied(parameter.grad, how)
 
 
 class PlainSteps:
@@ -66,10 +92,11 @@ class PlainSteps:
 
     def __init__(
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None,
-        precision: str = "float32",
+        precision: str = "float32", ties: Ties | None = None,
     ) -> None:  # fmt: skip
         self.network, self.adam = network, adam
         self.x, self.y = x, y
+        self.ties = ties
         self.beta, self.seed, self.reach = beta, seed, reach
         self.precision = precision
         if y.device.type == "cpu":
@@ -78,7 +105,7 @@ class PlainSteps:
             # page; elsewhere it does nothing.
             torch.empty(KEPT, dtype=torch.uint8)
 
-    def epoch(self, order: Tensor, first: int) -> Tensor:
+    def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """As Steps says."""
         totals = torch.zeros(2, len(self.seed), dtype=self.x.dtype, device=self.y.device)
         for index, rows in enumerate(order.unbind(1)):  # (M, batch)
@@ -88,12 +115,13 @@ class PlainSteps:
             batch = batch.view(*rows.shape, *batch.shape[1:])
             with products(self.precision, self.y.device):
                 totals += backward(self.network, batch, self.y[rows], self.beta, self.seed, first + index, self.reach)
+            _tie(self.ties)
             self.adam.step()
         return totals
 
 
 def backward(
-    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int, reach: Tensor | None
+    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor, reach: Tensor | None
 ) -> Tensor:
     """Gradients of the members' losses on a batch, where there were none before; their losses and KLs, (2, M).
 
@@ -115,7 +143,9 @@ def backward(
     return torch.stack([(loss.detach() + other.detach()) / 2, kl.detach()])
 
 
-def losses(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int) -> tuple[Tensor, Tensor]:
+def losses(
+    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor
+) -> tuple[Tensor, Tensor]:
     """Mean cross-entropy + beta x mean KL, and that mean KL, of each member: (M,), (M,)."""
     out = network(x, seed=seed, step=step)
     each = F.cross_entropy(out.logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
@@ -128,18 +158,21 @@ class KernelSteps:
 
     def __init__(
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
-        precision: str = "float32", *, captured: bool = True,
+        precision: str = "float32", *, captured: bool = True, ties: Ties | None = None,
     ) -> None:  # fmt: skip
         from squad.train import kernels  # needs Triton
 
         self.kernels = kernels
         self.network, self.adam = network, adam
         self.x, self.y = x.contiguous(), y.contiguous()
-        self.beta, self.streams = beta, network.streams(seed)
+        self.beta, self.seed, self.ties = beta, seed, ties
+        # Tensors of its own, that a graph reads.
+        self.streams = [None if stream is None else stream.clone() for stream in network.streams(seed)]
         self.precision, self.captured = precision, captured
         self.graph: torch.cuda.CUDAGraph | None = None
         device, members = y.device, len(seed)
-        self.index, self.step = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
+        self.index = torch.zeros((), dtype=torch.int64, device=device)
+        self.step = torch.zeros(members, dtype=torch.int64, device=device)
         self.totals = torch.zeros(2, members, device=device)
         # The output layer, if a kernel takes it together with the loss.
         last = network.stages[-1].layer
@@ -150,19 +183,20 @@ class KernelSteps:
         self.chunks = kernels.adam_chunks(sizes, adam.decaying, ALIGN).to(device)
         self.addresses = torch.zeros(len(sizes), dtype=torch.int64, device=device)
 
-    def epoch(self, order: Tensor, first: int) -> Tensor:
+    def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """As Steps says."""
         with on(self.y.device):
             return self._epoch(order, first)
 
-    def _epoch(self, order: Tensor, first: int) -> Tensor:
+    def _epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         if self.graph is None:
             self._allocate(order)
             if self.captured:
                 self._capture()
         self.order.copy_(order)
         self.index.zero_()
-        self.step.fill_(first)
+        self.step.copy_(first) if isinstance(first, Tensor) else self.step.fill_(first)
+        self._refresh()
         self.totals.zero_()
         for _ in range(order.shape[1]):
             if self.graph is not None:
@@ -178,7 +212,16 @@ class KernelSteps:
         self.batch = self.x.new_empty(members, batch, self.x.shape[1])
         self.labels = self.y.new_empty(members, batch)
         # The KL's share in the gradient: beta / N for each row.
-        self.share = (self.beta / batch).unsqueeze(1).expand(members, batch)
+        self.each_share = torch.empty_like(self.beta)
+        self.share = self.each_share.unsqueeze(1).expand(members, batch)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Bring up to date what was made of beta and seed."""
+        torch.div(self.beta, self.labels.shape[1], out=self.each_share)
+        for stream, new in zip(self.streams, self.network.streams(self.seed), strict=True):
+            if stream is not None and new is not None:
+                stream.copy_(new)
 
     def _capture(self) -> None:
         """Take a few steps, which compiles kernels and fills caches, undo them, and record one.
@@ -234,6 +277,7 @@ class KernelSteps:
             ends = [(end, grad) for end, grad in zip([found, *kls], by, strict=True) if end.requires_grad]
             if ends:  # not everything is frozen
                 torch.autograd.backward([end for end, _ in ends], [grad for _, grad in ends])
+        _tie(self.ties)
         for parameter in adam.parameters:
             if parameter.grad is None or not parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
