@@ -11,7 +11,7 @@ from squad.fitting import FitSettings
 from squad.models import network_config
 from squad.train import TrainConfig
 
-__all__ = ["fit_settings", "merged", "read_toml", "to_toml"]
+__all__ = ["assigned", "checked", "fit_settings", "merged", "read_toml", "to_toml"]
 
 #: Settings that stand outside the tables of the file, and what is expected of them.
 TOP: dict[str, type | tuple[type, ...]] = {
@@ -76,7 +76,7 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
         assignments: such as "training.lr=0.001"; values as in TOML, and a bare word is text.
         options: by their dotted names; None is not given.
     """
-    result: dict[str, Any] = {name: dict(value) if isinstance(value, dict) else value for name, value in base.items()}
+    result = _copied(base)
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
@@ -86,6 +86,18 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
         if value is not None:
             _assign(result, name, value)
     return checked(result)
+
+
+def assigned(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings changed by others, which are given by their dotted names."""
+    result = _copied(base)
+    for name, value in values.items():
+        _assign(result, name, value)
+    return checked(result)
+
+
+def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
 
 
 def _assign(settings: dict[str, Any], name: str, value: Any) -> None:

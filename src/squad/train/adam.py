@@ -84,8 +84,8 @@ class Adam:
 
     def __init__(self, network: nn.Module, lr: Tensor, decay: Tensor) -> None:
         self.flat = flatten(network)
-        self.lr = lr.to(self.flat)
-        self.decay = decay.to(self.flat)
+        self.lr = lr.to(self.flat, copy=True)  # changed in place
+        self.decay = decay.to(self.flat, copy=True)
         self.steps = torch.zeros_like(self.lr)
         self.mean = torch.zeros_like(self.flat)
         self.square = torch.zeros_like(self.flat)
@@ -137,9 +137,8 @@ class Adam:
         self.lr.copy_(torch.tensor(lr, dtype=torch.float64))
         self._group()
 
-    def replace(self, row: int, parameters: Tensor, lr: float, decay: float) -> None:
-        """Begin anew in a row, in place: with other parameters (P,) and settings, and nothing known of gradients."""
-        self.flat[row].copy_(parameters)
+    def restart(self, row: int, lr: float, decay: float) -> None:
+        """Begin anew in a row, in place: with other settings, and nothing known of gradients."""
         for tensor in (self.mean, self.square, self.steps):
             tensor[row].zero_()
         self.lr[row], self.decay[row] = lr, decay

@@ -82,9 +82,7 @@ def _small(layer: nn.Module, x: Tensor) -> bool:
 
 
 @torch.no_grad()
-def backward(
-    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor
-) -> Tensor:
+def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor) -> Tensor:
     """Set the gradients of the members' losses on a batch, x (M, N, in) and y (M, N); their losses and KLs, (2, M).
 
     What ``squad.train.step.losses`` and autograd find.  Gradients that were there are replaced, not added to.

@@ -1,14 +1,18 @@
 """What a run learns from, and the order in which it sees it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from squad.core.noise import bits, make_key
+from squad.core.noise import bits, hashed_seeds, make_key
 from squad.errors import ArgumentError
 
-__all__ = ["TrainingData", "feature_ranges", "near", "shuffled"]
+__all__ = ["NOISE", "SHUFFLE", "TrainingData", "feature_ranges", "near", "seeds_of", "shuffled"]
+
+#: What seeds are hashed for: each purpose has numbers of its own, far from the places of layers (networks.py).
+NOISE, SHUFFLE = 2**20, 2**20 + 1
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ def near(x: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and x.nbytes > torch.cuda.mem_get_info(device)[0] / 2:
         return x.pin_memory()
     return x.to(device)
+
+
+def seeds_of(purpose: int, seeds: Sequence[int]) -> Tensor:
+    """Well-mixed numbers for one purpose, by each member's own seed: (M,)."""
+    return hashed_seeds(make_key(torch.tensor(seeds), purpose)).squeeze(-1)
 
 
 def shuffled(rows: Tensor, seeds: Tensor, epoch: int | Tensor, batch_size: int) -> Tensor:

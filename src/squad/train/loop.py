@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from squad.core.checks import check_count
-from squad.core.noise import hashed_seeds, make_key
 from squad.errors import ArgumentError, SquadError
 from squad.layers import set_temperature
 from squad.layers.members import take
@@ -26,15 +24,13 @@ from squad.models import Network, NetworkConfig, Sampler, build
 from squad.train import checkpoint as checkpoints
 from squad.train.adam import Adam, point_into
 from squad.train.config import TrainConfig
-from squad.train.data import TrainingData, feature_ranges, near, shuffled
+from squad.train.data import NOISE, SHUFFLE, TrainingData, feature_ranges, near, seeds_of, shuffled
+from squad.train.epochs import PER_MEMBER, annealed, validated
 from squad.train.progress import EpochReport, Progress, SilentProgress
 from squad.train.state import Epoch, MemberResult, State
 from squad.train.step import Steps, make_steps
 
 __all__ = ["Fitted", "TrainingError", "fit"]
-
-#: What seeds are hashed for: each purpose has numbers of its own, far from the places of layers (networks.py).
-NOISE, SHUFFLE = 2**20, 2**20 + 1
 
 
 class TrainingError(SquadError):
@@ -105,11 +101,9 @@ def fit(
             layer.backend = config.backend
     own = {  # one a member
         name: torch.tensor(config.for_each(name, members), dtype=torch.float64).to(device, x.dtype)
-        for name in ("lr", "kl_multiplier", "weight_decay", "temperature_start", "temperature_end", "anneal_epochs")
+        for name in PER_MEMBER
     }
-    noise_seeds, shuffle_seeds = (
-        hashed_seeds(make_key(torch.tensor(seeds), purpose)).squeeze(-1).to(device) for purpose in (NOISE, SHUFFLE)
-    )
+    noise_seeds, shuffle_seeds = (seeds_of(purpose, seeds).to(device) for purpose in (NOISE, SHUFFLE))
     # How far an adversarial example may be, feature by feature, by a member's own training rows: (M or 1, 1, in).
     reach = feature_ranges(x, train).to(device) * config.adversarial if config.adversarial else None
 
@@ -134,8 +128,7 @@ def fit(
             now = {name: values[slots] for name, values in own.items()}
             noise, beta = noise_seeds[slots], now["kl_multiplier"]
             near_by = reach[slots] if reach is not None and len(reach) > 1 else reach
-            passed = (state.epoch / now["anneal_epochs"].clamp_min(1)).clamp_max(1).where(now["anneal_epochs"] > 0, 1)
-            temperature = now["temperature_start"].lerp(now["temperature_end"], passed)
+            temperature, arrived = annealed(state.epoch, now)
             if network.has_temperature:
                 set_temperature(network, temperature)
 
@@ -148,10 +141,11 @@ def fit(
 
             network.eval()
             pick = slots if 1 < len(x_validation) != len(slots) else slice(None)
-            accuracy, nll = _validate(Sampler(network, sampling, num_samples), x_validation[pick], y_validation[pick])
+            p = Sampler(network, sampling, num_samples)(x_validation[pick]).probabilities
+            accuracy, nll = validated(p, y_validation[pick])
             loss, kl = (totals / order.shape[1]).tolist()
             shown = temperature.tolist() if network.has_temperature else []
-            better = state.advance(Epoch(loss, kl, accuracy, nll, shown, (passed >= 1).tolist()), config)
+            better = state.advance(Epoch(loss, kl, accuracy, nll, shown, arrived.tolist()), config)
             best[[state.slots[place] for place in better]] = adam.flat[better]
             _tell(progress, state, config, network, members)
             keep = state.leave()
@@ -180,16 +174,6 @@ def fit(
         set_temperature(network, own["temperature_end"])
     network = take(network, usable).eval()  # a copy: no longer part of one large tensor
     return Fitted(network, results, state.history, config, time.monotonic() - begun)
-
-
-def _validate(sampler: Sampler, x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
-    """Accuracy and mean negative log likelihood of each member."""
-    p = sampler(x).probabilities
-    correct = (p.argmax(-1) == y).sum(1).tolist()  # whole numbers: the same quotient on every device
-    likelihood = p.gather(-1, y.expand(p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
-    return [count / p.shape[1] for count in correct], likelihood.clamp_min(torch.finfo(p.dtype).tiny).log().neg().mean(
-        1
-    ).tolist()
 
 
 def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int) -> None:

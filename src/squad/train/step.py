@@ -6,7 +6,7 @@ device: the order of the rows, which batch is next, the number of the step that 
 
 import warnings
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,9 @@ __all__ = ["KernelSteps", "PlainSteps", "Steps", "make_steps"]
 #: Parameters (M, C, K) with how each member learns them, (M, 1, 1).
 Ties: TypeAlias = Sequence[tuple[nn.Parameter, Tensor]]
 FIXED, PER_LAYER, PER_NEURON = 0, 1, 2
+
+#: Steps of a graph: the host then starts fewer, and the GPU need not wait for it.
+UNROLLED = 8
 
 #: Bytes of the block that tells the allocator how much of a step's memory to keep.
 KEPT = 31 << 20
@@ -75,8 +78,8 @@ def tied(grad: Tensor, ties: Tensor) -> Tensor:
 
     Args:
         grad: (M, C, K).
-        ties: (M, 1, 1): PER_NEURON leaves it; PER_LAYER gives all neurons their sum, so that values that begin alike stay
-            alike; FIXED is none.
+        ties: (M, 1, 1): PER_NEURON leaves it; PER_LAYER gives all neurons their sum, so that values that begin alike
+            stay alike; FIXED is none.
     """
     return torch.where(ties == PER_NEURON, grad, torch.where(ties == PER_LAYER, grad.sum(-1, keepdim=True), 0))
 
@@ -169,7 +172,7 @@ class KernelSteps:
         # Tensors of its own, that a graph reads.
         self.streams = [None if stream is None else stream.clone() for stream in network.streams(seed)]
         self.precision, self.captured = precision, captured
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.graphs: list[_Graph] = []  # the longest first
         device, members = y.device, len(seed)
         self.index = torch.zeros((), dtype=torch.int64, device=device)
         self.step = torch.zeros(members, dtype=torch.int64, device=device)
@@ -181,7 +184,8 @@ class KernelSteps:
         self.last = last if small else None
         sizes = [parameter[0].numel() for parameter in adam.parameters]
         self.chunks = kernels.adam_chunks(sizes, adam.decaying, ALIGN).to(device)
-        self.addresses = torch.zeros(len(sizes), dtype=torch.int64, device=device)
+        self.addresses = torch.zeros(len(sizes), dtype=torch.int64, device=device)  # of the gradients
+        self.allocated = False
 
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """As Steps says."""
@@ -189,7 +193,7 @@ class KernelSteps:
             return self._epoch(order, first)
 
     def _epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
-        if self.graph is None:
+        if not self.allocated:
             self._allocate(order)
             if self.captured:
                 self._capture()
@@ -198,15 +202,18 @@ class KernelSteps:
         self.step.copy_(first) if isinstance(first, Tensor) else self.step.fill_(first)
         self._refresh()
         self.totals.zero_()
-        for _ in range(order.shape[1]):
-            if self.graph is not None:
-                self.graph.replay()
-            else:
-                self._step()
+        left = order.shape[1]
+        for graph in self.graphs:
+            while left >= graph.steps:
+                graph.replay()
+                left -= graph.steps
+        for _ in range(left):
+            self._step()
         return self.totals.clone()
 
     def _allocate(self, order: Tensor) -> None:
         """What stays at its address: the order of rows, and a batch."""
+        self.allocated = True
         members, _, batch = order.shape
         self.order = order.clone(memory_format=torch.contiguous_format)
         self.batch = self.x.new_empty(members, batch, self.x.shape[1])
@@ -230,7 +237,6 @@ class KernelSteps:
         """
         changing = [*self.adam.state().values(), self.index, self.step, self.totals]
         before = [tensor.clone() for tensor in changing]
-        graph = torch.cuda.CUDAGraph()
         try:
             # Warm-up and capture are torch's recipe: on a stream of their own.
             side = torch.cuda.Stream()
@@ -240,13 +246,12 @@ class KernelSteps:
                     self.index.zero_()  # an epoch may have a single batch
                     self._step()
             torch.cuda.current_stream().wait_stream(side)
-            self.adam.zero_grad()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._step(recording=True)
-            self._point()
-            self.graph = graph
+            for steps in (UNROLLED, 1):
+                if steps <= self.order.shape[1]:
+                    self.graphs.append(self._captured(steps))
         except RuntimeError as error:
             self.captured = False
+            self.graphs.clear()
             warnings.warn(
                 f"A training step could not be captured as a CUDA graph ({error}); steps are launched one by one.",
                 RuntimeWarning,
@@ -255,6 +260,27 @@ class KernelSteps:
         finally:
             for tensor, old in zip(changing, before, strict=True):
                 tensor.copy_(old)
+
+    def _captured(self, steps: int) -> "_Graph":
+        """So many steps as one graph.
+
+        In a graph gradients lie where they lay when it was captured: each of its steps has a list of addresses.
+        """
+        graph, held = torch.cuda.CUDAGraph(), self.addresses
+        lists = held.new_zeros(steps, len(held) + len(held) % 2)[:, : len(held)]  # each begins at 16 bytes
+        found: list[list[int]] = []
+        self.adam.zero_grad()
+        pool = self.graphs[0].graph.pool() if self.graphs else None  # never replayed at once
+        try:
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                for own in lists:
+                    self.addresses = own
+                    self._step(recording=True)
+                    found.append(self._pointers())
+        finally:
+            self.addresses = held
+        lists.copy_(torch.tensor(found))
+        return _Graph(graph, steps, lists)
 
     def _step(self, recording: bool = False) -> None:
         kernels, adam = self.kernels, self.adam
@@ -282,14 +308,31 @@ class KernelSteps:
             if parameter.grad is None or not parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
             parameter.grad = parameter.grad.contiguous()
-        if not recording:  # in a graph gradients lie where they lay when it was captured
-            self._point()
+        if not recording:
+            self.addresses.copy_(torch.tensor(self._pointers()))
         kernels.adam(
             adam.flat, adam.mean, adam.square, self.addresses, self.chunks, adam.lr, adam.decay, adam.steps, self.index,
             self.step, adam.betas, adam.epsilon,
         )  # fmt: skip
 
-    def _point(self) -> None:
-        """Tell Adam where the gradients are."""
-        found = [parameter.grad.data_ptr() for parameter in self.adam.parameters if parameter.grad is not None]
-        self.addresses.copy_(torch.tensor(found))
+    def _pointers(self) -> list[int]:
+        """Where the gradients are."""
+        return [parameter.grad.data_ptr() for parameter in self.adam.parameters if parameter.grad is not None]
+
+
+class _Graph(NamedTuple):
+    """A captured graph.
+
+    Attributes:
+        graph: of CUDA.
+        steps: how many it takes.
+        addresses: of their gradients, (steps, parameters), which its kernels read.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    steps: int
+    addresses: Tensor
+
+    def replay(self) -> None:
+        """Take its steps."""
+        self.graph.replay()

@@ -1,0 +1,111 @@
+"""What is searched: rows, settings that stay, a space of those that vary, and what is maximized."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from squad.errors import ArgumentError
+from squad.fitting import FitSettings
+from squad.models import NetworkConfig
+from squad.models.wide import wide_config
+from squad.search.objective import Objective
+from squad.search.space import Space
+from squad.settings import assigned, fit_settings
+from squad.train import TrainConfig, TrainingData
+from squad.train.slots import Run
+
+__all__ = ["Problem", "Shape"]
+
+#: Settings of a training that trials share, whatever they are otherwise.
+SHARED = ("batch_size", "precision", "backend", "adversarial")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What runs must have in common to train as members of one model.
+
+    Attributes:
+        wide: settings of that model's network.
+        training: settings of its steps; only the batch size, precision, backend and adversarial are looked at.
+        sampling, num_samples: how its members are examined.
+    """
+
+    wide: NetworkConfig
+    training: TrainConfig
+    sampling: str
+    num_samples: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a study is about; plain data and tensors, so that it can be sent to another machine.
+
+    Attributes:
+        settings: as of a fit (docs/settings.md), in tables; what all trials share.
+        space: of the settings that vary.
+        asked, objective: what was asked to be maximized, and what is, which may differ for few validation rows.
+        data: rows; one split, the same for all trials.
+        facts: about the rows, for the record.
+        notes: what was said aloud.
+    """
+
+    settings: Mapping[str, Any]
+    space: Space
+    asked: Objective
+    objective: Objective
+    data: TrainingData
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def fit_settings(self, trial: Mapping[str, Any]) -> FitSettings:
+        """The settings of a fit with a trial's own, by dotted names."""
+        return fit_settings(self.full_settings(trial))
+
+    def full_settings(self, trial: Mapping[str, Any]) -> dict[str, Any]:
+        """The same as tables, as a file has them."""
+        return assigned(self.settings, trial)
+
+    def run(self, trial: Mapping[str, Any]) -> tuple[Shape, Run]:
+        """What is to be trained for a trial, and together with what."""
+        settings = self.fit_settings(trial)
+        config = settings.training.resolved(settings.network, self.data.train.shape[1])
+        sampling, num_samples = settings.network.check_sampling(settings.sampling, settings.num_samples)
+        most = self.space.most("network.bins") or self.space.most("network.pieces")
+        dropping = "network.dropout" in self.space.entries or settings.network.dropout != 0
+        shared = TrainConfig(**{name: getattr(config, name) for name in SHARED})
+        shape = Shape(wide_config(settings.network, most, dropping=dropping), shared, sampling, num_samples)
+        return shape, Run(settings.network, config, settings.seed)
+
+    def meta(self) -> dict[str, Any]:
+        """All that must be equal for a study to go on, and what a reader wants to know, as plain data."""
+        found = {
+            "model": self.settings.get("model", "squad"),
+            "settings": dict(self.settings),
+            "space": self.space.to_dict(),
+            "objective": {"asked": self.asked.text, "used": self.objective.text},
+            "data": dict(self.facts),
+            "notes": list(self.notes),
+        }
+        return {**found, "fingerprint": self.fingerprint()}
+
+    def fingerprint(self) -> str:
+        """Of rows, settings, space and objective."""
+        found = [dict(self.settings), self.space.to_dict(), self.objective.text]
+        digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode())
+        for tensor in (self.data.x, self.data.y, self.data.train, self.data.validation):
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.cpu().contiguous().numpy().data)
+        return digest.hexdigest()
+
+
+def check_settings(settings: FitSettings) -> None:
+    """That nothing is asked for that trials of one member, on one split, cannot give."""
+    for name in ("dropout", "init_scale"):
+        if isinstance(getattr(settings.network, name), tuple):
+            raise ArgumentError.of(f"network.{name}", "one a member", "one number: a trial is one network")
+    for field in dataclasses.fields(settings.training):
+        if isinstance(getattr(settings.training, field.name), tuple):
+            raise ArgumentError.of(f"training.{field.name}", "one a member", "one number: a trial is one network")
