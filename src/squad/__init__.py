@@ -24,6 +24,7 @@ from squad.layers import (
 if TYPE_CHECKING:
     from squad.estimator import SquadClassifier
     from squad.predictor import Predictor, load
+    from squad.search import tune
     from squad.selective import Certificate, certify, plan
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "sample_index",
     "set_temperature",
     "stack",
+    "tune",
     "unstack",
 ]
 
@@ -62,6 +64,7 @@ _LAZY = {
     "certify": "squad.selective",
     "load": "squad.predictor",
     "plan": "squad.selective",
+    "tune": "squad.search",
 }
 
 

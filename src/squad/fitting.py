@@ -24,7 +24,7 @@ from squad.predictor import Predictor, choose_device
 from squad.predictor.certifying import group_texts
 from squad.train import Progress, TrainConfig, TrainingData, fit
 
-__all__ = ["FitSettings", "choose_device", "fit_predictor"]
+__all__ = ["FitSettings", "Prepared", "choose_device", "fit_predictor", "prepare"]
 
 
 #: So many classes, and more than half as many as rows, are not classes.
@@ -120,25 +120,8 @@ def fit_predictor(
     """
     settings = settings or FitSettings()
     device = choose_device(device)
-    classes, y = _classes(labels)
-    if isinstance(x, Table):
-        if target is None:
-            raise ArgumentError.of("target", "None", "the column of labels")
-        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group)
-    elif target is not None or group is not None or len(drop):
-        hint = "squad.data.tables.Table.of(frame) makes one of a data frame."
-        raise ArgumentError.of("x", type(x).__name__, "a table where target, drop or group is given", hint)
-    else:
-        transform = ArrayTransform.fit(x)
-    encoded = transform.apply(x)
-    if encoded.problems:
-        row, reason = next(iter(encoded.problems.items()))
-        raise DataError(f"All rows must be usable to learn from them; row {row + 1} (from 1) is not: {reason}.")
-    if len(encoded.x) != len(y):
-        raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
-    data = _split(encoded.x, y, len(classes), settings, groups)
-    hashes = row_hashes(encoded.x)
-    notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
+    ready = prepare(x, labels, settings, target=target, drop=drop, group=group, groups=groups)
+    data, hashes, y, classes = ready.data, row_hashes(ready.data.x.numpy()), ready.data.y.numpy(), ready.classes
     fitted = fit(
         settings.network,
         settings.training,
@@ -164,7 +147,7 @@ def fit_predictor(
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],
-        "notes": [*transform.notes, *notes],
+        "notes": list(ready.notes),
         "seconds": round(fitted.seconds, 3),
         "device": device.type,
         "history": fitted.history,
@@ -172,13 +155,62 @@ def fit_predictor(
     return Predictor(
         fitted.network,
         settings.network if len(fitted.members) == fitted.network.members else _kept(settings.network, fitted.members),
-        transform,
+        ready.transform,
         classes,
         sampling=settings.sampling,
         num_samples=settings.num_samples,
         record=made,
         memory=Memory(np.unique(hashes), group_hashes(group_texts(groups))) if keep_row_hashes else None,
     )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows and labels as a run learns from them.
+
+    Attributes:
+        classes: their names, sorted.
+        transform: from a user's rows to ``data.x``.
+        data: encoded and split.
+        notes: what to tell.
+    """
+
+    classes: list[Any]
+    transform: TableTransform | ArrayTransform
+    data: TrainingData
+    notes: tuple[str, ...]
+
+
+def prepare(
+    x: Any,
+    labels: Sequence[Any] | NDArray[Any],
+    settings: FitSettings,
+    *,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    group: str | None = None,
+    groups: Sequence[Any] | NDArray[Any] | None = None,
+) -> Prepared:
+    """Check and encode rows, and split them by ``settings``; the arguments are those of :func:`fit_predictor`."""
+    classes, y = _classes(labels)
+    if isinstance(x, Table):
+        if target is None:
+            raise ArgumentError.of("target", "None", "the column of labels")
+        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group)
+    elif target is not None or group is not None or len(drop):
+        hint = "squad.data.tables.Table.of(frame) makes one of a data frame."
+        raise ArgumentError.of("x", type(x).__name__, "a table where target, drop or group is given", hint)
+    else:
+        transform = ArrayTransform.fit(x)
+    encoded = transform.apply(x)
+    if encoded.problems:
+        row, reason = next(iter(encoded.problems.items()))
+        raise DataError(f"All rows must be usable to learn from them; row {row + 1} (from 1) is not: {reason}.")
+    if len(encoded.x) != len(y):
+        raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
+    data = _split(encoded.x, y, len(classes), settings, groups)
+    notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
+    return Prepared(classes, transform, data, (*transform.notes, *notes))
 
 
 def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

@@ -9,7 +9,7 @@ import pytest
 import squad
 from squad.cli import main
 from squad.cli.certify import target_of
-from squad.cli.outputs import claimed
+from squad.outputs import claimed
 from tests.cli.conftest import QUICK, Run, listing
 
 CERTIFY = ("certify", "model", "calibration.csv", "--risk", ".2", "--delta", ".05")

@@ -12,7 +12,7 @@ import pytest
 
 from squad import load, train
 from squad.cli import main
-from squad.cli.outputs import claimed
+from squad.outputs import claimed
 from squad.train.progress import EpochReport
 from tests.cli.conftest import QUICK, Result, Run, listing
 from tests.cli.test_main import COMMAND

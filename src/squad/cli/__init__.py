@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import squad
-from squad.cli import certify, data, demo, fit, info, keeping, predict, report
+from squad.cli import certify, data, demo, fit, info, keeping, predict, report, search, search_show
 from squad.cli.layout import STYLE, Command, Group
 from squad.cli.screen import StoppedError, complain
 from squad.errors import SquadError
@@ -24,6 +24,7 @@ app = typer.Typer(cls=Group, **STYLE)
 COMMANDS = (
     demo.demo,
     data.split,
+    search.search,
     fit.fit,
     predict.evaluate,
     certify.plan,
@@ -36,6 +37,8 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.command(cls=Command)(command)
+    if command is search.search:
+        app.command("search show", cls=Command)(search_show.show)
 app.add_typer(data.app, name="data")
 
 

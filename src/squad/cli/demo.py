@@ -45,7 +45,7 @@ def demo(
       squad demo --max-epochs 5
     """
     from squad import artifact
-    from squad.cli.outputs import OutputError, check_writable
+    from squad.outputs import OutputError, check_writable
     from squad.core.checks import check_count
     from squad.data.images import load_images
 

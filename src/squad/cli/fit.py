@@ -7,7 +7,7 @@ import typer
 
 from squad.cli.screen import StoppedError, say
 
-__all__ = ["fit"]
+__all__ = ["fit", "sizes"]
 
 
 def fit(
@@ -84,7 +84,7 @@ def fit(
     """
     from squad import artifact
     from squad.cli.inputs import read_rows
-    from squad.cli.outputs import check_writable, claimed
+    from squad.outputs import check_writable, claimed
     from squad.settings import fit_settings, merged, read_toml
     from squad.core.checks import check_number
     from squad.data.tables import Table
@@ -98,7 +98,7 @@ def fit(
         "model": model,
         "members": members,
         "seed": seed,
-        "network.hidden": None if hidden is None else _sizes(hidden),
+        "network.hidden": None if hidden is None else sizes(hidden),
         "training.max_epochs": max_epochs,
         "prediction.sampling": sampling,
         "prediction.num_samples": num_samples,
@@ -195,7 +195,8 @@ def summary(predictor: Any) -> str:
     )
 
 
-def _sizes(text: str) -> list[int]:
+def sizes(text: str) -> list[int]:
+    """``--hidden 32,32`` as numbers."""
     from squad.errors import ArgumentError
 
     try:

@@ -47,7 +47,7 @@ def recalibrate(
       squad recalibrate model extra.csv --method isotonic --out isotonic
     """
     from squad import artifact
-    from squad.cli.outputs import OutputError, check_writable, claimed
+    from squad.outputs import OutputError, check_writable, claimed
     from squad.cli.rows import labelled_rows
     from squad.predictor import choose_device, load
 
@@ -88,7 +88,7 @@ def strip(
       squad strip model --scores --out bare
     """
     from squad import artifact
-    from squad.cli.outputs import claimed
+    from squad.outputs import claimed
     from squad.predictor import load
 
     place = out or model

@@ -36,3 +36,8 @@ class Group(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """As they were added."""
         return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is meant; ``search show`` is one of its own beside ``search``."""
+        two = " ".join(args[:2])
+        return super().resolve_command(ctx, [two, *args[2:]] if two in self.commands else args)

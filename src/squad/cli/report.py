@@ -36,7 +36,7 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
-    from squad.cli.outputs import OutputError, check_writable
+    from squad.outputs import OutputError, check_writable
     from squad.cli.rows import check_kind, labelled_rows
     from squad.errors import ArgumentError
     from squad.predictor import choose_device, load

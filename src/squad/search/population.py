@@ -143,9 +143,8 @@ class Population:
     def _exchange(self) -> None:
         """Tell what has ended, and ask for as many trials as there is room for."""
         while self.ended:
-            trial, run, ended = self.ended[0]
+            trial, run, ended = self.ended.pop(0)
             self.source.tell(trial, self._outcome(trial, run, ended))
-            self.ended.pop(0)
         while len(self.running) < self.slots:
             new = self.source.ask()
             if new is None:

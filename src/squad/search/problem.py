@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from squad.errors import ArgumentError
-from squad.fitting import FitSettings
+from squad.fitting import FitSettings, Prepared
 from squad.models import NetworkConfig
 from squad.models.wide import wide_config
 from squad.search.objective import Objective
@@ -17,7 +17,7 @@ from squad.settings import assigned, fit_settings
 from squad.train import TrainConfig, TrainingData
 from squad.train.slots import Run
 
-__all__ = ["Problem", "Shape"]
+__all__ = ["Problem", "Shape", "make_problem", "single"]
 
 #: Settings of a training that trials share, whatever they are otherwise.
 SHARED = ("batch_size", "precision", "backend", "adversarial")
@@ -80,16 +80,22 @@ class Problem:
         return shape, Run(settings.network, config, settings.seed)
 
     def meta(self) -> dict[str, Any]:
-        """All that must be equal for a study to go on, and what a reader wants to know, as plain data."""
-        found = {
-            "model": self.settings.get("model", "squad"),
-            "settings": dict(self.settings),
+        """What a reader wants to know, and the fingerprint of what must be equal for a study to go on: plain data."""
+        return {
+            "model": self.space.model,
+            "base": dict(self.settings),
             "space": self.space.to_dict(),
             "objective": {"asked": self.asked.text, "used": self.objective.text},
+            "seed": self.seed,
             "data": dict(self.facts),
             "notes": list(self.notes),
+            "fingerprint": self.fingerprint(),
         }
-        return {**found, "fingerprint": self.fingerprint()}
+
+    @property
+    def seed(self) -> int:
+        """Of every trial's weights and noise, of the split, and of the search itself."""
+        return int(self.settings.get("seed", 0))
 
     def fingerprint(self) -> str:
         """Of rows, settings, space and objective."""
@@ -101,11 +107,39 @@ class Problem:
         return digest.hexdigest()
 
 
-def check_settings(settings: FitSettings) -> None:
-    """That nothing is asked for that trials of one member, on one split, cannot give."""
-    for name in ("dropout", "init_scale"):
-        if isinstance(getattr(settings.network, name), tuple):
-            raise ArgumentError.of(f"network.{name}", "one a member", "one number: a trial is one network")
-    for field in dataclasses.fields(settings.training):
-        if isinstance(getattr(settings.training, field.name), tuple):
-            raise ArgumentError.of(f"training.{field.name}", "one a member", "one number: a trial is one network")
+def make_problem(
+    ready: Prepared,
+    settings: Mapping[str, Any],
+    space: Space,
+    objective: str,
+    facts: Mapping[str, Any],
+) -> Problem:
+    """A problem of prepared rows.
+
+    Args:
+        ready: encoded and split.
+        settings: as of a fit, in tables.
+        space: of the settings that vary.
+        objective: such as "coverage@risk=.02"; what is not possible with so few validation rows is replaced.
+        facts: about the rows, for the record.
+    """
+    asked = Objective.parse(objective)
+    data = ready.data
+    used, note = asked.for_rows(data.validation.shape[1])
+    known = {
+        **facts,
+        "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
+        "features": data.x.shape[1],
+        "classes": data.classes,
+    }
+    notes = (*ready.notes, *([note] if note else []))
+    return Problem(dict(settings), space, asked, used, data, known, notes)
+
+
+def single(settings: FitSettings) -> FitSettings:
+    """The settings of a trial's split: of one network, whatever many the final fit is asked for."""
+    for table, config in (("network", settings.network), ("training", settings.training)):
+        for field in dataclasses.fields(config):
+            if field.name != "hidden" and isinstance(getattr(config, field.name), tuple):
+                raise ArgumentError.of(f"{table}.{field.name}", "one a member", "one number: a trial is one network")
+    return dataclasses.replace(settings, members=1, split_per_member=False)

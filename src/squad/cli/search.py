@@ -1,0 +1,161 @@
+"""``squad search``: the best settings of a model."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squad.cli.screen import StoppedError, say
+
+__all__ = ["search"]
+
+
+def search(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Of the study; one that is there goes on.")] = Path(
+        "study"
+    ),
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(metavar="N", help="How many there are to be, those of earlier runs among them.")
+    ] = 100,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT", help="coverage@risk=R, coverage@risk=R,delta=D, aurc or accuracy, on validation rows."
+        ),
+    ] = "coverage@risk=.02",
+    space: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is searched, in TOML; the paper's space by default.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Says which rows belong together, such as patient_id: they are not validated apart."
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be given several times.")
+    ] = None,
+    hidden: Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of the split, the search, every trial's weights and noise (0).")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings that all trials share, in TOML, as of squad fit.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="One of them; what is set is not searched. Several times."),
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Trials that train at once on a device (a fifth of all, 32 at the most)."),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Give up trials whose accuracy stays below the median.")
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="Stop after so long; the same command goes on.")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A database that many workers share, postgresql://USER:PASSWORD@HOST/NAME."),
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the study in the database; the folder's name by default.")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="WHERE", help="Workers on a Ray cluster: auto, HOST:PORT, or local to start one here."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Of --ray; one a GPU, or one a machine without, by default.")
+    ] = None,
+    stale_after: Annotated[
+        float, typer.Option(metavar="S", help="Silence of a worker after which its trials go to others.")
+    ] = 600.0,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget the study that is there, and begin anew.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Search for the best settings of a model.
+
+    Trials train together, and settings are proposed by TPE (Optuna). Stopped or killed, a search goes on when the same
+    command is given again. squad search show STUDY prints what was found, and draws it.
+
+    \b
+    Examples:
+      squad search train.csv --target y --drop patient_id --out study
+      squad search digits --model maxout-dropout --trials 30 --out digits-study
+      squad search show study
+      squad fit train.csv --config study/best.toml --out model
+      squad search train.csv --target y --ray local --workers 2 --out study
+    """
+    from squad.cli.fit import sizes
+    from squad.cli.inputs import read_rows
+    from squad.data.tables import Table
+    from squad.errors import ArgumentError
+    from squad.outputs import check_writable
+    from squad.search.progress import SilentSearchProgress, make_progress
+    from squad.search.tune import BEST, Means, asked, pose
+    from squad.search.tune import search as make
+    from squad.settings import merged, read_toml
+
+    options: dict[str, Any] = {
+        "target": target,
+        "group": group,
+        "drop": drop or None,
+        "model": model,
+        "seed": seed,
+        "network.hidden": None if hidden is None else sizes(hidden),
+        "training.max_epochs": max_epochs,
+    }
+    settings = merged(read_toml(config), set_ or [], options)
+    means = Means(
+        trials=trials, slots=slots, device=device, storage=storage, study=study, ray=ray, workers=workers,
+        minutes=minutes, prune=prune, stale_after=stale_after, restart=restart,
+    )  # fmt: skip
+    asked(settings, space, objective)  # before rows are read
+    check_writable(out / BEST)
+    rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
+    assert rows.labels is not None
+    if settings.get("drop") and not isinstance(rows.x, Table):
+        raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
+    problem = pose(rows.x, rows.labels, settings, space, objective, groups=rows.groups, source=rows.source)
+    title = f"{len(rows):,} rows of {rows.source}; searching settings of {problem.space.model}"
+    progress = SilentSearchProgress() if quiet else make_progress()
+    for line in problem.notes if quiet else [title]:
+        say(line)
+    try:
+        found = make(problem, out, means, progress)
+    except KeyboardInterrupt:
+        raise StoppedError(f"stopped; the same command goes on with {out}.") from None
+    done = sum(trial.state in ("complete", "pruned") for trial in found.trials)
+    best = found.best()
+    if best is None or best.value is None:
+        typer.echo(f"{out}: {done} of {trials} trials, none with a value yet")
+    else:
+        value = found.measure.text(best.value, 2)
+        typer.echo(f"{out}: {done} of {trials} trials, best {value} in trial {best.number}; {out / BEST}")
+    if done < trials:
+        say(f"the same command goes on with {out}")
+    else:
+        say(f"squad search show {out} shows it; squad fit {data} --config {out / BEST} trains it")

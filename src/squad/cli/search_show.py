@@ -1,0 +1,146 @@
+"""``squad search show``: what a search found, on the screen and as files."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from squad.cli.screen import facts, say, table
+
+if TYPE_CHECKING:
+    from squad.search.trials import Search
+
+__all__ = ["show"]
+
+#: Where a search keeps its study unless it is told another place.
+DATABASE = "study.db"
+#: Nobody who only looks takes a silent worker's trials from it; should that change, then not for so many seconds.
+NEVER = 1e9
+
+
+def show(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a search.", show_default=False)],
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="The database of the search, if it is not in the folder.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--study", metavar="NAME", help="Of the study in the database, if it holds several."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write; the folder of the search by default.")
+    ] = None,
+    no_figures: Annotated[bool, typer.Option("--no-figures", help="Write no figures.")] = False,
+) -> None:
+    """Show what a search has found so far, and write it down.
+
+    Prints the best settings beside those of the best trials. Writes best.toml for squad fit --config, trials.csv,
+    history.png, importances.png and pairwise.png.
+
+    \b
+    Examples:
+      squad search show study
+      squad fit train.csv --config study/best.toml --out model
+      squad search show study --storage postgresql://user@host/searches
+    """
+    from squad.outputs import check_writable
+    from squad.search import show as words
+    from squad.search.trials import CSV, read, write_csv
+
+    if out is not None:
+        check_writable(out / CSV)
+    refresh(study, storage, name)
+    search = read(study)
+    words.best_trial(search)
+    _print(search, study)
+    out = study if out is None else out
+    out.mkdir(parents=True, exist_ok=True)
+    best = out / "best.toml"
+    best.write_text(words.best_toml(search, str(study)), encoding="utf-8")
+    typer.echo(best)
+    typer.echo(write_csv(search, out / CSV))
+    if not no_figures:
+        _draw(search, out)
+    say(f"squad fit DATA --config {best} trains the best network again")
+
+
+def _print(search: "Search", study: Path) -> None:
+    """All that fits on a screen."""
+    from rich.console import Console
+
+    from squad.search import show as words
+
+    facts(str(study), words.facts(search))
+    header = ["setting", "best", words.spread_heading(search), "searched"]
+    rows = [(row.name, row.best, row.top, row.searched) for row in words.rows(search)]
+    table("", header, rows, words=len(header))
+    Console(highlight=False, markup=False, emoji=False).print(words.warning(search))
+
+
+def _draw(search: "Search", out: Path) -> None:
+    """The figures, and why one of them is missing."""
+    from squad.search import figures
+
+    written, left_out = figures.write(search, out)
+    for path in written:
+        typer.echo(path)
+    reasons: dict[str, list[str]] = {}
+    for file, reason in left_out.items():
+        reasons.setdefault(reason, []).append(file)
+    for reason, files in reasons.items():
+        say(f"{', '.join(files)} left out: {reason}")
+
+
+def refresh(folder: Path, storage: str | None = None, name: str | None = None) -> None:
+    """Write a search's record anew from its database, if that can be reached; otherwise the one that is there counts.
+
+    Args:
+        folder: of the search.
+        storage: address of the database; None is the file in the folder, if there is one.
+        name: of the study; None is the one that the record names, or the only one.
+    """
+    from squad.errors import SquadError
+    from squad.search.storage import SearchError, file_url, open_storage
+    from squad.search.study import load_study
+    from squad.search.trials import TRIALS, TrialsError, export, read
+
+    if not folder.is_dir():
+        raise TrialsError(f"STUDY must be the folder of a search; {folder} is none. squad search makes one.")
+    known = None
+    with contextlib.suppress(SquadError):  # one that cannot be read is written anew, or told of when it is shown
+        known = read(folder)
+    if storage is None:
+        if not (folder / DATABASE).is_file():
+            return  # the record alone, such as one that was sent by somebody
+        storage = file_url(folder / DATABASE)
+    try:
+        opened = open_storage(storage, stale_after=NEVER)
+        try:
+            study, meta = load_study(opened, name or _name(known, opened))
+            record = export(study, meta, earlier=None if known is None else known.record)
+        finally:
+            opened.remove_session()
+            opened.engine.dispose()
+    except SearchError as error:
+        if known is None:
+            raise
+        say(f"{error} This is what {folder / TRIALS} says, of {known.record.date[:16].replace('T', ' ')} UTC.")
+        return
+    record.save(folder / TRIALS)
+
+
+def _name(known: "Search | None", storage: Any) -> str:
+    """Of the study that is meant: the one of the record, or the only one there is."""
+    import optuna
+
+    from squad.search.storage import SearchError, calmly
+
+    if known is not None and "study" in known.record.settings:
+        return str(known.record.settings["study"])
+    with calmly():
+        names = sorted(optuna.get_all_study_names(storage))
+    if len(names) != 1:
+        held = f"it holds {', '.join(names)}. Name one with --study" if names else "it holds none"
+        raise SearchError(f"The database must hold one study; {held}.")
+    return names[0]
