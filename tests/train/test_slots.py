@@ -1,12 +1,13 @@
 """Runs that share a batched model with others, come and go: each is what it would be alone."""
 
-import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from squad.models import Network, network_config
+from squad.errors import ArgumentError
+from squad.models import Sampler, network_config
 from squad.models.wide import wide_config
 from squad.train import TrainConfig, TrainingData, fit
 from squad.train.slots import Place, Run, Slots, examine
@@ -88,22 +89,108 @@ def wide_of(runs: list[Run]) -> Any:
     return wide_config(runs[0].network, max(sizes, default=None), dropping=True)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_padded_members_are_what_they_are_alone(model: str) -> None:
-    """Of other bins, priors, spacings, ways to learn values, rates and scales, begun at other times."""
-    data = rows()
-    runs = [run_of(model, network, training, seed=5 + index) for index, (network, training) in enumerate(MODELS[model])]
-    slots = Slots(Place(data, "cpu"), wide_of(runs), len(runs) + 1, runs[0].config)
-    for index, run in enumerate(runs):  # one an epoch: each has a clock of its own
-        slots.put(index, run)
-        epoch(slots)
-    while slots.active:
-        for slot in slots.active:
-            run = slots.runs[slot]
-            assert run is not None
-            if run.ended:
+def together(
+    runs: list[Run], slots: Slots, *, between: Callable[[Slots], Slots] = lambda slots: slots
+) -> Slots:
+    """Begin a run an epoch, each in the first free slot, until all have ended: each has a clock of its own."""
+    waiting = list(runs)
+    while waiting or slots.active:
+        for slot, run in enumerate(slots.runs):
+            if run is not None and run.ended:
                 slots.clear(slot)
+        if waiting and slots.free:
+            slots.put(slots.free[0], waiting.pop(0))
         if slots.active:
             epoch(slots)
+        slots = between(slots)
+    return slots
+
+
+def runs_of(model: str, **training: Any) -> list[Run]:
+    return [
+        run_of(model, network, {**own, **training}, seed=5 + index)
+        for index, (network, own) in enumerate(MODELS[model])
+    ]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("count", [2, 5])
+def test_padded_members_are_what_they_are_alone(model: str, count: int) -> None:
+    """Of other bins, priors, spacings, ways to learn values, rates and scales, begun at other times.
+
+    With two slots a run takes over one that another has left; with five some are empty.
+    """
+    data, runs = rows(), runs_of(model)
+    together(runs, Slots(Place(data, "cpu"), wide_of(runs), count, runs[0].config))
     for run in runs:
         agrees(run, alone(run, data))
+
+
+def test_adversarial_examples_and_patience() -> None:
+    data, runs = rows(), runs_of("squad", adversarial=0.05, lr_patience=1, stop_patience=2, max_epochs=12)
+    together(runs, Slots(Place(data, "cpu"), wide_of(runs), 3, runs[0].config))
+    assert {run.ended for run in runs} == {"stopped early"}
+    for run in runs:
+        agrees(run, alone(run, data))
+
+
+def test_runs_move_to_other_slots_and_go_on() -> None:
+    data, runs = rows(), runs_of("squad")
+    place, wide, config = Place(data, "cpu"), wide_of(runs), runs[0].config
+
+    def moved(slots: Slots) -> Slots:
+        other = Slots(place, wide, 6, config)
+        for slot in slots.active:
+            other.adopt(5 - slot, slots, slot)
+        assert slots.active == []
+        return other
+
+    together(runs, Slots(place, wide, 4, config), between=moved)
+    for run in runs:
+        agrees(run, alone(run, data))
+
+
+def test_one_that_diverges_leaves_the_others_to_the_bit_and_its_slot_clean() -> None:
+    data = rows(torch.float32)
+
+    def others(lr: float) -> tuple[Run, Run, Run]:
+        wild, calm, later = (run_of("squad", {"bins": 5}, {"lr": rate}, seed=2) for rate in (lr, 0.01, 0.01))
+        together([wild, calm, later], Slots(Place(data, "cpu"), wide_of([wild]), 2, wild.config))
+        return wild, calm, later
+
+    wild, calm, later = others(1e30)
+    assert (wild.ended, calm.ended, later.ended) == ("diverged", "at max_epochs", "at max_epochs")
+    assert wild.confidence is None
+    # The one in the slot of the diverged one is as the one beside it, which has the same seed and settings.
+    assert [entry["loss"] for entry in later.state.history] == [entry["loss"] for entry in calm.state.history]
+    assert [e["loss"] for e in others(0.02)[1].state.history] == [e["loss"] for e in calm.state.history]
+
+
+def test_what_the_best_weights_say_is_kept() -> None:
+    data, run = rows(), run_of("squad", {"bins": 5}, {"lr": 0.02, "max_epochs": 8})
+    together([run], Slots(Place(data, "cpu"), wide_of([run]), 1, run.config))
+    fitted = alone(run, data)
+    p = Sampler(fitted.network, "stratified", 8)(data.x[data.validation[0]]).probabilities[0]
+    assert run.confidence == pytest.approx(p.max(-1).values.numpy(), abs=1e-9)
+    assert run.correct is not None
+    assert run.correct.tolist() == (p.argmax(-1) == data.y[data.validation[0]]).tolist()
+    assert run.correct.mean() == pytest.approx(run.state.best_accuracy[0])
+
+
+def test_many_validation_rows_are_examined_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, runs = rows(), runs_of("squad")
+    slots = Slots(Place(data, "cpu"), wide_of(runs), 4, runs[0].config)
+    for slot, run in enumerate(runs):
+        slots.put(slot, run)
+    whole = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
+    monkeypatch.setattr("squad.train.slots.NUMBERS", 2 * 20 * CLASSES)
+    parts = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
+    for slot, found in parts.items():
+        torch.testing.assert_close(found.probabilities, whole[slot].probabilities, atol=1e-12, rtol=0)
+
+
+def test_a_network_that_does_not_fit_is_refused() -> None:
+    run = run_of("squad", {"bins": 3, "dropout": 0.2}, {})
+    slots = Slots(Place(rows(), "cpu"), wide_config(run.network, dropping=False), 1, run.config)
+    with pytest.raises(ArgumentError, match="dropping=True"):
+        slots.put(0, run)

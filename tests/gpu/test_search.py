@@ -1,0 +1,76 @@
+"""Populations on a GPU: captured graphs whose members come and go, groups side by side on streams of their own."""
+
+from typing import Any, cast
+
+import pytest
+import torch
+
+from squad.models import network_config
+from squad.models.wide import wide_config
+from squad.search.population import Population
+from squad.train import TrainConfig, fit
+from squad.train.slots import Place, Run, Slots
+from squad.train.step import KernelSteps
+from tests.search.sources import Listed, clouds, problem
+from tests.train.test_slots import MODELS, epoch
+
+COUNT = 12
+
+
+def runs_of(model: str, batch: int) -> list[Run]:
+    made = []
+    for index in range(COUNT):
+        network, training = MODELS[model][index % len(MODELS[model])]
+        config = network_config(model, {"hidden": (9, 5), **network})
+        settings = {"max_epochs": 4 + index % 3, "anneal_epochs": 2, "batch_size": batch, "precision": "float32"}
+        run = Run(config, TrainConfig(**{**training, **settings}).resolved(config, 180), seed=index)
+        made.append(run)
+    return made
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("batch", [16, 45])
+def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: str, batch: int) -> None:
+    data, runs = clouds(), runs_of(model, batch)
+    sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
+    wide = wide_config(runs[0].network, max(sizes, default=None), dropping=True)
+    slots, waiting, graphs = Slots(Place(data, "cuda"), wide, 4, runs[0].config), list(runs), set()
+    while waiting or slots.active:
+        for slot, run in enumerate(slots.runs):
+            if run is not None and run.ended:
+                slots.clear(slot)
+        for slot in slots.free[: len(waiting)]:
+            slots.put(slot, waiting.pop(0))
+        if slots.active:
+            epoch(slots)
+            graphs.add(tuple(id(graph.graph) for graph in cast(KernelSteps, slots.steps).graphs))
+    assert len(graphs) == 1  # nothing was captured anew
+    assert len(next(iter(graphs))) == 2 if batch == 16 else 1  # eight steps and one, or one alone
+    for run in runs:
+        alone = fit(run.network, run.config, data, [run.seed], device="cuda")
+        for mine, its in zip(run.state.history, alone.history, strict=True):
+            assert mine["loss"] == pytest.approx(its["loss"], rel=2e-3)
+            assert mine["kl"] == pytest.approx(its["kl"], rel=2e-3, abs=1e-6)
+
+
+def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu() -> None:
+    """Of four batch sizes, in models that grow and shrink; twice, with the same outcomes."""
+    settings: list[dict[str, Any]] = []
+    for index in range(40):
+        network, training = MODELS["squad"][index % 4]
+        tables = {"network": network, "training": {**training, "batch_size": (16, 32, 45, 64)[index * index % 4]}}
+        settings.append({f"{table}.{name}": value for table, own in tables.items() for name, value in own.items()})
+    for own in settings:
+        own.pop("training.anneal_epochs", None)
+        own.pop("training.max_epochs", None)
+        own.setdefault("network.dropout", 0.0)
+    found = {}
+    for device in ("cpu", "cuda"):
+        source = Listed([dict(own) for own in settings])
+        Population(problem(data=clouds(torch.float32), precision="float32"), source, 13, device).run()
+        found[device] = source.told
+    assert found["cuda"].keys() == found["cpu"].keys() == set(range(40))
+    for number, outcome in found["cpu"].items():
+        assert outcome.ended == found["cuda"][number].ended
+        assert outcome.details["accuracy"] == pytest.approx(found["cuda"][number].details["accuracy"], abs=0.04)
+        assert outcome.details["nll"] == pytest.approx(found["cuda"][number].details["nll"], abs=0.02)

@@ -1,0 +1,153 @@
+"""Trials of a population: all are told once, whatever their shapes, and come to what a fit comes to."""
+
+from typing import Any
+
+import pytest
+
+from squad.search.population import Population
+from squad.search.trial import Trial
+from squad.train import fit
+from tests.search.sources import Listed, clouds, problem
+
+SIZES = (16, 23, 32)
+
+
+def settings(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "network.bins": (5, 9, 7)[index % 3],
+            "network.dropout": (0.1, 0.3)[index % 2],
+            "network.learn_values": ("fixed", "per_layer", "per_neuron")[index % 3],
+            "training.lr": 0.003 * (1 + index),
+            "training.batch_size": SIZES[index * index % 3],
+        }
+        for index in range(count)
+    ]
+
+
+@pytest.mark.parametrize("slots", [1, 4, 20])
+def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(slots: int) -> None:
+    posed, source = problem(), Listed(settings(9))
+    population = Population(posed, source, slots)
+    population.run()
+    assert source.told.keys() == set(range(9))
+    assert population.running == []
+    assert max(map(len, source.beats)) == min(slots, 9)
+    for number, own in enumerate(settings(9)):
+        wanted = posed.fit_settings(own)
+        fitted = fit(wanted.network, wanted.training, posed.data, [wanted.seed])
+        outcome = source.told[number]
+        assert outcome.details["epochs"] == fitted.members[0].epochs == 5
+        assert outcome.details["best_epoch"] == fitted.members[0].best_epoch
+        assert outcome.details["accuracy"] == pytest.approx(fitted.members[0].best_accuracy)
+        assert outcome.value == -outcome.details["aurc"]
+
+
+def test_the_same_every_time() -> None:
+    """To the bit, times aside: the order in which trials are asked and told goes by no clock."""
+
+    def outcomes() -> tuple[list[Any], list[int], list[list[int]]]:
+        source = Listed(settings(7))
+        Population(problem(), source, 3).run()
+        kept = [{k: v for k, v in one.details.items() if k != "seconds"} for one in source.told.values()]
+        return kept, source.asked, source.beats
+
+    assert outcomes() == outcomes()
+
+
+def test_one_that_ends_makes_room_at_once_for_the_next() -> None:
+    """Epochs of their own: with two slots, seven trials of one shape, asked one by one."""
+    source = Listed(
+        [{**own, "training.batch_size": 16, "training.max_epochs": 3 + n} for n, own in enumerate(settings(7))]
+    )
+    posed = problem()
+    population = Population(posed, source, 2)
+    seen: list[list[int]] = []
+    population.run(tell=lambda: seen.append(sorted(trial.number for trial in population.running)))
+    assert seen[0] == [0, 1]
+    assert all(len(now) <= 2 for now in seen)
+    assert [1, 2] in seen  # 0 has ended, and 1 has not
+
+
+def test_a_stopped_one_says_what_was_running() -> None:
+    source = Listed(settings(6))
+    population = Population(problem(), source, 4)
+    left = iter([False] * 5 + [True])
+    population.run(lambda: next(left))
+    assert {trial.number for trial in population.running} | source.told.keys() == set(source.asked)
+    assert len(population.running) >= 3
+
+
+def test_settings_that_do_not_go_together_are_told_and_not_trained() -> None:
+    own = settings(2)
+    own[0] = {**own[0], "training.anneal_epochs": 9}
+    source = Listed(own)
+    Population(problem(), source, 2).run()
+    assert source.told[0].ended.startswith("refused: anneal_epochs must be below max_epochs")
+    assert source.told[0].value == -1.0
+    assert source.told[1].ended == "at max_epochs"
+
+
+def test_one_that_diverges_has_the_worst_value() -> None:
+    own = settings(2)
+    own[0] = {**own[0], "training.lr": 1e30}
+    source = Listed(own)
+    Population(problem(), source, 2).run()
+    assert (source.told[0].ended, source.told[0].value) == ("diverged", -1.0)
+    assert source.told[1].value is not None
+    assert source.told[1].value > -1
+
+
+def test_pruned_ones_are_told_so_and_others_take_their_slot() -> None:
+    class Pruning(Listed):
+        asked_at: list[tuple[int, int]]
+
+        def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
+            assert 0 <= accuracy <= 1
+            self.__dict__.setdefault("looks", []).append((trial.number, epoch))
+            return trial.number == 0
+
+    source = Pruning(settings(4))
+    Population(problem(max_epochs=12, anneal_epochs=8), source, 2, prune=True).run()
+    assert source.told[0].ended == "pruned"
+    assert source.told[0].value is None
+    assert source.told[0].details["epochs"] == 5
+    assert {number: one.ended for number, one in source.told.items() if number} == dict.fromkeys(
+        (1, 2, 3), "at max_epochs"
+    )
+    assert sorted(source.__dict__["looks"]) == [(0, 5), (1, 5), (1, 10), (2, 5), (2, 10), (3, 5), (3, 10)]
+
+
+@pytest.mark.parametrize("model", ["squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp"])
+def test_other_models(model: str) -> None:
+    posed = problem(model)
+    own = [{"network.dropout": 0.1 * n, "training.batch_size": 16, "training.lr": 0.03} for n in range(1, 4)]
+    source = Listed(own)
+    Population(posed, source, 3).run()
+    for number, outcome in source.told.items():
+        wanted = posed.fit_settings(own[number])
+        fitted = fit(wanted.network, wanted.training, posed.data, [wanted.seed]).members[0]
+        assert outcome.details["best_epoch"] == fitted.best_epoch
+        assert outcome.details["accuracy"] == pytest.approx(fitted.best_accuracy)
+
+
+def test_a_class_of_shapes_separates_groups() -> None:
+    """Only model, hidden sizes, B, shared and batch size do."""
+    posed = problem("squad-factorized")
+    base = {"network.bins": 5, "training.batch_size": 16, "network.rank": 2, "network.shared": False}
+    shape, _ = posed.run(base)
+    same = {"network.bins": 63, "network.limit": 1.0, "network.prior": "gaussian", "network.spacing": "gaussian",
+            "network.learn_values": "fixed", "network.dropout": 0.4, "network.init_scale": 3.0, "training.lr": 0.1,
+            "training.kl_multiplier": 0.1}  # fmt: skip
+    for name, value in same.items():
+        assert posed.run({**base, name: value})[0] == shape, name
+    for name, value in {"network.rank": 4, "network.shared": True, "training.batch_size": 32}.items():
+        assert posed.run({**base, name: value})[0] != shape, name
+    assert posed.run({**base, "network.hidden": [6]})[0] != shape
+
+
+def test_validation_rows_are_those_of_the_problem() -> None:
+    data = clouds(validation=50)
+    source = Listed(settings(1))
+    Population(problem(data=data), source, 1).run()
+    assert source.told[0].details["rows"] == 50
