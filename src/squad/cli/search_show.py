@@ -72,8 +72,9 @@ def _print(search: "Search", study: Path) -> None:
     from squad.search import show as words
 
     facts(str(study), words.facts(search))
-    header = ["setting", "best", words.spread_heading(search), "searched"]
-    rows = [(row.name, row.best, row.top, row.searched) for row in words.rows(search)]
+    several = words.spread_heading(search)
+    header = ["setting", "best", *([several] if several else []), "searched"]
+    rows = [(row.name, row.best, *([row.top] if several else []), row.searched) for row in words.rows(search)]
     table("", header, rows, words=len(header))
     Console(highlight=False, markup=False, emoji=False).print(words.warning(search))
 

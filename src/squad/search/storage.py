@@ -1,0 +1,251 @@
+"""Where a study is kept: a file of SQLite's for workers of one machine, or a PostgreSQL that many machines share."""
+
+import logging
+import math
+import re
+import sqlite3
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from squad.errors import ArgumentError, SquadError
+
+if TYPE_CHECKING:
+    import optuna
+    import sqlalchemy
+
+__all__ = ["SearchError", "calmly", "close_storage", "file_url", "is_file", "open_storage"]
+
+#: Seconds that a worker waits for others to write to the same file, and for a server to answer.
+PATIENCE = 60.0
+ANSWER = 10
+#: A beat every so-manieth of ``stale_after``: several may be late before a trial counts as lost.
+BEATS = 10
+#: How often trials whose worker was lost are tried again.  Settings that kill their worker, by taking all memory say,
+#: would otherwise kill one after another for ever; a machine that is taken away three times in one trial is rare.
+RETRIES = 3
+#: The attribute of a trial that says whose settings it tries again.
+AFTER = "squad:after"
+#: What PostgreSQL says to the second of two who make the same tables at once: table, type or row exists, deadlock.
+RACES = ("42P07", "42710", "23505", "40P01")
+
+ADDRESS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+
+
+class SearchError(SquadError):
+    """A search that cannot begin or go on."""
+
+
+def need_optuna() -> None:
+    """Say what to install where there is no Optuna."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError as cause:
+        raise SearchError(f"A search needs Optuna ({cause}). Install it: pip install 'squad-torch[search]'") from cause
+
+
+@contextmanager
+def calmly() -> Iterator[None]:
+    """Optuna's notices kept off the screen, its settings left as they were, and a database that is lost told in a line.
+
+    It warns of what is experimental (heartbeats), and that heartbeats are meant for its own loop: here they are
+    recorded by hand.
+    """
+    import optuna
+    import sqlalchemy.exc
+
+    logger = logging.getLogger("optuna")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", "Heartbeat of storage is supposed", UserWarning)
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError) as cause:
+            raise SearchError(
+                f"The study's database failed: {_reason(cause)}. What was told to it is kept; "
+                "the same command goes on from there."
+            ) from cause
+        finally:
+            logger.setLevel(level)
+
+
+def file_url(path: str | Path) -> str:
+    """The address of a file, for workers in any folder of this machine."""
+    need_optuna()
+    from sqlalchemy import URL
+
+    return URL.create("sqlite", database=str(Path(path).absolute())).render_as_string()
+
+
+def is_file(url: str) -> bool:
+    """Whether a storage is a file, which only the workers of one machine can share."""
+    return url.startswith("sqlite")
+
+
+def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage":
+    """Optuna's storage at an address, with its tables made if there are none.
+
+    Args:
+        url: of SQLite or PostgreSQL; :func:`file_url` makes one of a path.
+        stale_after: seconds without a beat after which a trial that is running counts as lost: more than the longest
+            epoch takes.  All workers of a study must say the same.
+    """
+    if not (math.isfinite(stale_after) and stale_after >= 1):
+        raise ArgumentError.of("stale_after", stale_after, "a number of seconds, 1 or more")
+    need_optuna()
+    import optuna
+    import sqlalchemy
+
+    where = _checked(url)
+    shown = _without_password(url)
+    sqlite = where.get_backend_name() == "sqlite"
+    options = _sqlite_options() if sqlite else _postgres_options(where)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with calmly():
+                storage = optuna.storages.RDBStorage(
+                    # Optuna formats the address: {SCHEMA_VERSION} may stand in it.
+                    where.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
+                    engine_kwargs=options,
+                    heartbeat_interval=max(1, round(stale_after / BEATS)),
+                    grace_period=math.ceil(stale_after),
+                    heartbeat_stale_trial_callback=ask_anew,
+                )
+                if sqlite:
+                    _tune_sqlite(storage.engine)
+            return storage
+        except SearchError as error:
+            cause = error.__cause__ or error
+            # Two workers that begin at once on an empty database make the same tables; the second finds them made.
+            if _is_race(cause) and time.monotonic() < deadline:
+                time.sleep(0.1)
+                continue
+            raise SearchError(
+                f"The study's storage {shown} cannot be used: {_reason(cause)}. {_hint(sqlite)}"
+            ) from None
+        except ImportError:
+            raise SearchError(
+                f"{shown} needs a driver of PostgreSQL. Install it: pip install 'squad-torch[postgres]'"
+            ) from None
+        except (RuntimeError, sqlalchemy.exc.SQLAlchemyError, ValueError) as cause:
+            # A schema of another version of Optuna's is a RuntimeError of its.
+            raise SearchError(
+                f"The study's storage {shown} cannot be used: {_reason(cause)}. {_hint(sqlite)}"
+            ) from None
+
+
+def close_storage(storage: "optuna.storages.RDBStorage") -> None:
+    """Let go of its connections."""
+    storage.remove_session()
+    storage.engine.dispose()
+
+
+def ask_anew(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
+    """Put the settings of a trial whose worker was lost back into the queue, :data:`RETRIES` times at the most.
+
+    Its worker and what was told of it halfway are not those of the next one.
+    """
+    import optuna
+
+    for name in set(trial.user_attrs) - {"settings"}:
+        del trial.user_attrs[name]
+    trial.system_attrs[AFTER] = trial.number
+    with calmly():
+        optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)(study, trial)
+
+
+def _checked(url: str) -> "sqlalchemy.URL":
+    """The address, with the driver that squad-torch[postgres] installs if it names none."""
+    import sqlalchemy
+
+    try:
+        where = sqlalchemy.make_url(url)
+        backend = where.get_backend_name()
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        raise ArgumentError.of("storage", _without_password(url), ADDRESS) from None
+    if backend == "sqlite" and where.database in (None, "", ":memory:"):
+        raise ArgumentError.of("storage", url, "sqlite:///FILE", "A study in memory would be gone with its process.")
+    if backend == "sqlite":
+        return where
+    if backend not in ("postgresql", "postgres"):
+        raise ArgumentError.of("storage", _without_password(url), ADDRESS)
+    if "@" in (where.host or ""):
+        raise ArgumentError.of("storage", _without_password(url), ADDRESS, "An @ in a password is written %40.")
+    return where.set(drivername="postgresql+psycopg") if "+" not in where.drivername else where
+
+
+def _sqlite_options() -> dict[str, Any]:
+    return {"connect_args": {"timeout": PATIENCE}}
+
+
+def _postgres_options(where: "sqlalchemy.URL") -> dict[str, Any]:
+    # Hours of training lie between two writes: a connection that was cut meanwhile is replaced before it is used.
+    options: dict[str, Any] = {"pool_pre_ping": True}
+    if "connect_timeout" not in where.query:
+        options["connect_args"] = {"connect_timeout": ANSWER}
+    return options
+
+
+def _tune_sqlite(engine: "sqlalchemy.Engine") -> None:
+    """Make a file of SQLite's fast, and safe for several processes.
+
+    With a write-ahead log and synchronous = NORMAL nothing is lost with a process that is killed (with the power, at
+    worst the last transactions, never the file), and a commit need not wait for the disk.  BEGIN IMMEDIATE makes what
+    Optuna reads and then writes one step: with Python's own transactions, which begin at the first write, two workers
+    could both take a trial from the queue, or both put a lost one back.
+    """
+    from sqlalchemy import event
+
+    def connected(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # no transactions by Python
+        connection.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE:.0f}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    def began(connection: "sqlalchemy.Connection") -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", connected)
+    with engine.connect() as connection:  # kept in the file: once is enough
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    engine.dispose()  # connections that were opened before
+    event.listen(engine, "begin", began)
+
+
+def _without_password(url: str) -> str:
+    """The address without what stands before its last @, which a password with an @ in it does too."""
+    return re.sub(r"://.*@", "://...@", url, flags=re.DOTALL)
+
+
+def _root(error: BaseException) -> BaseException:
+    """What a driver said, below what SQLAlchemy and Optuna made of it."""
+    while (below := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = below
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    """Its first line."""
+    lines = [line.strip() for line in str(_root(error)).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(_root(error)).__name__
+
+
+def _is_race(error: BaseException) -> bool:
+    """Whether another was quicker with the same tables, or their first rows, or has locked a file to make them."""
+    import sqlalchemy.exc
+
+    root = _root(error)
+    if isinstance(error, sqlalchemy.exc.IntegrityError) or getattr(root, "sqlstate", None) in RACES:
+        return True
+    return isinstance(root, sqlite3.OperationalError) and bool(re.search("already exists|locked", str(root)))
+
+
+def _hint(sqlite: bool) -> str:
+    if sqlite:
+        return "Is the folder there, can it be written, and is the file one of a search?"
+    return "Is the server there, and are name, password and database right?"

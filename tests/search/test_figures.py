@@ -1,0 +1,250 @@
+"""Figures of a search: what is drawn is what the record says."""
+
+import itertools
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from squad.search import figures
+from squad.search.figures import FIGURES, FigureError, history, importance, importances, pairwise
+from squad.search.show import axes, top
+from squad.search.space import Space
+from squad.search.trials import Search
+from tests.search.searches import saved
+
+SMALL: dict[str, Any] = {
+    "network": {"dropout": {"low": 0.01, "high": 0.95}, "prior": {"choices": ["uniform", "gaussian"]}},
+    "training": {
+        "lr": {"low": 1e-4, "high": 1e-2, "log": True},
+        "batch_size": {"low": 32, "high": 512, "octaves": 0.5},
+    },
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Search:
+    return saved(tmp_path, count=60, space=Space.of("squad", SMALL))
+
+
+def changed(search: Search, values: list[float]) -> Search:
+    """The same trials, all of them measured, with other values."""
+    trials = [
+        replace(trial, value=value, state="complete", ended="stopped early")
+        for trial, value in zip(search.trials, values, strict=True)
+    ]
+    return Search(search.record, tuple(trials))
+
+
+def clipped(figure: Any) -> list[str]:
+    """The edges that something is drawn at: it goes on beyond."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
+    edges = {"top": pixels[0], "bottom": pixels[-1], "left": pixels[:, 0], "right": pixels[:, -1]}
+    return [name for name, edge in edges.items() if (edge < 250).any()]
+
+
+def test_a_cut_is_seen() -> None:
+    figure = Figure()
+    figure.text(0.97, 0.5, "too long for here")
+    assert clipped(figure) == ["right"]
+
+
+def test_colours_grow_darker() -> None:
+    """So that they can be told apart without telling red from green."""
+    light = [np.dot([0.2126, 0.7152, 0.0722], np.array(to_rgb(colour)) ** 2.2) for colour in figures.COLOURS]
+    assert all(darker < 0.92 * lighter for lighter, darker in itertools.pairwise(light))
+    red, _, blue = to_rgb(figures.COLOURS[0])
+    assert red > blue
+    red, green, _ = to_rgb(figures.COLOURS[-1])
+    assert green > red
+
+
+@pytest.mark.parametrize("objective", ["coverage@risk=0.02,delta=0.01", "aurc"])
+def test_the_history_shows_every_trial_and_the_best_so_far(tmp_path: Path, objective: str) -> None:
+    search = saved(tmp_path, count=100, objective=objective)
+    drawn: Any = history(search)  # matplotlib's own types say less than is known here
+    whole, close = drawn.axes[:2]
+    points, line, *marks = whole.lines
+    assert list(points.get_xdata()) == [trial.number for trial in search.measured]
+    shown = [search.measure.shown(trial.value or 0.0) for trial in search.measured]
+    assert list(points.get_ydata()) == shown
+    best = np.asarray(line.get_ydata(), float)
+    assert (np.diff(best) >= 0).all() if search.measure.sign > 0 else (np.diff(best) <= 0).all()
+    assert best[-1] == (max(shown) if search.measure.sign > 0 else min(shown))
+    assert [len(mark.get_xdata()) for mark in marks] == [8, 2, 1]  # pruned, diverged, failed
+    assert 39 in marks[1].get_xdata()
+    # The best is at the top, whether it is the largest or the least.
+    low, high = close.get_ylim()
+    assert (low < high) == (search.measure.sign > 0)
+    assert min(low, high) < best[-1] < max(low, high)
+
+
+def test_importances_find_what_matters(tmp_path: Path) -> None:
+    search = saved(tmp_path, count=150, space=Space.of("squad", SMALL))
+    found = importance(search)
+    assert set(found) == {axis.name for axis in axes(search)}
+    assert next(iter(found)) == "network.dropout"
+    assert sum(found.values()) == pytest.approx(1)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert found == importance(search)
+    # It ruins a network; among good ones the rest counts for more.
+    assert importance(search, among_good=True)["network.dropout"] < found["network.dropout"]
+
+
+def test_a_logarithmic_setting_matters_as_it_was_searched(tmp_path: Path) -> None:
+    """A step at 1e-4 halves what was searched, and is 1 % of the plain range: both halves must count."""
+    space = {"training": {"kl_multiplier": {"low": 1e-6, "high": 1e-2, "log": True}, "lr": {"low": 1e-4, "high": 1.0}}}
+    search = saved(tmp_path, count=200, space=Space.of("squad", space))
+    random = np.random.default_rng(0)
+    values = [
+        float(trial.settings["training.kl_multiplier"] > 1e-4)
+        + 1.0 * trial.settings["training.lr"]
+        + 0.01 * random.normal()
+        for trial in search.trials
+    ]
+    # Var of a fair step is 1/4, that of a uniform number 1/12.
+    found = importance(changed(search, values))
+    assert found["training.kl_multiplier"] == pytest.approx(0.75, abs=0.12)
+
+
+def test_importances_that_nobody_can_tell(small: Search) -> None:
+    few = Search(small.record, small.trials[:10])
+    with pytest.raises(FigureError, match="need 16 measured trials at least; there are 10"):
+        importance(few)
+    with pytest.raises(FigureError, match=r"all 60 have coverage 50\.00 %"):
+        importance(changed(small, [0.5] * 60))
+    # Of 40 that are equally bad, the better half is not better: one bar a setting is left.
+    some = changed(small, [0.9 if place < 20 else 0.1 for place in range(60)])
+    with pytest.raises(FigureError, match="too many have"):
+        importance(changed(small, [0.1 if place < 20 else 0.9 for place in range(60)]), among_good=True)
+    assert importances(some).axes[0].get_legend() is not None
+    none = importances(changed(small, [0.1 if place < 20 else 0.9 for place in range(60)]))
+    assert none.axes[0].get_legend() is None
+
+
+def test_every_pair_is_there(small: Search) -> None:
+    figure: Any = pairwise(small)
+    cells = figure.axes[:-1]  # the last is the key's
+    assert len(cells) == 4 * 5 // 2
+    bottom = [cell for cell in cells if cell.get_xlabel()]
+    assert [cell.get_xlabel() for cell in bottom] == ["dropout", "lr", "batch size", "prior"]
+    assert [cell.get_ylabel() for cell in cells if cell.get_ylabel()] == ["lr", "batch size", "prior", "coverage (%)"]
+    assert [cell.get_xscale() for cell in bottom] == ["linear", "log", "log", "linear"]
+    assert [tick.get_text() for tick in bottom[3].get_xticklabels()] == ["uniform", "gaussian"]
+    for cell in cells:
+        rest, best = cell.collections
+        assert len(rest.get_offsets()) + len(best.get_offsets()) == len(small.measured)
+        assert len(best.get_offsets()) == len(top(small)) == len(small.measured) // 4
+        assert best.get_sizes()[0] > rest.get_sizes()[0]
+        assert best.get_zorder() >= rest.get_zorder()
+
+
+def test_the_ringed_ones_are_the_best(tmp_path: Path) -> None:
+    for objective in ("coverage@risk=0.02,delta=0.01", "aurc"):
+        search = saved(tmp_path, count=300, objective=objective, space=Space.of("squad", SMALL))
+        figure: Any = pairwise(search)
+        objective_over_dropout = figure.axes[6]
+        rest, best = objective_over_dropout.collections
+        shown = sorted(search.measure.shown(trial.value or 0) for trial in top(search))
+        assert len(shown) == 60
+        found = np.asarray(best.get_offsets())
+        np.testing.assert_allclose(sorted(found[:, 1]), shown)
+        assert set(found[:, 0]) == {trial.settings["network.dropout"] for trial in top(search)}
+        edge = search.measure.sign * np.asarray(rest.get_offsets())[:, 1]
+        assert edge.max() <= (search.measure.sign * np.array(shown)).min()
+        assert (np.diff(edge) >= 0).all()  # better ones are drawn over worse ones
+        # And they are the greenest: of a scale that runs the right way round.
+        colours = [best.to_rgba(best.get_array()), rest.to_rgba(rest.get_array())]
+        red = [np.asarray(colour)[:, 0].mean() for colour in colours]
+        assert red[0] < red[1]
+
+
+def test_values_that_many_share_are_spread_but_not_mixed_up(tmp_path: Path) -> None:
+    search = saved(tmp_path, count=300)
+    for place, axis in enumerate(axes(search)):
+        places = figures._places(axis, search.measured, place)
+        np.testing.assert_array_equal(places, figures._places(axis, search.measured, place))
+        values = [axis.of(trial) for trial in search.measured]
+        if axis.choices is not None:
+            assert [axis.choices[round(x)] for x in places] == values
+        elif axis.label in ("C", "batch size"):
+            grid = sorted(set(values))
+            near = [min(grid, key=lambda value: abs(np.log(value / x))) for x in places]
+            assert near == values
+        else:
+            np.testing.assert_array_equal(places, values)
+            continue
+        assert len(set(places)) > 10 * len(set(values))
+
+
+@pytest.mark.parametrize("model", ["squad", "squad-factorized", "mlp"])
+def test_nothing_is_cut_off_and_the_figure_is_large_enough(tmp_path: Path, model: str) -> None:
+    search = saved(tmp_path, count=80, model=model)
+    for draw in (history, pairwise):
+        figure: Any = draw(search)
+        assert clipped(figure) == []
+    sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    assert min(sizes) >= 7
+    if model != "mlp":
+        assert 1900 <= figure.get_figwidth() * figures.DPI <= 2500
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_settings(tmp_path: Path, count: int) -> None:
+    tables = {"training": dict(list(SMALL["training"].items())[:2]), "network": {}}
+    if count == 3:
+        tables["network"] = {"prior": SMALL["network"]["prior"]}
+    if count == 1:
+        del tables["training"]["batch_size"]
+    search = saved(tmp_path, count=40, space=Space.of("squad", tables))
+    figure = pairwise(search)
+    assert len(figure.axes) == count * (count + 1) // 2 + 1
+    assert clipped(figure) == []
+
+
+def test_equal_values_can_be_drawn(small: Search) -> None:
+    for values in ([0.5] * 60, [0.5] * 59 + [0.4], [0.0] * 60):
+        search = changed(small, values)
+        for draw in (history, pairwise):
+            assert clipped(draw(search)) == []
+
+
+def test_files_and_what_is_left_out(small: Search, tmp_path: Path) -> None:
+    few = Search(small.record, small.trials[:10])
+    out = tmp_path / "out"
+    out.mkdir()
+    written, left_out = figures.write(few, out)
+    assert [path.name for path in written] == ["history.png", "pairwise.png"]
+    assert list(left_out) == ["importances.png"]
+    assert "there are 10" in left_out["importances.png"]
+    first = {path.name: path.read_bytes() for path in written}
+    figures.write(few, out)
+    assert {path.name: path.read_bytes() for path in written} == first
+    for path in written:
+        with Image.open(path) as image:
+            assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 50
+    one = Search(small.record, small.trials[:1])
+    assert list(figures.write(one, out)[1]) == list(FIGURES)
+
+
+def test_a_missing_matplotlib_is_told(tmp_path: Path) -> None:
+    saved(tmp_path, count=20)
+    code = (
+        "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None; "
+        "from pathlib import Path; from squad.search import trials, figures; "
+        f"print(figures.write(trials.read({str(tmp_path)!r}), Path({str(tmp_path)!r})))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.count("pip install 'squad-torch[search]'") == 3
+    assert found.startswith("([], ")
