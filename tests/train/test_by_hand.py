@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from squad.layers import Linear
+from squad.layers import Linear, SquadLinear
 from squad.layers.members import take
 from squad.layers.quantized import SquadLayer, set_temperature
 from squad.models import Network, NetworkConfig, build
@@ -64,6 +64,33 @@ def test_agrees_with_autograd(hidden: tuple[int, ...], learn_values: Any, member
     agree(SquadConfig(hidden=hidden, bins=4, learn_values=learn_values, prior="gaussian"), members)
 
 
+@pytest.mark.parametrize("hidden", [(5,), (5, 4)], ids=len)
+def test_with_dropout(hidden: tuple[int, ...]) -> None:
+    agree(SquadConfig(hidden=hidden, bins=4, dropout=(0.0, 0.3, 0.8)), 3)
+
+
+def test_with_bins_that_a_member_does_not_have() -> None:
+    """A bias of -inf, as in a population; their gradients are none."""
+    network, x, y, beta, seed, number = problem(SquadConfig(hidden=(5, 4), bins=4, learn_values="per_neuron"), 2)
+    for layer in network.modules():
+        if isinstance(layer, SquadLayer):
+            assert isinstance(layer, SquadLinear)
+            with torch.no_grad():
+                layer.bias.view(2, 4, -1)[1, 3] = layer.log_prior[1, 3] = -float("inf")
+
+    def autograd() -> Tensor:
+        loss, kl = step.losses(network, x, y, beta, seed, number)
+        loss.sum().backward()
+        return torch.stack([loss, kl]).detach()
+
+    expected, wanted = gradients(network, autograd)
+    found, given = gradients(network, lambda: by_hand.backward(network, x, y, beta, seed, number))
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
+    for name, grad in wanted.items():
+        torch.testing.assert_close(given[name], grad, atol=1e-12, rtol=1e-11, msg=name)
+    assert not given["stages.0.layer.bias"].view(2, 4, -1)[1, 3].any()
+
+
 def test_in_single_precision() -> None:
     agree(SquadConfig(hidden=(5, 4), bins=3), 2, torch.float32)
 
@@ -94,7 +121,6 @@ def test_neither_members_nor_threads_decide_on_halves(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "config",
     [
-        SquadConfig(hidden=(4,), dropout=0.1),
         FactorizedSquadConfig(hidden=(4,), rank=2),
         MaxoutDropoutConfig(hidden=(4,), pieces=3),
         DLGMConfig(hidden=(4,)),

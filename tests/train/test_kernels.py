@@ -121,8 +121,8 @@ def test_a_late_step_of_adam_keeps_its_digits(taken: float) -> None:
     want = -0.1 * (m / (1 - 0.9**t)) / ((s / (1 - 0.999**t)).sqrt() + 1e-8)
     chunks = kernels.adam_chunks([64], [False], ALIGN)
     kernels.adam(
-        flat, mean, square, torch.tensor([grad.data_ptr()]), chunks, lr, decay, steps, torch.tensor(0), torch.tensor([0]),
-        (0.9, 0.999), 1e-8,
+        flat, mean, square, torch.tensor([grad.data_ptr()]), chunks, lr, decay, steps, torch.tensor(0),
+        torch.tensor([0]), (0.9, 0.999), 1e-8,
     )  # fmt: skip
     for got, exact in ((flat, want), (mean, m), (square, s)):
         torch.testing.assert_close(got.double(), exact, atol=0, rtol=1e-6)

@@ -89,9 +89,7 @@ def wide_of(runs: list[Run]) -> Any:
     return wide_config(runs[0].network, max(sizes, default=None), dropping=True)
 
 
-def together(
-    runs: list[Run], slots: Slots, *, between: Callable[[Slots], Slots] = lambda slots: slots
-) -> Slots:
+def together(runs: list[Run], slots: Slots, *, between: Callable[[Slots], Slots] = lambda slots: slots) -> Slots:
     """Begin a run an epoch, each in the first free slot, until all have ended: each has a clock of its own."""
     waiting = list(runs)
     while waiting or slots.active:

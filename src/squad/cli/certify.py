@@ -225,9 +225,9 @@ def _of_scores(
     options: Mapping[str, Any],
 ) -> Any:
     """From a table with the columns confidence and correct; other columns named in --risk are harms."""
-    from squad.outputs import OutputError, check_writable
     from squad.cli.tables import flags, numbers, read_table
     from squad.data.tables import groups
+    from squad.outputs import OutputError, check_writable
     from squad.selective.certify import certify_scores, check_targets
     from squad.selective.scores import Scores
 
@@ -267,9 +267,9 @@ def _of_model(
     options: Mapping[str, Any],
 ) -> Any:
     from squad import artifact
-    from squad.outputs import OutputError, check_writable, claimed
     from squad.cli.rows import labelled_rows
     from squad.errors import ArgumentError
+    from squad.outputs import OutputError, check_writable, claimed
     from squad.predictor import choose_device, load
 
     if model is None or data is None:

@@ -137,8 +137,8 @@ def _fractions(text: str) -> dict[str, float]:
 def _paths(data: str, out: Path | None, overwrite: bool) -> dict[str, Path]:
     """Where the parts go, if they may."""
     from squad.cli.inputs import is_named
-    from squad.outputs import check_writable
     from squad.data.problems import DataError
+    from squad.outputs import check_writable
 
     source = Path(data)
     if is_named(data):

@@ -45,9 +45,9 @@ def demo(
       squad demo --max-epochs 5
     """
     from squad import artifact
-    from squad.outputs import OutputError, check_writable
     from squad.core.checks import check_count
     from squad.data.images import load_images
+    from squad.outputs import OutputError, check_writable
 
     check_count("--max-epochs", max_epochs, 1)
     check_count("--seed", seed, 0, 2**62)

@@ -84,12 +84,12 @@ def fit(
     """
     from squad import artifact
     from squad.cli.inputs import read_rows
-    from squad.outputs import check_writable, claimed
-    from squad.settings import fit_settings, merged, read_toml
     from squad.core.checks import check_number
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.fitting import choose_device
+    from squad.outputs import check_writable, claimed
+    from squad.settings import fit_settings, merged, read_toml
 
     options: dict[str, Any] = {
         "target": target,

@@ -47,8 +47,8 @@ def recalibrate(
       squad recalibrate model extra.csv --method isotonic --out isotonic
     """
     from squad import artifact
-    from squad.outputs import OutputError, check_writable, claimed
     from squad.cli.rows import labelled_rows
+    from squad.outputs import OutputError, check_writable, claimed
     from squad.predictor import choose_device, load
 
     where = choose_device(device)

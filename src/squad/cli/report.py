@@ -36,9 +36,9 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
-    from squad.outputs import OutputError, check_writable
     from squad.cli.rows import check_kind, labelled_rows
     from squad.errors import ArgumentError
+    from squad.outputs import OutputError, check_writable
     from squad.predictor import choose_device, load
     from squad.report import write_report
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-#: Where a search keeps its study unless it is told another place.
-DATABASE = "study.db"
 #: Nobody who only looks takes a silent worker's trials from it; should that change, then not for so many seconds.
 NEVER = 1e9
 
@@ -47,6 +45,7 @@ def show(
     from squad.outputs import check_writable
     from squad.search import show as words
     from squad.search.trials import CSV, read, write_csv
+    from squad.search.tune import BEST
 
     if out is not None:
         check_writable(out / CSV)
@@ -56,7 +55,7 @@ def show(
     _print(search, study)
     out = study if out is None else out
     out.mkdir(parents=True, exist_ok=True)
-    best = out / "best.toml"
+    best = out / BEST
     best.write_text(words.best_toml(search, str(study)), encoding="utf-8")
     typer.echo(best)
     typer.echo(write_csv(search, out / CSV))
@@ -105,6 +104,7 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
     from squad.search.storage import SearchError, file_url, open_storage
     from squad.search.study import load_study
     from squad.search.trials import TRIALS, TrialsError, export, read
+    from squad.search.tune import DATABASE
 
     if not folder.is_dir():
         raise TrialsError(f"STUDY must be the folder of a search; {folder} is none. squad search makes one.")

@@ -1,5 +1,6 @@
 """From rows to the best settings: the study's folder, its storage, one worker here or many on a cluster."""
 
+import contextlib
 import os
 import secrets
 import socket
@@ -114,7 +115,10 @@ def tune(
         out: folder of the study.
         space: what is searched: tables as in TOML (docs/search.md), or a file of them; None is the paper's.
         settings: what all trials share, in tables as in docs/settings.md, such as {"network": {"hidden": [64]}}.
-        target, drop, group, groups: as in ``squad fit``, for tables.
+        target: of a table, the column of labels.
+        drop: of a table, columns to leave out.
+        group: of a table, the column ``groups`` was read from.
+        groups: (N,), which rows belong together: none of them is both trained on and validated on.
         progress: what is told of it.
         means: ``slots``, ``device``, ``minutes``, ``storage``, ``ray`` and the others of :class:`Means`.
 
@@ -186,14 +190,16 @@ def search(problem: Problem, out: Path, means: Means, progress: SearchProgress |
         means: how.
         progress: what is told of it.
     """
-    from squad.search.study import delete_study, file_url, open_storage, open_study, standing
+    from squad.search.storage import close_storage, file_url, open_storage
+    from squad.search.study import delete_study, open_study, standing
 
     progress = progress or SilentSearchProgress()
-    with claimed(out):
+    with claimed(out), contextlib.ExitStack() as stack:
         out.mkdir(parents=True, exist_ok=True)
         url = means.storage or file_url(out / DATABASE)
         name = means.study or out.resolve().name
         storage = open_storage(url, stale_after=means.stale_after)
+        stack.callback(close_storage, storage)
         if means.restart:
             delete_study(storage, name)
         meta = {**problem.meta(), "study": name, "slots": means.slots_of(means.workers or 1)}
@@ -248,10 +254,12 @@ def _task(worker: str, job: _Job) -> None:
 def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> None:
     """Train trials until there are enough, or time is up."""
     from squad.search.population import Population
-    from squad.search.study import StudySource, load_study, open_storage
+    from squad.search.storage import close_storage, open_storage
+    from squad.search.study import StudySource, load_study
 
     means, problem = job.means, job.problem
-    study, _ = load_study(open_storage(job.url, stale_after=means.stale_after), job.name)
+    storage = open_storage(job.url, stale_after=means.stale_after)
+    study, _ = load_study(storage, job.name)
     source = StudySource(
         study, problem.space, means.trials, worker=worker, seed=problem.seed, shared=shared, prune=means.prune
     )
@@ -271,6 +279,7 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> 
         population.run(lambda: time.monotonic() >= until, told)
     finally:
         source.give_back(population.running)
+        close_storage(storage)
 
 
 def _snapshot(standing: "Standing", trials: int, objective: str, rate: float | None) -> Snapshot:

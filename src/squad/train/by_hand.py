@@ -11,8 +11,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from squad.core.noise import Key, gumbel, make_key
-from squad.layers import Linear, SquadLinear
+from squad.core.noise import Key, gumbel, make_key, uniform
+from squad.layers import Dropout, Linear, SquadLinear
 from squad.models import Network
 from squad.models.networks import Stage
 from squad.ops import eager
@@ -21,6 +21,17 @@ __all__ = ["backward", "serves"]
 
 #: Numbers in a weight matrix from which on it is multiplied in halves; see :func:`_wide`.
 WIDE = 1 << 17
+
+
+class _Kept(NamedTuple):
+    """What a dropout lets through: which features, (M, N, in), and by how much they are scaled, (M, 1, 1)."""
+
+    which: Tensor
+    scale: Tensor
+
+    def of(self, x: Tensor) -> Tensor:
+        """Of x, or of a gradient, (M, N, in)."""
+        return torch.where(self.which, x * self.scale, 0)
 
 
 class _Passed(NamedTuple):
@@ -59,12 +70,14 @@ def _watched(network: Network) -> bool:
 
 
 def _plain(stage: nn.Module, kind: type[nn.Module], x: Tensor) -> bool:
-    """Whether a stage in training is such a layer alone, in the dtype of x, and all of it is learned."""
+    """Whether a stage in training is such a layer, in the dtype of x, and all of it is learned."""
     if type(stage) is not Stage or type(stage.layer) is not kind or not stage.layer.training:
         return False
     layer = stage.layer
     learned = {"weight", "bias"} | ({"values"} if isinstance(getattr(layer, "values", None), nn.Parameter) else set())
-    if stage.dropout is not None or stage.relu or layer.members != len(x) or set(layer._parameters) != learned:
+    if stage.dropout is not None and (type(stage.dropout) is not Dropout or not stage.dropout.training):
+        return False
+    if stage.relu or layer.members != len(x) or set(layer._parameters) != learned:
         return False
     values = getattr(layer, "values", x)
     return values.dtype == x.dtype and all(
@@ -87,14 +100,18 @@ def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
 
     What ``squad.train.step.losses`` and autograd find.  Gradients that were there are replaced, not added to.
     """
-    *hidden, last = (cast(Stage, stage).layer for stage in network.stages)
+    stages = [cast(Stage, stage) for stage in network.stages]
     key = make_key(seed, step, x.device)
     passed: list[_Passed] = []
-    for place, layer in enumerate(hidden):
-        passed.append(_forward(cast(SquadLinear, layer), x, Key(key.seed + 2 * place, key.step)))
-        x = passed[-1].z
+    kept: list[_Kept | None] = []  # by the dropout before each layer
+    for place, stage in enumerate(stages):
+        kept.append(_kept(stage.dropout, x, Key(key.seed + 2 * place + 1, key.step)))
+        x = _through(kept[-1], x)
+        if place < len(stages) - 1:
+            passed.append(_forward(cast(SquadLinear, stage.layer), x, Key(key.seed + 2 * place, key.step)))
+            x = passed[-1].z
     kl = functools.reduce(torch.add, [one.kl.sum(-1) for one in passed]).mean(1)
-    last = cast(Linear, last)
+    last = cast(Linear, stages[-1].layer)
     log_p = _affine(last, x).log_softmax(-1)
     index = y.unsqueeze(-1)
     right = log_p.gather(-1, index)
@@ -102,11 +119,23 @@ def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
     share = (beta.to(grad.dtype) / y.shape[1]).view(-1, 1, 1)  # of a row's KL in the loss
     _set_gradients(last, x, grad)
     above: Linear | SquadLinear = last
-    for one in reversed(passed):
-        grad = _backward(one, torch.bmm(grad, above.weight.mT), share)
+    for one, let in zip(reversed(passed), reversed(kept), strict=False):
+        grad = _backward(one, _through(let, torch.bmm(grad, above.weight.mT)), share)
         _set_gradients(one.layer, one.x, grad)
         above = one.layer
     return torch.stack([beta * kl - right.mean((1, 2)), kl])
+
+
+def _kept(dropout: Dropout | None, x: Tensor, key: Key) -> _Kept | None:
+    """What is let through of rows x (M, N, in); None where there is no dropout."""
+    if dropout is None:
+        return None
+    rate = dropout.rate.view(-1, 1, 1)
+    return _Kept(uniform(key, x.shape[1], 1, x.shape[2]).squeeze(-2) >= rate, (1 / (1 - rate)).to(x.dtype))
+
+
+def _through(kept: _Kept | None, x: Tensor) -> Tensor:
+    return x if kept is None else kept.of(x)
 
 
 def _forward(layer: SquadLinear, x: Tensor, key: Key) -> _Passed:

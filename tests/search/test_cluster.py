@@ -1,0 +1,70 @@
+"""How a cluster is divided, and what is said where there is none; tests/slow/test_search_cluster.py has a real one."""
+
+import socket
+import sys
+
+import pytest
+
+from squad.errors import ArgumentError
+from squad.search import cluster
+from squad.search.cluster import Share, share
+from squad.search.storage import SearchError
+from tests.needs import need_package
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workers", "device", "expected"),
+    [
+        ([(8, 0)], None, "auto", Share(1, 8, 0)),
+        ([(8, 0)], 3, "auto", Share(3, 2, 0)),
+        ([(8, 0)], 8, "cpu", Share(8, 1, 0)),
+        ([(8, 0), (4, 0)], None, "auto", Share(2, 4, 0)),
+        ([(8, 0), (4, 0)], 1, "auto", Share(1, 8, 0)),
+        ([(8, 0), (4, 0), (0, 0)], None, "cpu", Share(2, 4, 0)),
+        ([(8, 2), (16, 4)], None, "auto", Share(6, 4, 1)),
+        ([(8, 2), (16, 4)], 1, "cuda", Share(1, 16, 1)),
+        ([(8, 2), (16, 0)], None, "cuda", Share(2, 4, 1)),
+        ([(8, 2), (16, 4)], None, "cpu", Share(2, 8, 0)),
+        ([(1, 4)], None, "auto", Share(1, 1, 1)),  # a worker needs a CPU
+    ],
+)
+def test_share(nodes: list[tuple[int, int]], workers: int | None, device: str, expected: Share) -> None:
+    found = share(nodes, workers, device)
+    assert found == expected
+    # They fit: each on one machine, with a GPU of its own where it has one.
+    room = sum(min(cpus // found.cpus, gpus) if found.gpus else cpus // found.cpus for cpus, gpus in nodes)
+    assert room >= found.workers
+
+
+def test_more_workers_than_there_is_room_for() -> None:
+    with pytest.raises(ArgumentError, match="workers must be 8 at the most, one a CPU of the cluster; got 9"):
+        share([(8, 0)], 9)
+    with pytest.raises(ArgumentError, match="workers must be 2 at the most, one a GPU of the cluster; got 3"):
+        share([(8, 2)], 3)
+    with pytest.raises(ArgumentError, match="workers must be 1 or more"):
+        share([(8, 0)], 0)
+    with pytest.raises(ArgumentError, match="0 at the most"):
+        share([(0, 0)])
+    with pytest.raises(SearchError, match="no GPU that Ray knows of"):
+        share([(8, 0)], device="cuda")
+
+
+def test_no_cluster_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_package("ray")
+    with socket.socket() as one:  # a port that nobody listens on
+        one.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{one.getsockname()[1]}"
+        with pytest.raises(SearchError, match=r"No Ray cluster at '127.*refused\. Start one with ray start --head"):
+            cluster.run(address, print, None, storage="sqlite:///x")
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(SearchError, match=r"No Ray cluster at 'auto': .*refused"):
+            cluster.run("auto", print, None, storage="sqlite:///x")
+    for nonsense in ("nonsense", "host:", ":6379", "host:port"):
+        with pytest.raises(ArgumentError, match="ray must be auto, local or HOST:PORT"):
+            cluster.run(nonsense, print, None, storage="sqlite:///x")
+
+
+def test_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SearchError, match=r"pip install 'squad-torch\[ray\]'"):
+        cluster.run("local", print, None, storage="sqlite:///x")

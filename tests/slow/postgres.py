@@ -1,0 +1,133 @@
+"""A PostgreSQL server for tests: on a port and with a data folder of its own, gone afterwards."""
+
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from tests.needs import need
+
+#: Who runs the server if we are root, which it refuses to be run by.
+USERS = ("postgres", "nobody")
+#: With what a URL must quote.
+PASSWORD = "p@ss/w:rd %"
+
+
+def server_commands() -> Path | None:
+    """Where initdb and postgres are; Debian keeps them, by version, off the path."""
+    on_path = shutil.which("initdb")
+    if on_path is not None:
+        return Path(on_path).resolve().parent
+    found = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "initdb").exists()]
+    return max(found, key=lambda path: float(path.parent.name), default=None)
+
+
+def _user() -> dict[str, int]:
+    """Options of subprocess: another user, if we are root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in USERS:
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": found.pw_uid, "group": found.pw_gid}
+    raise RuntimeError(f"as root, a PostgreSQL server needs a user of its own: {' or '.join(USERS)}")
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Server:
+    """A server that is running.
+
+    Attributes:
+        port: on 127.0.0.1.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def url(self, database: str = "postgres", password: str = PASSWORD) -> str:
+        return f"postgresql://squad:{quote(password, safe='')}@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self) -> str:
+        """The address of an empty one."""
+        import psycopg
+
+        name = f"study_{secrets.token_hex(4)}"
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """A server, for the while; the test is skipped where there is none to start."""
+    commands = server_commands()
+    need(commands is not None, "the server of PostgreSQL (Debian's package postgresql)")
+    assert commands is not None
+    user = _user()
+    # Not pytest's folder, which is closed to other users.
+    folder = Path(tempfile.mkdtemp(prefix="squad-postgres-"))
+    try:
+        if user:
+            os.chown(folder, user["user"], user["group"])
+        secret = folder / "password"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        data, log = folder / "data", folder / "log"
+        quiet = {"cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **user}
+        made = subprocess.run(
+            [commands / "initdb", "-D", data, "-U", "squad", "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"],
+            check=False,
+            **quiet,  # type: ignore[call-overload]
+        )
+        assert made.returncode == 0, made.stdout
+        port = _free_port()
+        options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+        with log.open("w") as out:
+            server = subprocess.Popen(
+                [commands / "postgres", "-D", data, *(f"--{name}={value}" for name, value in options.items())],
+                cwd=folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                **user,  # type: ignore[call-overload]
+            )
+        try:
+            _wait(port, server, log)
+            yield Server(port)
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    import psycopg
+
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            psycopg.connect(Server(port).url(), connect_timeout=2).close()
+            return
+        except psycopg.OperationalError:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
