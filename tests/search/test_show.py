@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from squad.cli.search_show import DATABASE, show
+from squad.cli.search_show import show
 from squad.records import Record
 from squad.search.show import axes, best_settings, best_toml, facts, rows, spread_heading, top, value_text, warning
 from squad.search.space import Space
@@ -19,6 +19,7 @@ from squad.search.storage import SearchError, file_url, open_storage
 from squad.search.study import StudySource, open_study
 from squad.search.trial import Outcome
 from squad.search.trials import CSV, TRIALS, Search, TrialsError, read
+from squad.search.tune import DATABASE
 from squad.settings import fit_settings, read_toml
 from tests.search.searches import BASE, COVERAGE, record, saved
 

@@ -17,7 +17,7 @@ from squad.models.networks import Output
 from squad.train import EpochReport, TrainConfig, TrainingData, TrainingError, fit, loop
 from squad.train import step as steps_of
 from squad.train.adam import Adam, flatten
-from squad.train.data import shuffled
+from squad.train.data import NOISE, SHUFFLE, shuffled
 from squad.train.state import Epoch, State
 from tests.train.problems import blobs, small
 
@@ -285,7 +285,7 @@ def test_validation_uses_the_sampling_that_prediction_will_use(monkeypatch: pyte
 def test_every_purpose_has_a_stream_of_its_own() -> None:
     """Noise of training, shuffles and the eval noise of every layer: no two share a seed."""
     seeds = torch.tensor([5])
-    purposes = [hashed_seeds(make_key(seeds, purpose)).item() for purpose in (loop.NOISE, loop.SHUFFLE)]
+    purposes = [hashed_seeds(make_key(seeds, purpose)).item() for purpose in (NOISE, SHUFFLE)]
     network = build(small("squad", dropout=0.1), 6, 3, [5])
     places = [layer.seed.item() for layer in network.modules() if isinstance(layer, StochasticModule)]
     assert len(places) == 5

@@ -122,11 +122,11 @@ def tune(
         progress: what is told of it.
         means: ``slots``, ``device``, ``minutes``, ``storage``, ``ray`` and the others of :class:`Means`.
 
-    >>> import squad
+    >>> import tempfile
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
     >>> few = {"training": {"max_epochs": 3, "anneal_epochs": 1}}
-    >>> found = squad.tune(x, y, trials=2, settings=few, out=tmp_path / "study")
+    >>> found = tune(x, y, trials=2, settings=few, out=tempfile.mkdtemp())
     >>> sorted(found.best().settings)[:3]
     ['network.bins', 'network.dropout', 'network.init_scale']
     >>> found.best_settings().network.name

@@ -1,0 +1,124 @@
+"""Write experiments/paper/README.md from the records beside it, and from nothing else.
+
+python -m experiments.paper.write
+"""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.paper.compare_search import PAPER
+from squad.records import Record
+from squad.search import show
+from squad.search.trials import Search, read
+
+HERE = Path(__file__).parent
+#: Of the paper's table 1: coverage at .5, 1 and 2 %, NLL, accuracy; twice the standard deviation is in its parentheses.
+PUBLISHED = {
+    "coverage@0.005": "42.9",
+    "coverage@0.01": "58.3",
+    "coverage@0.02": "69.5",
+    "nll": ".293",
+    "accuracy": "89.5",
+}
+HEADINGS = {
+    "coverage@0.005": "coverage at .5 %", "coverage@0.01": "at 1 %", "coverage@0.02": "at 2 %", "nll": "NLL",
+    "accuracy": "accuracy",
+}  # fmt: skip
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))
+
+
+def settings(search: Search) -> str:
+    """The best settings beside the paper's."""
+    published = {f"{part}.{name}": value for part in ("network", "training") for name, value in PAPER[part].items()}  # type: ignore[attr-defined]
+    rows = [
+        [
+            f"`{axis.name}`",
+            show.value_text(published[axis.name]) if axis.name in published else "not told",
+            row.best,
+            row.top.replace("\n", ", ") if axis.choices is None else _shares(axis.choices, row.top),
+            axis.searched.replace("\n", ", "),
+        ]
+        for axis, row in zip(show.axes(search), show.rows(search), strict=True)
+    ]
+    return table(["setting", "the paper's", "best trial", show.spread_heading(search), "searched"], rows)
+
+
+def _shares(choices: Sequence[Any], shares: str) -> str:
+    return ", ".join(
+        f"{show.value_text(choice)} {share}" for choice, share in zip(choices, shares.split("\n"), strict=True)
+    )
+
+
+def _mean(values: Sequence[float], percent: bool) -> str:
+    scale, digits = (100, 1) if percent else (1, 3)
+    return f"{scale * statistics.fmean(values):.{digits}f} ({2 * scale * statistics.stdev(values):.{digits}f})"
+
+
+def comparison(record: Record) -> str:
+    """On the test rows, with the paper's line first."""
+    rows = [["the paper's table 1", "", *(PUBLISHED[name] for name in HEADINGS)]]
+    for name, found in record.results.items():
+        for way in (key for key in found if ", T = " in key):
+            rows.append([name, way, *(_mean([one[key] for one in found[way]], key != "nll") for key in HEADINGS)])
+    return table(["settings", "samples", *HEADINGS.values()], rows)
+
+
+def minutes(search: Search) -> str:
+    """How long trials were trained, in words."""
+    return show.time_text(search.seconds())
+
+
+def page() -> str:
+    """All of it."""
+    search, compared = read(HERE / "search" / "squad"), Record.load(HERE / "results" / "search-squad.json")
+    best = show.best_trial(search)
+    assert best.value is not None
+    gpu = search.record.machine.get("gpu") or search.record.machine["cpu"]
+    members = compared.settings["members"]
+    found = compared.results
+    validation = {name: _mean(one["validation_accuracy"], True) for name, one in found.items()}
+    return f"""# The paper, run again
+
+Written by `python -m experiments.paper.write` from the records in this folder.
+
+## Search: SQUAD 2 x 32 on Fashion-MNIST
+
+    squad search fashion-mnist --model squad --trials 700 --objective coverage@risk=.02 --set validation=0.16666666666666666 --out experiments/paper/search/squad
+
+{show.count_text(search)}, in {minutes(search)} on one {gpu} ({search.record.settings["slots"]} trials at once). The 60,000 training
+images are split into 50,000 and 10,000; the objective is measured on these 10,000. Every trial is in
+[trials.json](search/squad/trials.json) and [trials.csv](search/squad/trials.csv); `squad search show` writes the pictures from
+the former.
+
+{settings(search)}
+
+The best trial ({best.number}) covers {search.measure.short(best.value, 2)} of the validation rows. It was chosen for that among
+{len(search.measured)}: on other rows it covers less. So both settings were trained once more, {members} networks each, with other splits and
+seeds (`python -m experiments.paper.compare_search`); means over the networks, in parentheses twice the standard deviation,
+SGR on the test rows as in the paper:
+
+{comparison(compared)}
+
+Validation accuracy of these networks: {"; ".join(f"{name} {value}" for name, value in validation.items())}.
+
+![Coverage of every trial, in the order in which they were tried](search/squad/history.png)
+
+![What coverage depends on](search/squad/importances.png)
+
+![Each pair of settings, coloured by coverage, the best 60 marked](search/squad/pairwise.png)
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    (HERE / "README.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
