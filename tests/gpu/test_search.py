@@ -74,3 +74,24 @@ def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu() -> None:
         assert outcome.ended == found["cuda"][number].ended
         assert outcome.details["accuracy"] == pytest.approx(found["cuda"][number].details["accuracy"], abs=0.04)
         assert outcome.details["nll"] == pytest.approx(found["cuda"][number].details["nll"], abs=0.02)
+
+
+def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a GPU that is always full: idle models are let go, and nothing changes in what comes out."""
+    settings = [
+        {"network.bins": 5, "network.dropout": 0.1, "training.lr": 0.01, "training.batch_size": (16, 32)[number // 12]}
+        for number in range(24)
+    ]
+    found = []
+    for full in (False, True):
+        if full:
+            monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (-(1 << 50), 0))
+        source = Listed(settings)
+        population = Population(problem(precision="float32"), source, 11, "cuda")
+        kept: list[int] = []
+        population.run(tell=lambda kept=kept, of=population: kept.append(sum(len(g.made) for g in of.groups.values())))
+        found.append((source.told, max(kept)))
+    (roomy, many), (narrow, few) = found
+    assert few < many
+    for number, outcome in roomy.items():
+        assert outcome.details["accuracy"] == narrow[number].details["accuracy"]

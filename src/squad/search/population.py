@@ -7,6 +7,7 @@ side, and while they run the host tells and asks.  Whose epoch is looked at next
 clock, so that a study is the same every time.
 """
 
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from squad.errors import ArgumentError
+from squad.models.networks import blank
 from squad.search.problem import Problem, Shape
 from squad.search.trial import Outcome, Source, Trial
 from squad.train.slots import Place, Run, Slots, examine
@@ -22,6 +24,8 @@ __all__ = ["Population"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
+#: How often a model's parameters stand in a GPU's memory, roughly: themselves, two moments, gradients, what a step makes.
+COPIES = 8
 #: Epochs between two looks at a trial that may be pruned.
 LOOKS = 5
 #: Seconds between two questions whether others have left something to do.
@@ -31,8 +35,8 @@ PAUSE = 1.0
 class _Group:
     """The trials of one shape: in one model, which is exchanged for a larger or smaller one as their number changes."""
 
-    def __init__(self, place: Place, shape: Shape) -> None:
-        self.place, self.shape = place, shape
+    def __init__(self, place: Place, shape: Shape, make_room: Callable[[int], None]) -> None:
+        self.place, self.shape, self.make_room = place, shape, make_room
         self.made: dict[int, Slots] = {}
         self.slots = self._of(1 if place.device.type == "cpu" else SIZES[0])
         self.trials: dict[int, Trial] = {}  # by their slots
@@ -44,6 +48,10 @@ class _Group:
         """Slots of this size; on a GPU they are kept, with their graph."""
         if size in self.made:
             return self.made[size]
+        if self.place.device.type == "cuda":
+            network = blank(self.shape.wide, self.place.x.shape[1], self.place.classes, 1)
+            numbers = sum(parameter.numel() for parameter in network.parameters())
+            self.make_room(COPIES * numbers * size * self.place.x.element_size())
         slots = Slots(self.place, self.shape.wide, size, self.shape.training)
         if self.place.device.type != "cpu":
             self.made[size] = slots
@@ -64,6 +72,10 @@ class _Group:
         self.flying = True
         # A step takes some time however small it is; beyond that its rows count.
         self.due += self.slots.taken * (1 + len(self.slots.runs) * (self.shape.training.batch_size or 0) / 4096)
+
+    def forget(self) -> None:
+        """Let go of models that nothing is trained in."""
+        self.made = {size: slots for size, slots in self.made.items() if slots is self.slots}
 
     def end(self, slot: int) -> None:
         """Free a slot."""
@@ -161,11 +173,25 @@ class Population:
             self.ended.append((trial, None, f"refused: {error}"))
             return
         if shape not in self.groups:
-            self.groups[shape] = _Group(self.place, shape)
+            self.groups[shape] = _Group(self.place, shape, self._make_room)
         group = self.groups[shape]
         if not group.trials and not group.waiting:  # it has slept: it is where the others are
             group.due = max(group.due, *(other.due for other in self.groups.values() if other.flying), 0.0, 0.0)
         group.waiting.append((trial, run))
+
+    def _make_room(self, needed: int) -> None:
+        """Let go of models that are kept for later, if so many bytes would not fit beside them."""
+        free, _ = torch.cuda.mem_get_info(self.place.device)
+        spare = torch.cuda.memory_reserved(self.place.device) - torch.cuda.memory_allocated(self.place.device)
+        if needed < free + spare:
+            return
+        self.groups = {
+            shape: group for shape, group in self.groups.items() if group.trials or group.waiting or group.flying
+        }
+        for group in self.groups.values():
+            group.forget()
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def _finish(self, group: _Group) -> None:
         """The end of a group's epoch: look at the validation rows, and see who has ended."""
