@@ -84,12 +84,15 @@ def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest
     ]
     found = []
     for full in (False, True):
-        if full:
-            monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (-(1 << 50), 0))
-        source = Listed(settings)
+        source, kept = Listed(settings), [0]
         population = Population(problem(precision="float32"), source, 11, "cuda")
-        kept: list[int] = []
-        population.run(tell=lambda kept=kept, of=population: kept.append(sum(len(g.made) for g in of.groups.values())))
+        if full:  # once the rows are there
+            monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (-(1 << 50), 0))
+
+        def count(population: Population = population, kept: list[int] = kept) -> None:
+            kept.append(sum(len(group.made) for group in population.groups.values()))
+
+        population.run(tell=count)
         found.append((source.told, max(kept)))
     (roomy, many), (narrow, few) = found
     assert few < many

@@ -24,7 +24,7 @@ __all__ = ["Population"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
-#: How often a model's parameters stand in a GPU's memory, roughly: themselves, two moments, gradients, what a step makes.
+#: How often a model's parameters stand in a GPU's memory, roughly: with moments, gradients and what a step makes.
 COPIES = 8
 #: Epochs between two looks at a trial that may be pruned.
 LOOKS = 5
