@@ -3,7 +3,8 @@
 README.md: the output of `squad demo`; docs/images/latent.png: a few latents of its network; docs/prediction.md: the
 table of ways to sample, from the records in benchmarks/results; docs/selection.md: what certificates cover and whether
 they hold, from records; docs/performance.md: claims, tables and pictures, from records (docs/performance);
-docs/settings.md: the settings, from their classes.
+docs/settings.md: the settings, from their classes; docs/search.md: what populations are worth, from records;
+experiments/paper/README.md, from the records beside it.
 """
 
 import dataclasses
@@ -21,12 +22,14 @@ import torch
 
 import squad
 from docs import performance
+from experiments.paper import write as paper
 from squad.cli import demo
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
 from squad.models import CONFIGS, NetworkConfig
 from squad.predictor import Predictor
 from squad.records import Record
+from squad.search import show, trials
 from squad.train import TrainConfig
 
 TITLES = ("nearly sure", "between two values", "between three")
@@ -277,8 +280,27 @@ def write_selection() -> None:
         between(ROOT / "docs" / "selection.md", name, made(Record.load(results / f"{record}.json")))
 
 
+def populations() -> str:
+    """How long trials take together and one at a time."""
+    study = trials.read(ROOT / "experiments" / "paper" / "search" / "squad")
+    record = Record.load(ROOT / "benchmarks" / "results" / "search_population.json")
+    together, alone = record.results["together"], record.results["alone"]
+    taken = show.time_text(study.seconds())
+    return (
+        f"On one {record.machine['gpu']}, {len(study.measured)} trials of SQUAD 2 x 32 on Fashion-MNIST took {taken} "
+        f"([experiments/paper](../experiments/paper/README.md)). The first {together['trials']} of them, in "
+        f"{record.settings['slots']} slots, took {together['seconds_per_trial']:.2f} s each and "
+        f"{1000 * together['seconds_per_epoch']:.1f} ms an epoch; {alone['trials']} of these, trained one after the other "
+        f"by the same machine in the same run, {alone['seconds_per_trial']:.2f} s and "
+        f"{1000 * alone['seconds_per_epoch']:.1f} ms: {record.results['ratio']:.1f} times as long an epoch "
+        f"([benchmarks/search_population.py](../benchmarks/search_population.py))."
+    )
+
+
 def main() -> None:
     between(ROOT / "docs" / "settings.md", "settings", all_settings())
+    between(ROOT / "docs" / "search.md", "search", populations())
+    paper.main()
     write_selection()
     digits = load_images("digits")
     predictors = demo.train(digits, 100, 0)

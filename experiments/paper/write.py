@@ -28,6 +28,17 @@ HEADINGS = {
 }  # fmt: skip
 
 
+COMMAND = (
+    "squad search fashion-mnist --model squad --trials 700 --objective coverage@risk=.02 "
+    "--set validation=0.16666666666666666 --out experiments/paper/search/squad"
+)
+PICTURES = {
+    "history.png": "Coverage of every trial, in the order in which they were tried",
+    "importances.png": "What coverage depends on",
+    "pairwise.png": "Each pair of settings, coloured by coverage, the best 60 marked",
+}
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """In Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))
@@ -69,11 +80,6 @@ def comparison(record: Record) -> str:
     return table(["settings", "samples", *HEADINGS.values()], rows)
 
 
-def minutes(search: Search) -> str:
-    """How long trials were trained, in words."""
-    return show.time_text(search.seconds())
-
-
 def page() -> str:
     """All of it."""
     search, compared = read(HERE / "search" / "squad"), Record.load(HERE / "results" / "search-squad.json")
@@ -83,36 +89,30 @@ def page() -> str:
     members = compared.settings["members"]
     found = compared.results
     validation = {name: _mean(one["validation_accuracy"], True) for name, one in found.items()}
-    return f"""# The paper, run again
-
-Written by `python -m experiments.paper.write` from the records in this folder.
-
-## Search: SQUAD 2 x 32 on Fashion-MNIST
-
-    squad search fashion-mnist --model squad --trials 700 --objective coverage@risk=.02 --set validation=0.16666666666666666 --out experiments/paper/search/squad
-
-{show.count_text(search)}, in {minutes(search)} on one {gpu} ({search.record.settings["slots"]} trials at once). The 60,000 training
-images are split into 50,000 and 10,000; the objective is measured on these 10,000. Every trial is in
-[trials.json](search/squad/trials.json) and [trials.csv](search/squad/trials.csv); `squad search show` writes the pictures from
-the former.
-
-{settings(search)}
-
-The best trial ({best.number}) covers {search.measure.short(best.value, 2)} of the validation rows. It was chosen for that among
-{len(search.measured)}: on other rows it covers less. So both settings were trained once more, {members} networks each, with other splits and
-seeds (`python -m experiments.paper.compare_search`); means over the networks, in parentheses twice the standard deviation,
-SGR on the test rows as in the paper:
-
-{comparison(compared)}
-
-Validation accuracy of these networks: {"; ".join(f"{name} {value}" for name, value in validation.items())}.
-
-![Coverage of every trial, in the order in which they were tried](search/squad/history.png)
-
-![What coverage depends on](search/squad/importances.png)
-
-![Each pair of settings, coloured by coverage, the best 60 marked](search/squad/pairwise.png)
-"""
+    head = (
+        "# The paper, run again\n\n"
+        "Written by `python -m experiments.paper.write` from the records in this folder.\n\n"
+        "## Search: SQUAD 2 x 32 on Fashion-MNIST\n\n"
+        f"    {COMMAND}\n"
+    )
+    parts = [
+        head,
+        f"{show.count_text(search)}, in {show.time_text(search.seconds())} on one {gpu}, "
+        f"{search.record.settings['slots']} trials at once. The 60,000 training images are split into 50,000 and 10,000; "
+        "the objective is measured on these 10,000. Every trial is in [trials.json](search/squad/trials.json) and "
+        "[trials.csv](search/squad/trials.csv); `squad search show` draws the pictures from the former.",
+        settings(search),
+        f"The best trial ({best.number}) covers {search.measure.short(best.value, 2)} of the validation rows. It was chosen "
+        f"for that among {len(search.measured)}: on other rows it covers less. So both settings were trained once more, "
+        f"{members} networks each, with splits and seeds of their own (`python -m experiments.paper.compare_search`). Means "
+        "over the networks, in parentheses twice the standard deviation; SGR on the test rows, as in the paper:",
+        comparison(compared),
+        "Validation accuracy of these networks: "
+        + "; ".join(f"{name} {value}" for name, value in validation.items())
+        + ".",
+        *(f"![{text}](search/squad/{file})" for file, text in PICTURES.items()),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
