@@ -290,8 +290,8 @@ def populations() -> str:
         f"On one {record.machine['gpu']}, {len(study.measured)} trials of SQUAD 2 x 32 on Fashion-MNIST took {taken} "
         f"([experiments/paper](../experiments/paper/README.md)). The first {together['trials']} of them, in "
         f"{record.settings['slots']} slots, took {together['seconds_per_trial']:.2f} s each and "
-        f"{1000 * together['seconds_per_epoch']:.1f} ms an epoch; {alone['trials']} of these, trained one after the other "
-        f"by the same machine in the same run, {alone['seconds_per_trial']:.2f} s and "
+        f"{1000 * together['seconds_per_epoch']:.1f} ms an epoch; {alone['trials']} of these, trained one after the "
+        f"other by the same machine in the same run, {alone['seconds_per_trial']:.2f} s and "
         f"{1000 * alone['seconds_per_epoch']:.1f} ms: {record.results['ratio']:.1f} times as long an epoch "
         f"([benchmarks/search_population.py](../benchmarks/search_population.py))."
     )
