@@ -99,13 +99,14 @@ def page() -> str:
         head,
         f"{show.count_text(search)}, in {show.time_text(search.seconds())} on one {gpu}, "
         f"{search.record.settings['slots']} trials at once. The 60,000 training images are split into 50,000 and "
-        "10,000; the objective is measured on these 10,000. Every trial is in [trials.json](search/squad/trials.json) and "
-        "[trials.csv](search/squad/trials.csv); `squad search show` draws the pictures from the former.",
+        "10,000; the objective is measured on these 10,000. Every trial is in [trials.json](search/squad/trials.json) "
+        "and [trials.csv](search/squad/trials.csv); `squad search show` draws the pictures from the former.",
         settings(search),
         f"The best trial ({best.number}) covers {search.measure.short(best.value, 2)} of the validation rows. It was "
-        f"chosen for that among {len(search.measured)}: on other rows it covers less. So both settings were trained once "
-        f"more, {members} networks each, with splits and seeds of their own (`python -m experiments.paper."
-        "compare_search`). Means over the networks, in parentheses twice the standard deviation; SGR on the test rows, as in the paper:",
+        f"chosen for that among {len(search.measured)}: on other rows it covers less. So both settings were trained "
+        f"once more, {members} networks each, with splits and seeds of their own (`python -m experiments.paper."
+        "compare_search`). Means over the networks, in parentheses twice the standard deviation; SGR on the test rows, "
+        "as in the paper:",
         comparison(compared),
         "Validation accuracy of these networks: "
         + "; ".join(f"{name} {value}" for name, value in validation.items())

@@ -113,9 +113,8 @@ def search(
     from squad.cli.inputs import read_rows
     from squad.data.tables import Table
     from squad.errors import ArgumentError
-    from squad.outputs import check_writable
     from squad.search.progress import SilentSearchProgress, make_progress
-    from squad.search.tune import BEST, Means, asked, pose
+    from squad.search.tune import BEST, Means, check, pose
     from squad.search.tune import search as make
     from squad.settings import merged, read_toml
 
@@ -133,29 +132,32 @@ def search(
         trials=trials, slots=slots, device=device, storage=storage, study=study, ray=ray, workers=workers,
         minutes=minutes, prune=prune, stale_after=stale_after, restart=restart,
     )  # fmt: skip
-    asked(settings, space, objective)  # before rows are read
-    check_writable(out / BEST)
+    check(settings, space, objective, out, means)
     rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
     problem = pose(rows.x, rows.labels, settings, space, objective, groups=rows.groups, source=rows.source)
     title = f"{len(rows):,} rows of {rows.source}; searching settings of {problem.space.model}"
-    progress = SilentSearchProgress() if quiet else make_progress()
-    for line in problem.notes if quiet else [title]:
-        say(line)
+
+    class Quiet(SilentSearchProgress):
+        def message(self, text: str) -> None:
+            say(text)
+
     try:
-        found = make(problem, out, means, progress)
+        found = make(problem, out, means, Quiet() if quiet else make_progress(), "" if quiet else title)
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; the same command goes on with {out}.") from None
     done = sum(trial.state in ("complete", "pruned") for trial in found.trials)
     best = found.best()
     if best is None or best.value is None:
-        typer.echo(f"{out}: {done} of {trials} trials, none with a value yet")
+        typer.echo(f"{out}: {done} of {trials} trials, none with a value{' yet' if done < trials else ''}")
     else:
         value = found.measure.text(best.value, 2)
         typer.echo(f"{out}: {done} of {trials} trials, best {value} in trial {best.number}; {out / BEST}")
     if done < trials:
         say(f"the same command goes on with {out}")
+    elif best is None:
+        say("every trial diverged: name a --space of lower learning rates")
     else:
         say(f"squad search show {out} shows it; squad fit {data} --config {out / BEST} trains it")

@@ -229,7 +229,7 @@ class Population:
         if run is not None:
             best = run.state.best_epoch[0]
             details |= {"epochs": run.epoch, "best_epoch": best}
-            if run.confidence is not None and run.correct is not None:
+            if run.confidence is not None and run.correct is not None and ended != "diverged":
                 value, measured = self.problem.objective.measure(run.confidence, run.correct)
                 details |= {**measured, "nll": run.state.best_nll[0]}
             elif ended == "pruned":

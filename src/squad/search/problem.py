@@ -13,6 +13,7 @@ from squad.models import NetworkConfig
 from squad.models.wide import wide_config
 from squad.search.objective import Objective
 from squad.search.space import Space
+from squad.search.trials import plain
 from squad.settings import assigned, fit_settings
 from squad.train import TrainConfig, TrainingData
 from squad.train.slots import Run
@@ -98,13 +99,19 @@ class Problem:
         return int(self.settings.get("seed", 0))
 
     def fingerprint(self) -> str:
-        """Of rows, settings, space and objective."""
-        found = [dict(self.settings), self.space.to_dict(), self.objective.text]
-        digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode())
-        for tensor in (self.data.x, self.data.y, self.data.train, self.data.validation):
-            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.cpu().contiguous().numpy().data)
-        return digest.hexdigest()
+        """Of rows, settings, space and objective; a setting that is given as it is by default makes no difference."""
+        settings = dataclasses.asdict(single(fit_settings(self.settings)))
+        found = [settings, self.space.to_dict(), self.objective.text, _digest(self.data)]
+        return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(data: TrainingData) -> str:
+    """Of rows, labels and their split."""
+    digest = hashlib.sha256()
+    for tensor in (data.x, data.y, data.train, data.validation):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def make_problem(
@@ -131,9 +138,10 @@ def make_problem(
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
         "features": data.x.shape[1],
         "classes": data.classes,
+        "sha256": _digest(data)[:16],
     }
     notes = (*ready.notes, *([note] if note else []))
-    return Problem(dict(settings), space, asked, used, data, known, notes)
+    return Problem(plain(settings), space, asked, used, data, known, notes)
 
 
 def single(settings: FitSettings) -> FitSettings:

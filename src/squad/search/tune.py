@@ -6,29 +6,29 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from squad.core.checks import check_count, check_number
+from squad.core.checks import check_count, check_keys, check_number
 from squad.errors import ArgumentError
 from squad.fitting import FitSettings, choose_device, prepare
-from squad.outputs import claimed
+from squad.outputs import check_writable, claimed
 from squad.search.objective import Objective
 from squad.search.problem import Problem, make_problem, single
 from squad.search.progress import SearchProgress, SilentSearchProgress, Snapshot
 from squad.search.show import best_toml
 from squad.search.space import Space
 from squad.search.trials import CSV, TRIALS, Search, export, read, write_csv
-from squad.settings import checked, fit_settings
+from squad.settings import assigned, checked, fit_settings
 
 if TYPE_CHECKING:
-    import torch
+    import optuna
     from numpy.typing import NDArray
 
     from squad.search.study import Standing
 
-__all__ = ["Means", "search", "tune"]
+__all__ = ["Means", "check", "search", "tune"]
 
 #: Where a search keeps its study, and what it writes for people, unless it is told another place.
 DATABASE, BEST = "study.db", "best.toml"
@@ -47,7 +47,7 @@ class Means:
         slots: how many train at once on one device; None is a fifth of ``trials``, 32 at the most.
         device: "auto", "cpu" or "cuda".
         storage: address of a database that workers share, postgresql://...; None is a file in the study's folder.
-        study: its name in the storage; None is the folder's.
+        study: its name in the storage; None is the folder's, and in the folder's own file the only one there is.
         ray: "auto", "local" or HOST:PORT of a Ray cluster; None is this process alone.
         workers: on a cluster; None is one a GPU, or one a machine without.
         minutes: to stop after, with what was running put back; None is not to.
@@ -75,9 +75,16 @@ class Means:
         if self.minutes is not None:
             check_number("minutes", self.minutes, 0.0, exclude=0.0)
         check_number("stale_after", self.stale_after, 1.0)
-        if self.workers is not None and self.ray is None:
-            hint = "Without it, start the same command several times on one --storage."
-            raise ArgumentError.of("workers", self.workers, "given together with ray", hint)
+        if self.ray is None:
+            choose_device(self.device)  # on a cluster it is the workers'
+            if self.workers is not None:
+                hint = "Without it, start the same command several times on one --storage."
+                raise ArgumentError.of("workers", self.workers, "given together with ray", hint)
+            return
+        if self.workers is not None:
+            check_count("workers", self.workers, 1)
+        if self.ray not in ("auto", "local") and ":" not in self.ray:
+            raise ArgumentError.of("ray", repr(self.ray), "auto, local or HOST:PORT")
 
     def slots_of(self, workers: int) -> int:
         """How many slots each of so many workers has."""
@@ -88,7 +95,7 @@ def tune(
     x: Any,
     labels: "Sequence[Any] | NDArray[Any]",
     *,
-    model: str = "squad",
+    model: str | None = None,
     trials: int = 100,
     objective: str = "coverage@risk=.02",
     out: str | Path = "study",
@@ -109,7 +116,7 @@ def tune(
     Args:
         x: a table, or an array (N, features), (N, height, width) or (N, height, width, channels).
         labels: (N,).
-        model: "squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm" or "mlp".
+        model: "squad" (the default), "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm" or "mlp".
         trials: how many there are to be in the end.
         objective: "coverage@risk=R" or "coverage@risk=R,delta=D", "aurc" or "accuracy", all made as good as can be.
         out: folder of the study.
@@ -132,11 +139,28 @@ def tune(
     >>> found.best_settings().network.name
     'squad'
     """
-    tables = checked({**(settings or {}), "model": model})
-    given = {"target": target, "group": group, "drop": list(drop) or None}
-    tables |= {name: value for name, value in given.items() if value is not None}
-    problem = pose(x, labels, tables, space, objective, groups=groups)
-    return search(problem, Path(out), Means(trials=trials, **means), progress)
+    check_keys("a search", means, [field.name for field in fields(Means)])
+    by = Means(trials=trials, **means)
+    given = {"model": model, "target": target, "group": group, "drop": list(drop) or None}
+    tables = checked({**(settings or {}), **{name: value for name, value in given.items() if value is not None}})
+    check(tables, space, objective, Path(out), by)
+    return search(pose(x, labels, tables, space, objective, groups=groups), Path(out), by, progress)
+
+
+def check(
+    settings: Mapping[str, Any],
+    space: "Mapping[str, Any] | str | Path | None",
+    objective: str,
+    out: Path,
+    means: Means,
+) -> None:
+    """All that can be said about a search before rows are read."""
+    from squad.search.storage import close_storage, open_storage
+
+    asked(settings, space, objective)
+    check_writable(out / BEST)
+    if means.storage is not None:
+        close_storage(open_storage(means.storage, stale_after=means.stale_after))
 
 
 def pose(
@@ -175,13 +199,29 @@ def asked(
     model = resolved.network.name
     fixed = [f"{table}.{name}" for table in ("network", "training") for name in settings.get(table, {})]
     if space is None:
-        return resolved, Space.default(model, fixed)
-    if isinstance(space, Mapping):
-        return resolved, Space.of(model, space, fixed)
-    return resolved, Space.read(Path(space), model, fixed)
+        found = Space.default(model, fixed)
+    elif isinstance(space, Mapping):
+        found = Space.of(model, space, fixed)
+    else:
+        found = Space.read(Path(space), model, fixed)
+    _check_together(settings, found)
+    return resolved, found
 
 
-def search(problem: Problem, out: Path, means: Means, progress: SearchProgress | None = None) -> Search:
+def _check_together(settings: Mapping[str, Any], space: Space) -> None:
+    """That what is searched goes with what is set: a space knows nothing of that."""
+    trial = {name: entry.ends[0] for name, entry in space.entries.items()}
+    for name, entry in space.entries.items():
+        for end in entry.ends:
+            try:
+                fit_settings(assigned(settings, {**trial, name: end}))
+            except ArgumentError as cause:
+                raise ArgumentError(f"{name}: {cause}") from cause
+
+
+def search(
+    problem: Problem, out: Path, means: Means, progress: SearchProgress | None = None, title: str = ""
+) -> Search:
     """Make a search, or go on with it, and write down what it found: trials.json, trials.csv and best.toml.
 
     Args:
@@ -189,23 +229,28 @@ def search(problem: Problem, out: Path, means: Means, progress: SearchProgress |
         out: folder of the study.
         means: how.
         progress: what is told of it.
+        title: what is told first, once nothing stands in the way.
     """
-    from squad.search.storage import close_storage, file_url, open_storage
+    from squad.search.storage import SearchError, calmly, close_storage, file_url, open_storage
     from squad.search.study import delete_study, open_study, standing
 
     progress = progress or SilentSearchProgress()
+    if out.name in ("", ".."):
+        out = out.resolve()
     with claimed(out), contextlib.ExitStack() as stack:
         out.mkdir(parents=True, exist_ok=True)
         url = means.storage or file_url(out / DATABASE)
-        name = means.study or out.resolve().name
         storage = open_storage(url, stale_after=means.stale_after)
         stack.callback(close_storage, storage)
+        name = means.study or _name(storage, out, means)
         if means.restart:
             delete_study(storage, name)
+            for file in (TRIALS, CSV, BEST):  # or the best settings of the old study would pass for the new one's
+                (out / file).unlink(missing_ok=True)
         meta = {**problem.meta(), "study": name, "slots": means.slots_of(means.workers or 1)}
         study = open_study(storage, name, meta)
-        for note in problem.notes:
-            progress.message(note)
+        for line in ([title] if title else []) + list(problem.notes):
+            progress.message(line)
         begun, done = time.monotonic(), standing(study).done
         progress.start(done, means.trials)
         job = _Job(problem, url, name, means)
@@ -226,14 +271,30 @@ def search(problem: Problem, out: Path, means: Means, progress: SearchProgress |
                     means.ray, _task, job, storage=url, workers=means.workers, device=means.device, on_wait=tell
                 )
             tell()
-        finally:
+        except BaseException:
             progress.close()
+            with contextlib.suppress(SearchError), calmly():  # what stopped the search is what is told
+                export(study, meta).save(out / TRIALS)
+            raise
+        progress.close()
+        with calmly():
             export(study, meta).save(out / TRIALS)
     found = read(out)
     write_csv(found, out / CSV)
     if found.best() is not None:
         (out / BEST).write_text(best_toml(found, str(out)), encoding="utf-8")
     return found
+
+
+def _name(storage: "optuna.storages.RDBStorage", out: Path, means: Means) -> str:
+    """Of the study: the folder's, or the one that it had when the study in its file was made."""
+    import optuna
+
+    from squad.search.storage import calmly
+
+    with calmly():
+        held = [] if means.storage is not None else optuna.get_all_study_names(storage)
+    return held[0] if len(held) == 1 else out.resolve().name
 
 
 @dataclass(frozen=True)
@@ -258,13 +319,13 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> 
     from squad.search.study import StudySource, load_study
 
     means, problem = job.means, job.problem
+    device = choose_device(means.device)
     storage = open_storage(job.url, stale_after=means.stale_after)
     study, _ = load_study(storage, job.name)
     source = StudySource(
         study, problem.space, means.trials, worker=worker, seed=problem.seed, shared=shared, prune=means.prune
     )
     source.reclaim()
-    device: torch.device = choose_device(means.device)
     population = Population(problem, source, means.slots_of(means.workers or 1), device, prune=means.prune)
     until = float("inf") if means.minutes is None else time.monotonic() + 60 * means.minutes
     looked = time.monotonic()
