@@ -4,8 +4,11 @@ Optuna's own ``ask`` reads the running trials from the storage three times and w
 700 trials, 32 of them running, 62 ms on a file (two CPU cores), and dozens of round trips to a server.  Here a study is
 read once and a proposal is written whole, in 34 ms with all that :meth:`StudySource.ask` does besides; and a worker
 that is killed leaves no half of one behind.
+
+One thing of Optuna's TPE is done otherwise: how wide its kernels are (see ``WIDTH``).
 """
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,12 +18,24 @@ from squad.search.storage import calmly
 if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
+    from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
     from optuna.trial import FrozenTrial
 
 __all__ = ["Proposals"]
 
 #: Trials drawn at random before TPE has something to go by: a tenth of all, within these.
 STARTUP = (10, 32)
+#: TPE proposes where good trials are dense and others are not, l(x) / g(x), both sums of kernels around trials.  Since
+#: version 5, Optuna makes kernels of many settings as narrow as those of one: a hundredth of a range in g, after 100
+#: trials.  In the ten settings of squad no kernel of g then reaches a candidate, g is the same almost everywhere, and
+#: what is proposed is what is most like the good trials there are; trials that run (constant_liar) repel nobody.  In a
+#: study of 700 trials on Fashion-MNIST, all of the last 550 had the three categories of its first good ones.  So
+#: kernels are as wide as the normal reference rule has it, 1.06 sd n^(-1 / (d + 4)) for n trials of d settings, or as
+#: Optuna's where those are wider.  In simulated studies (benchmarks/search_sampler.py) the median regret falls from
+#: 0.029 to 0.008 with 700 trials (with the rule of Optuna 4, to 0.021) and from 0.050 to 0.041 with 150; with 30 it is
+#: the same.  A tenth of the trials at random leaves it at 0.029 with 700, and none of startup, gamma, weights and
+#: number of candidates brings it below 0.047 with 150.
+WIDTH = 1.06
 #: Pruning: accuracies are compared every so many epochs, and nothing is pruned before so many epochs or trials.
 REPORT, WARM_EPOCHS, WARM_TRIALS = 5, 20, 10
 
@@ -35,6 +50,25 @@ def _sampler(searched: dict[str, "BaseDistribution"], startup: int, seed: int) -
             return searched
 
     return Sampler(n_startup_trials=startup, multivariate=True, constant_liar=True, seed=seed)
+
+
+@functools.cache
+def _estimator() -> type["_ParzenEstimator"]:
+    """The sums of kernels that TPE compares."""
+    import numpy as np
+    from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
+
+    class Estimator(_ParzenEstimator):
+        def _calculate_numerical_distributions(self, observations: Any, search_space: Any, parameters: Any) -> Any:
+            """A kernel a trial, (n,), and the prior, all on the setting's own scale."""
+            found: Any = super()._calculate_numerical_distributions(observations, search_space, parameters)
+            count = len(observations)
+            if count < 2:
+                return found
+            least = WIDTH * np.std(found.mu[:count]) * count ** (-1 / (len(self._search_space) + 4))
+            return found._replace(sigma=np.maximum(found.sigma, least))  # the prior's is the whole range: it stays
+
+    return Estimator
 
 
 class Proposals:
@@ -63,11 +97,13 @@ class Proposals:
         """Parameters to try next, given all trials of the study, and the place they have in the copy."""
         self.follow(trials)
         words = f"{self._seed}/{len(trials)}/{self._salt}".encode()
-        self._copy.sampler = _sampler(
+        sampler = _sampler(
             {name: each for name, each in sorted(self._distributions.items()) if not each.single()},
             self._startup,
             int.from_bytes(hashlib.blake2b(words, digest_size=4).digest()),
         )
+        sampler._parzen_estimator_cls = _estimator()
+        self._copy.sampler = sampler
         asked = self._copy.ask(self._distributions)
         return asked.params, asked.number
 

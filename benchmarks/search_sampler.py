@@ -1,0 +1,437 @@
+"""How a search should propose: simulated studies of random functions over the space of squad.
+
+Functions are made to look like what a search meets.  One setting dominates and ruins everything outside a small part of
+its range (coverage falls to 0); the others matter by factors of thirty; a category has an optimum of its own in some of
+the numbers; a setting may have no effect with a category; and the best value of one category, the key, can be
+deceptive: the best where the numbers are right, worse where they are not.  Seeds differ
+by noise of 0.007.
+
+Studies run through squad.search.proposals with slots that are refilled one by one.  A study's regret is what the trial
+that looked best truly falls short of the function's optimum.
+
+    python -m benchmarks.search_sampler            # a few functions, small studies: half a minute
+    python -m benchmarks.search_sampler --full     # the record: a quarter of an hour with --workers 2
+"""
+
+import argparse
+import datetime
+import heapq
+import math
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
+from optuna.trial import FrozenTrial, TrialState
+from scipy.stats import qmc
+
+from benchmarks.harness import RESULTS, rows, save, spread
+from squad.search import proposals
+from squad.search.proposals import Proposals
+from squad.search.space import Space
+
+SEED = 11
+#: Trials and slots.
+BUDGETS = ((30, 6), (150, 30), (700, 32))
+KINDS = ("plain", "interacting", "deceptive")
+NOISE = 0.007
+DISTRIBUTIONS = Space.default("squad").distributions()
+NUMBERS = [name for name, found in DISTRIBUTIONS.items() if not isinstance(found, CategoricalDistribution)]
+CATEGORIES = {
+    name: found.choices for name, found in DISTRIBUTIONS.items() if isinstance(found, CategoricalDistribution)
+}
+#: Steps of a grid: their optima stand on it, so that a function's optimum is known exactly.
+GRIDS = {"network.bins": 8, "training.log2_batch_size": 8}
+
+
+def place(name: str, value: float) -> float:
+    """Where a number stands in its range, from 0 to 1, on its own scale."""
+    found = DISTRIBUTIONS[name]
+    assert isinstance(found, (FloatDistribution, IntDistribution))
+    scale = math.log if found.log else float
+    return (scale(value) - scale(found.low)) / (scale(found.high) - scale(found.low))
+
+
+class Function:
+    """Coverage as a function of settings: ``top`` less a sum of losses, and 0 at least.
+
+    Args:
+        kind: "plain": numbers and categories add up.  "interacting": values of categories move the optima of numbers.
+            "deceptive": the key's right value needs the numbers to be right, beside.
+        number: which function of its kind.
+    """
+
+    def __init__(self, kind: str, number: int) -> None:
+        rng = np.random.default_rng([SEED, KINDS.index(kind), number])
+        self.top = float(rng.uniform(0.7, 0.8))
+        self.optima = {name: rng.uniform(0.15, 0.85) for name in NUMBERS}
+        for name, steps in GRIDS.items():
+            self.optima[name] = rng.integers(1, steps) / steps
+        self.strengths = {name: math.exp(rng.uniform(math.log(0.01), math.log(0.3))) for name in NUMBERS}
+        # Half of the functions are dominated by dropout, at the low end of its range, as ours.
+        free = [name for name in NUMBERS if name not in GRIDS and name != "network.limit"]
+        self.ruler = "network.dropout" if rng.random() < 0.5 else str(rng.choice(free))
+        end = rng.uniform(0.0, 0.15)
+        self.optima[self.ruler] = end if self.ruler == "network.dropout" or rng.random() < 0.5 else 1 - end
+        self.ruin = float(rng.uniform(0.3, 0.8))
+        # The best learning rate grows with the batch.
+        self.slope = 0.0 if self.ruler == "training.lr" else rng.uniform(0.0, 0.4)
+
+        self.key = str(rng.choice(["network.spacing", "network.learn_values"]))
+        self.offsets: dict[str, dict[Any, float]] = {}
+        for name, choices in CATEGORIES.items():
+            best = int(rng.integers(len(choices)))
+            low, high = (0.015, 0.04) if name == self.key else (0.0, 0.02)
+            self.offsets[name] = {
+                choice: 0.0 if at == best else rng.uniform(low, high) for at, choice in enumerate(choices)
+            }
+        self.right = min(self.offsets[self.key], key=lambda choice: self.offsets[self.key][choice])
+
+        self.shifts: dict[tuple[str, Any, str], float] = {}
+        for name, choices in CATEGORIES.items():
+            for choice in choices:
+                for moved in rng.choice([name for name in free if name != self.ruler], 2, replace=False):
+                    size = 0.0 if kind == "plain" else rng.normal(0, 0.15)
+                    self.shifts[name, choice, str(moved)] = size
+        self.narrow = rng.uniform(2.0, 4.0) if kind == "deceptive" else 1.0
+        idle = str(rng.choice([name for name in NUMBERS if name != self.ruler]))
+        self.idle = {("network.spacing", "gaussian", "network.limit")}
+        if kind != "plain":
+            self.idle.add(
+                ("network.learn_values", rng.choice(np.array(CATEGORIES["network.learn_values"])).item(), idle)
+            )
+
+    def optimum(self) -> float:
+        """The largest value: the numbers' losses can all be 0, whatever the categories."""
+        return self.top
+
+    def ruins(self, params: Mapping[str, Any]) -> float:
+        """The loss by the setting that dominates."""
+        away = abs(place(self.ruler, params[self.ruler]) - self.optima[self.ruler])
+        return float(self.top * (away / self.ruin) ** 1.5)
+
+    def __call__(self, params: Mapping[str, Any]) -> float:
+        """Without noise."""
+        loss = self.ruins(params)
+        right = params[self.key] == self.right
+        for name in CATEGORIES:
+            loss += self.offsets[name][params[name]]
+        for name in NUMBERS:
+            if name == self.ruler or any((each, params[each], name) in self.idle for each in CATEGORIES):
+                continue
+            best = self.optima[name] + sum(self.shifts.get((each, params[each], name), 0.0) for each in CATEGORIES)
+            if name == "training.lr":
+                batch = "training.log2_batch_size"
+                best += self.slope * (place(batch, params[batch]) - self.optima[batch])
+            far = ((place(name, params[name]) - min(max(best, 0.02), 0.98)) / 0.5) ** 2
+            loss += self.strengths[name] * (self.narrow if right else 1.0) * 2 * far / (2 + far)
+        return max(self.top - loss, 0.0)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How to propose; by default as Optuna does, with what Proposals had at first.
+
+    Attributes:
+        startup: share of the trials that are drawn before TPE; None: a tenth, from 10 to 32.
+        quasi: these from a scrambled Sobol sequence.
+        gamma, cap: share of the trials that are "good", and how many at most.
+        uniform: share of the trials, throughout, that are drawn at random.
+        flat: whether old trials count as much as new ones.
+        width, scaled, floor: standard deviation of a kernel, width * n^(-1 / (d + 4)) of a setting's range (as Optuna 4
+            had it, with 0.2) or of the trials' standard deviation (scaled); for all of them, or for those of Optuna
+            that are narrower (floor).
+        blur: share of a kernel's mass that is spread over all values of a category.
+        ours: nothing of this, but what squad.search.proposals does.
+    """
+
+    startup: float | None = None
+    quasi: bool = False
+    gamma: float = 0.1
+    cap: float = 25
+    prior_weight: float | None = None
+    candidates: int = 24
+    uniform: float = 0.0
+    flat: bool = False
+    multivariate: bool = True
+    group: bool = False
+    liar: bool = True
+    width: float | None = None
+    scaled: bool = False
+    floor: bool = False
+    blur: float | None = None
+    ours: bool = False
+
+    def sampler(self, searched: dict[str, BaseDistribution], startup: int, seed: int, study: int) -> BaseSampler:
+        """For one proposal."""
+        if np.random.default_rng([seed, 1]).random() < self.uniform:
+            return RandomSampler(seed=seed)
+        variant = self
+
+        class Sampler(TPESampler):
+            def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
+                if not variant.multivariate or variant.group:
+                    return super().infer_relative_search_space(study, trial)
+                return searched
+
+            def _sample_relative(self, of: Any, trial: FrozenTrial, search_space: Any) -> dict[str, Any]:
+                found = super()._sample_relative(of, trial, search_space)
+                return found if found or not variant.quasi else _sobol(searched, trial.number, study)
+
+        with warnings.catch_warnings():
+            # That gamma, weights and prior_weight will not be arguments in Optuna 6, and that group is experimental.
+            warnings.simplefilter("ignore")
+            return Sampler(
+                n_startup_trials=startup,
+                multivariate=self.multivariate,
+                group=self.group,
+                constant_liar=self.liar,
+                n_ei_candidates=self.candidates,
+                gamma=lambda count: int(min(math.ceil(self.gamma * count), self.cap)),
+                prior_weight=self.prior_weight,
+                weights=np.ones if self.flat else None,
+                seed=seed,
+            )
+
+    def estimator(self) -> type[_ParzenEstimator]:
+        """Sums of kernels."""
+        variant = self
+
+        class Estimator(_ParzenEstimator):
+            def _calculate_numerical_distributions(self, observations: Any, search_space: Any, parameters: Any) -> Any:
+                found: Any = super()._calculate_numerical_distributions(observations, search_space, parameters)
+                count = len(observations)
+                if variant.width is None or not count:
+                    return found
+                whole = found.adapted_high - found.adapted_low
+                wide = variant.width * count ** (-1 / (len(self._search_space) + 4))
+                wide *= np.std(found.mu[:count]) if variant.scaled else whole
+                # Optuna's own least width
+                wide = max(wide, whole / min(2 + count, 100))
+                sigma = np.maximum(found.sigma, wide) if variant.floor else np.full(count + 1, wide)
+                sigma[-1] = found.sigma[-1]
+                return found._replace(sigma=sigma)
+
+            def _calculate_categorical_distributions(
+                self, observations: Any, param_name: str, search_space: Any, parameters: Any
+            ) -> Any:
+                found: Any = super()._calculate_categorical_distributions(
+                    observations, param_name, search_space, parameters
+                )
+                count, choices = len(observations), len(search_space.choices)
+                if variant.blur is None or not count:
+                    return found
+                weights = np.full((count + 1, choices), variant.blur / choices)
+                weights[np.arange(count), observations.astype(int)] += 1 - variant.blur
+                weights[-1] = 1 / choices
+                return found._replace(weights=weights)
+
+        return Estimator
+
+
+def _sobol(searched: Mapping[str, BaseDistribution], number: int, seed: int) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are no powers of two of them
+        sequence = qmc.Sobol(len(searched), seed=seed)
+    if number:
+        sequence.fast_forward(number)
+    params: dict[str, Any] = {}
+    for (name, found), at in zip(searched.items(), sequence.random(1)[0], strict=True):
+        if isinstance(found, CategoricalDistribution):
+            params[name] = found.choices[int(at * len(found.choices))]
+            continue
+        assert isinstance(found, (FloatDistribution, IntDistribution))
+        if found.step is not None and not found.log:
+            steps = round((found.high - found.low) / found.step) + 1
+            params[name] = found.low + int(at * steps) * found.step
+        else:
+            low, high = (math.log(found.low), math.log(found.high)) if found.log else (found.low, found.high)
+            value = low + at * (high - low)
+            params[name] = math.exp(value) if found.log else value
+    return params
+
+
+def simulate(function: Function, variant: Variant, trials: int, slots: int, seed: int) -> dict[str, float]:
+    """A study, and how it went."""
+    rng = np.random.default_rng([SEED, seed])
+    maker = Proposals(DISTRIBUTIONS, trials, seed)
+    patched: dict[str, Any] = {}
+    if not variant.ours:
+        made = variant.estimator()
+        patched = {"_sampler": partial(variant.sampler, study=seed), "_estimator": lambda: made}
+        maker._startup = min(max(trials // 10, 10), 32) if variant.startup is None else round(variant.startup * trials)
+    known: list[FrozenTrial] = []
+    values: list[float] = []
+    running: list[tuple[float, int]] = []
+    now = datetime.datetime(2020, 1, 1)
+    with mock.patch.multiple(proposals, **patched) if patched else nullcontext():
+        for number in range(trials):
+            clock = 0.0
+            if len(running) == slots:
+                clock, ended = heapq.heappop(running)
+                known[ended] = _trial(ended, known[ended].params, now, values[ended])
+            params, at = maker.propose(known)
+            known.append(_trial(number, params, now, None))
+            maker.keep(number, at)
+            values.append(min(max(function(params) + NOISE * rng.standard_normal(), 0.0), 1.0))
+            heapq.heappush(running, (clock + rng.uniform(0.5, 1.5), number))
+    best = int(np.argmax(values))
+    near = [trial for trial in known if function.ruins(trial.params) < 0.05]
+    late = Counter(tuple(trial.params[name] for name in CATEGORIES) for trial in known[trials // 2 :])
+    return {
+        "regret": function.optimum() - function(known[best].params),
+        "right": float(known[best].params[function.key] == function.right),
+        "tried": float(sum(trial.params[function.key] == function.right for trial in near)),
+        "alike": late.most_common(1)[0][1] / late.total(),
+    }
+
+
+def _trial(number: int, params: dict[str, Any], now: datetime.datetime, value: float | None) -> FrozenTrial:
+    return FrozenTrial(
+        number=number,
+        trial_id=number,
+        state=TrialState.RUNNING if value is None else TrialState.COMPLETE,
+        value=value,
+        datetime_start=now,
+        datetime_complete=None if value is None else now,
+        params=params,
+        distributions=DISTRIBUTIONS,
+        user_attrs={},
+        system_attrs={},
+        intermediate_values={},
+    )
+
+
+NORMAL = Variant(width=1.06, scaled=True, floor=True)
+#: What all budgets are compared with, and what only the small ones are.
+MAIN = {
+    "ours": Variant(ours=True),
+    "Optuna 5": Variant(),
+    "random": Variant(uniform=1.0),
+    "univariate": Variant(multivariate=False),
+    "random 10 %": Variant(uniform=0.1),
+    "Optuna 4's width": Variant(width=0.2),
+}
+MORE = {
+    "startup 15 %": Variant(startup=0.15),
+    "startup 20 %": Variant(startup=0.2),
+    "startup 30 %": Variant(startup=0.3),
+    "startup 10 %, Sobol": Variant(startup=0.1, quasi=True),
+    "startup 20 %, Sobol": Variant(startup=0.2, quasi=True),
+    "random 5 %": Variant(uniform=0.05),
+    "random 20 %": Variant(uniform=0.2),
+    "gamma 15 %": Variant(gamma=0.15, cap=math.inf),
+    "gamma 20 %": Variant(gamma=0.2, cap=math.inf),
+    "prior weight 3": Variant(prior_weight=3.0),
+    "8 candidates": Variant(candidates=8),
+    "64 candidates": Variant(candidates=64),
+    "equal weights": Variant(flat=True),
+    "no liar": Variant(liar=False),
+    "group": Variant(group=True),
+    "width 0.05": Variant(width=0.05),
+    "width 1.06 sd, no floor": replace(NORMAL, floor=False),
+    "ours, blur 0.3": replace(NORMAL, blur=0.3),
+    "ours, startup 20 %": replace(NORMAL, startup=0.2),
+    "ours, 64 candidates": replace(NORMAL, candidates=64),
+    "ours, no liar": replace(NORMAL, liar=False),
+}
+#: Functions of a kind; settings were chosen with the first eight, and these are others.
+FIRST = 100
+
+
+def study(task: tuple[Variant, int, int, str, int]) -> dict[str, float]:
+    """In a process of its own."""
+    variant, trials, slots, kind, number = task
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return simulate(Function(kind, number), variant, trials, slots, number)
+
+
+def summary(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Over functions: of all kinds, and the median regret by kind."""
+    each = len(found) // len(KINDS)
+    return {
+        "regret": spread([one["regret"] for one in found]),
+        "mean regret": fmean(one["regret"] for one in found),
+        "median regret by kind": {
+            kind: median(one["regret"] for one in found[at * each : (at + 1) * each]) for at, kind in enumerate(KINDS)
+        },
+        "right category": fmean(one["right"] for one in found),
+        "trials with it": median(one["tried"] for one in found),
+        "alike in the second half": median(one["alike"] for one in found),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="all budgets and variants, 24 functions")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record of a full run")
+    options = parser.parse_args()
+
+    each = 8 if options.full else 3
+    plan = [
+        (trials, slots, name, variant)
+        for trials, slots in (BUDGETS if options.full else BUDGETS[:2])
+        for name, variant in ({**MAIN, **MORE} if options.full and trials < 700 else MAIN).items()
+    ]
+    tasks = [
+        (variant, trials, slots, kind, FIRST + number)
+        for trials, slots, _, variant in plan
+        for kind in KINDS
+        for number in range(each)
+    ]
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+        found = list(pool.map(study, tasks))
+    results: list[dict[str, Any]] = []
+    for at, (trials, slots, name, _) in enumerate(plan):
+        part = found[at * each * len(KINDS) : (at + 1) * each * len(KINDS)]
+        results.append({"trials": trials, "slots": slots, "variant": name, **summary(part)})
+    rows(
+        f"Regret over {each * len(KINDS)} functions",
+        ["trials", "variant", "median", "quartiles", "mean", *KINDS, "right", "tried", "alike"],
+        [
+            [
+                str(one["trials"]),
+                one["variant"],
+                f"{one['regret']['median']:.4f}",
+                f"{one['regret']['q25']:.4f}-{one['regret']['q75']:.4f}",
+                f"{one['mean regret']:.4f}",
+                *(f"{value:.4f}" for value in one["median regret by kind"].values()),
+                f"{one['right category']:.2f}",
+                f"{one['trials with it']:g}",
+                f"{one['alike in the second half']:.2f}",
+            ]
+            for one in results
+        ],
+    )
+    if options.full:
+        variants = {name: _changed(variant) for name, variant in {**MAIN, **MORE}.items()}
+        settings = {"functions of a kind": each, "noise": NOISE, "optuna": optuna.__version__, "variants": variants}
+        save("search_sampler", options.out, settings, results, SEED)
+
+
+def _changed(variant: Variant) -> dict[str, Any]:
+    """What is not Optuna's default."""
+    plain = asdict(Variant())
+    return {
+        name: str(value) if value == math.inf else value
+        for name, value in asdict(variant).items()
+        if value != plain[name]
+    }
+
+
+if __name__ == "__main__":
+    main()
