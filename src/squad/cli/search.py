@@ -1,5 +1,7 @@
 """``squad search``: the best settings of a model."""
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -145,7 +147,8 @@ def search(
             say(text)
 
     try:
-        found = make(problem, out, means, Quiet() if quiet else make_progress(), "" if quiet else title)
+        with contextlib.redirect_stdout(sys.stderr):  # Ray tells of workers that were lost on stdout
+            found = make(problem, out, means, Quiet() if quiet else make_progress(), "" if quiet else title)
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; the same command goes on with {out}.") from None
     done = sum(trial.state in ("complete", "pruned") for trial in found.trials)

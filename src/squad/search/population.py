@@ -7,9 +7,12 @@ side, and while they run the host tells and asks.  Whose epoch is looked at next
 clock, so that a study is the same every time.
 """
 
+import contextlib
 import gc
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -20,7 +23,7 @@ from squad.search.problem import Problem, Shape
 from squad.search.trial import Outcome, Source, Trial
 from squad.train.slots import Place, Run, Slots, examine
 
-__all__ = ["Population"]
+__all__ = ["Population", "uninterrupted"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
@@ -30,6 +33,32 @@ COPIES = 8
 LOOKS = 5
 #: Seconds between two questions whether others have left something to do.
 PAUSE = 1.0
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until the end of what is inside.
+
+    In the middle of a query it would leave pages about SQLAlchemy on the screen; and in what Python does on its own
+    there, such as to collect garbage, it would be told and forgotten.
+    """
+    # Interrupts come to the main thread alone; and a handler that is not Python's could not be put back.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    came = False
+
+    def note(*_: object) -> None:
+        nonlocal came
+        came = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Group:
@@ -129,7 +158,9 @@ class Population:
         """Trials that were asked for and have no outcome yet."""
         held = [trial for group in self.groups.values() for trial in group.trials.values()]
         waiting = [trial for group in self.groups.values() for trial, _ in group.waiting]
-        return [*held, *waiting, *(trial for trial, _, _ in self.ended)]
+        ended = [trial for trial, _, _ in self.ended]
+        # Once each: an interrupt may come while one passes from one list to the next.
+        return list({trial.number: trial for trial in (*held, *waiting, *ended)}.values())
 
     def run(self, stop: Callable[[], bool] = lambda: False, tell: Callable[[], None] = lambda: None) -> None:
         """Train until the source is over, or ``stop`` says so; then ``running`` are those without an outcome.
@@ -142,14 +173,17 @@ class Population:
             flying = [group for group in self.groups.values() if group.flying]
             if flying:
                 self._finish(min(flying, key=lambda group: group.due))
-            self._exchange()
+            with uninterrupted():
+                self._exchange()
             for group in self.groups.values():
                 if not group.flying:
                     group.launch()
-            tell()
+            with uninterrupted():
+                tell()
+                over = not self.running and self.source.over()
+            if over:
+                return
             if not self.running:
-                if self.source.over():
-                    return
                 time.sleep(PAUSE)
 
     def _exchange(self) -> None:
@@ -221,7 +255,8 @@ class Population:
     def _pruned(self, trial: Trial, run: Run) -> bool:
         if not self.prune or run.epoch % LOOKS or run.accuracy != run.accuracy:
             return False
-        return self.source.prunes(trial, run.epoch, run.accuracy)
+        with uninterrupted():
+            return self.source.prunes(trial, run.epoch, run.accuracy)
 
     def _outcome(self, trial: Trial, run: Run | None, ended: str) -> Outcome:
         details: dict[str, Any] = {"seconds": round(time.monotonic() - self.begun[trial.number], 1)}

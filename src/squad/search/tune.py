@@ -314,7 +314,7 @@ def _task(worker: str, job: _Job) -> None:
 
 def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> None:
     """Train trials until there are enough, or time is up."""
-    from squad.search.population import Population
+    from squad.search.population import Population, uninterrupted
     from squad.search.storage import close_storage, open_storage
     from squad.search.study import StudySource, load_study
 
@@ -339,8 +339,9 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> 
     try:
         population.run(lambda: time.monotonic() >= until, told)
     finally:
-        source.give_back(population.running)
-        close_storage(storage)
+        with uninterrupted():
+            source.give_back(population.running)
+            close_storage(storage)
 
 
 def _snapshot(standing: "Standing", trials: int, objective: str, rate: float | None) -> Snapshot:

@@ -1,0 +1,621 @@
+"""squad search: what it makes, what it refuses, and how it goes on after whatever stopped it."""
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from squad.cli import main
+from squad.outputs import claimed
+from squad.search.storage import RETRIES
+from tests.cli.conftest import Run, listing
+from tests.cli.test_main import COMMAND
+
+#: A study of few rows, small networks and few epochs.
+QUICK = [
+    *("search", "train.csv", "--target", "y", "--drop", "patient_id"),
+    *("--hidden", "4", "--max-epochs", "3", "--out", "study"),
+]
+#: One that takes long enough to be stopped: no trial ends early, and three train at once.
+LONG = [*QUICK, "--max-epochs", "30", "--set", "training.stop_patience=99", "--slots", "3", "--trials", "9"]
+NOTE = (
+    "There are {} validation rows, fewer than 3 times the 228 that an error-free certificate of at most 2 % wrong "
+    "answers with 99 % certainty takes: -AURC is maximized instead of coverage."
+)
+
+
+def trials(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "trials.json").read_text())["results"]["trials"]
+    return found
+
+
+def states(folder: Path) -> Counter[str]:
+    return Counter(trial["state"] for trial in trials(folder))
+
+
+def params(trial: dict[str, Any]) -> str:
+    return json.dumps(trial["params"], sort_keys=True)
+
+
+def check_whole(folder: Path, count: int) -> None:
+    """So many trials are complete, no settings among them twice, and nothing is left over."""
+    assert states(folder).keys() <= {"complete", "failed"}
+    done = [trial for trial in trials(folder) if trial["state"] == "complete"]
+    assert len(done) == count
+    assert len({params(trial) for trial in done}) == count
+    for trial in done:
+        assert trial["ended"] in ("at max_epochs", "stopped early")
+        assert trial["value"] == -trial["details"]["aurc"]
+
+
+def database(folder: Path) -> Counter[str]:
+    """States of the trials in the study's file, which another process may be writing; nothing before there are any."""
+    if not (folder / "study.db").exists():
+        return Counter()
+    connection = sqlite3.connect(folder / "study.db")
+    try:
+        return Counter(state for (state,) in connection.execute("SELECT state FROM trials"))
+    except sqlite3.OperationalError:  # no such table yet
+        return Counter()
+    finally:
+        connection.close()
+
+
+def started(*arguments: str) -> "subprocess.Popen[str]":
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What a shell runs in the background does not listen to interrupts, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def wait(process: "subprocess.Popen[str]", folder: Path, complete: int) -> None:
+    """Until so many trials are complete, and others are being trained."""
+    deadline = time.monotonic() + 60
+    while not ((found := database(folder))["COMPLETE"] >= complete and found["RUNNING"]):
+        assert process.poll() is None, f"it had ended: {process.communicate()}"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of QUICK's with two trials, to be copied."""
+    folder = tmp_path_factory.mktemp("made") / "study"
+    arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in QUICK]
+    assert main([*arguments, "--trials", "2", "--out", str(folder), "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def study(made: Path, here: Path) -> Path:
+    """The same, in the working directory."""
+    return Path(shutil.copytree(made, here / "study"))
+
+
+def test_the_command_as_it_is_written(run: Run, here: Path) -> None:
+    command = ("search", "digits", "--model", "squad", "--trials", "4", "--objective", "coverage@risk=.02")
+    done = run(*command, "--out", "study/", "--hidden", "8", "--max-epochs", "3")
+    assert done.code == 0
+    note = NOTE.format(120)
+    lines = done.err.splitlines()[1:]  # the first is about digits itself
+    assert lines[:2] == ["search: 1,198 rows of digits (train part); searching settings of squad", f"search: {note}"]
+    assert lines[-1] == "squad search show study shows it; squad fit digits --config study/best.toml trains it"
+    assert done.out.startswith("study: 4 of 4 trials, best AURC 0.")
+    assert done.out.endswith("; study/best.toml\n")
+    files = {"study.db", "trials.json", "trials.csv", "best.toml"}
+    assert {path.name for path in (here / "study").iterdir()} == files
+    assert not [path for path in here.iterdir() if "lock" in path.name]
+    record = json.loads((here / "study/trials.json").read_text())
+    assert record["settings"]["objective"] == {"asked": "coverage@risk=0.02,delta=0.01", "used": "aurc"}
+    assert record["results"]["notes"] == [note]
+    check_whole(here / "study", 4)
+    shown = run("search", "show", "study")
+    assert shown.code == 0
+    assert "aurc (asked for: coverage@risk=0.02,delta=0.01)" in shown.out
+    assert note in " ".join(shown.out.split())
+    assert {path.name for path in (here / "study").iterdir()} == files | {"history.png", "pairwise.png"}
+
+
+def test_coverage_where_there_are_rows_enough(run: Run, here: Path) -> None:
+    """719 validation rows, where 684 are needed; the value is SGR's coverage, and nothing is said."""
+    done = run(
+        *("search", "digits", "--set", "validation=0.6", "--hidden", "16", "--max-epochs", "12", "--trials", "2"),
+        *("--set", "training.batch_size=32", "--set", "training.lr=0.01", "--set", "network.dropout=0", "--quiet"),
+    )
+    assert done.code == 0
+    assert done.out.startswith("study: 2 of 2 trials, best coverage ")
+    assert "fewer than" not in done.err
+    values = [(trial["value"], trial["details"]) for trial in trials(here / "study")]
+    assert all(value == details["coverage"] == details["accepted"] / 719 for value, details in values)
+    assert max(values, key=lambda one: one[0])[0] > 0
+
+
+def test_quiet_says_only_what_must_be_said(run: Run) -> None:
+    done = run(*QUICK, "--trials", "1", "--quiet")
+    assert done.err.splitlines()[:-1] == [NOTE.format(31)]
+    assert done.out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        ("digits", ["--hidden", "8"]),
+        ("train.csv", ["--target", "y", "--drop", "patient_id", "--hidden", "5,4", "--seed", "3"]),
+        ("train.csv", ["--target", "y", "--group", "patient_id", "--model", "maxout-dropout", "--set", "members=2"]),
+    ],
+)
+def test_the_best_settings_train_the_best_network_again(run: Run, here: Path, data: str, options: list[str]) -> None:
+    searched = run("search", data, *options, "--max-epochs", "5", "--trials", "4", "--slots", "2", "--out", "study")
+    assert searched.code == 0
+    best = max(trials(here / "study"), key=lambda trial: float(trial["value"]))
+    assert f"in trial {best['number']};" in searched.out
+    assert run("fit", data, "--config", "study/best.toml", "--out", "tuned", "--quiet").code == 0
+    record = json.loads((here / "tuned/config.json").read_text())["record"]
+    assert len(record["members"]) == (2 if "members=2" in options else 1)
+    member, details = record["members"][0], best["details"]
+    assert member["best_accuracy"] == pytest.approx(details["accuracy"], abs=1e-6)
+    assert (member["epochs"], member["best_epoch"]) == (details["epochs"], details["best_epoch"])
+    assert member["seed"] == (3 if "--seed" in options else 0)
+    assert record["rows"]["validation"] == details["rows"]
+
+
+@pytest.mark.parametrize("slots", ["1", "3"])
+def test_equal_seeds_give_equal_studies(run: Run, here: Path, slots: str) -> None:
+    """Twelve trials, of which the last two are TPE's own."""
+
+    def found(out: str, *options: str) -> list[Any]:
+        assert run(*QUICK, "--trials", "12", "--slots", slots, "--quiet", "--out", out, *options).code == 0
+        kept = ("number", "state", "value", "settings", "params", "ended", "details", "retried_from", "worker")
+        rows = [{name: trial[name] for name in kept} for trial in trials(here / out)]
+        for row in rows:
+            row["details"].pop("seconds")
+        return rows
+
+    first = found("a")
+    assert found("b") == first
+    assert [row["number"] for row in first] == list(range(12))
+    other = found("c", "--seed", "1")
+    assert not {params(row) for row in other} & {params(row) for row in first}
+    if slots == "1":  # one after the other, so that each is proposed knowing all before it
+        times = [(trial["started"], trial["finished"]) for trial in trials(here / "a")]
+        assert all(before[1] <= after[0] for before, after in pairwise(times))
+
+
+@pytest.mark.parametrize("model", ["squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp"])
+def test_every_model(run: Run, here: Path, model: str) -> None:
+    done = run(*QUICK, "--model", model, "--trials", "2")
+    assert done.code == 0
+    assert f"searching settings of {model}\n" in done.err
+    check_whole(here / "study", 2)
+    assert len({params(trial) for trial in trials(here / "study")}) == 2
+    assert f'model = "{model}"' in (here / "study/best.toml").read_text()
+    assert run("fit", "train.csv", "--config", "study/best.toml", "--out", "tuned", "--quiet").code == 0
+
+
+def test_what_is_set_is_not_searched(run: Run, here: Path) -> None:
+    (here / "shared.toml").write_text("[network]\nhidden = [3]\n[training]\nbatch_size = 50\n", encoding="utf-8")
+    options = ("--set", "network.bins=7", "--config", "shared.toml", "--trials", "3", "--quiet")
+    assert run(*[word for word in QUICK if word not in ("--hidden", "4")], *options).code == 0
+    record = json.loads((here / "study/trials.json").read_text())
+    assert record["settings"]["base"]["network"] == {"hidden": [3], "bins": 7}
+    assert "bins" not in record["settings"]["space"]["network"]
+    assert record["settings"]["space"]["training"].keys() == {"lr", "kl_multiplier"}
+    for trial in trials(here / "study"):
+        assert not {"network.bins", "network.hidden", "training.batch_size"} & trial["settings"].keys()
+    assert run("fit", "train.csv", "--config", "study/best.toml", "--out", "tuned", "--quiet").code == 0
+    saved = json.loads((here / "tuned/config.json").read_text())
+    assert (saved["network"]["bins"], saved["record"]["training"]["batch_size"]) == (7, 50)
+
+
+def test_a_space_of_ones_own(run: Run, here: Path) -> None:
+    (here / "space.toml").write_text(
+        'model = "mlp"\n[network]\nhidden = {choices = [[3], [5, 5]]}\ndropout = 0.25\n'
+        "[training]\nlr = {low = 1e-3, high = 1e-2, log = true}\n",
+        encoding="utf-8",
+    )
+    options = ("--space", "space.toml", "--model", "mlp", "--trials", "6", "--quiet")
+    assert run(*[word for word in QUICK if word not in ("--hidden", "4")], *options).code == 0
+    found = [trial["settings"] for trial in trials(here / "study")]
+    assert {tuple(settings["network.hidden"]) for settings in found} == {(3,), (5, 5)}
+    assert {settings["network.dropout"] for settings in found} == {0.25}
+    assert all(1e-3 <= settings["training.lr"] <= 1e-2 for settings in found)
+    assert "dropout = 0.25" in (here / "study/best.toml").read_text()
+
+
+def test_poor_trials_are_pruned_and_none_is_lost(run: Run, here: Path) -> None:
+    (here / "space.toml").write_text("[training]\nlr = {low = 1e-6, high = 1e-1, log = true}\n", encoding="utf-8")
+    long = ("--model", "mlp", "--max-epochs", "30", "--set", "training.stop_patience=99", "--space", "space.toml")
+    done = run(*QUICK, *long, "--trials", "24", "--slots", "4", "--prune", "--quiet")
+    assert done.out.startswith("study: 24 of 24 trials")
+    found = states(here / "study")
+    assert found.keys() == {"complete", "pruned"}
+    assert found.total() == 24
+    assert found["complete"] >= 10
+    for trial in trials(here / "study"):
+        pruned = trial["state"] == "pruned"
+        assert (trial["ended"] == "pruned") == pruned == (trial["value"] is None)
+        assert trial["details"]["epochs"] in ((20, 25) if pruned else (30,))
+
+
+def test_a_study_in_which_every_trial_diverges(run: Run, here: Path) -> None:
+    (here / "space.toml").write_text("[training]\nlr = {low = 1e30, high = 1e31}\n", encoding="utf-8")
+    done = run(*QUICK, "--space", "space.toml", "--trials", "2", "--quiet")
+    assert (done.code, done.out) == (0, "study: 2 of 2 trials, none with a value\n")
+    assert done.err.splitlines()[-1] == "every trial diverged: name a --space of lower learning rates"
+    assert not (here / "study/best.toml").exists()
+    assert "has no finished trial to show yet: 2 diverged" in run("search", "show", "study").refusal
+
+
+def test_a_study_is_extended(run: Run, study: Path) -> None:
+    before = trials(study)
+    again = run(*QUICK, "--trials", "2")
+    assert again.code == 0
+    assert trials(study) == before
+    more = run(*QUICK, "--trials", "4")
+    assert more.out.startswith("study: 4 of 4 trials")
+    assert trials(study)[:2] == before
+    check_whole(study, 4)
+    fewer = run(*QUICK, "--trials", "3")
+    assert (fewer.code, fewer.out[:21]) == (0, "study: 4 of 3 trials,")
+    assert len(trials(study)) == 4
+
+
+def test_a_folder_that_was_renamed_goes_on(run: Run, study: Path, here: Path) -> None:
+    before = trials(study)
+    study.rename(here / "elsewhere")
+    assert run(*QUICK, "--trials", "3", "--out", "elsewhere").code == 0
+    assert trials(here / "elsewhere")[:2] == before
+    assert run("search", "show", "elsewhere", "--no-figures").code == 0
+    assert "3 measured" in run("search", "show", "elsewhere", "--no-figures").out
+
+
+def test_settings_as_they_are_by_default_may_be_said(run: Run, study: Path) -> None:
+    said = ("--model", "squad", "--seed", "0", "--set", "validation=0.1", "--set", "training.lr_patience=10")
+    assert run(*QUICK, *said, "--trials", "2").code == 0
+    assert len(trials(study)) == 2
+
+
+def test_odd_places(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = "my study?x=1 #%20{é}"
+    assert run(*QUICK, "--trials", "1", "--out", f"{odd}/deep").code == 0
+    assert sorted(path.name for path in (here / odd).iterdir()) == ["deep"]
+    check_whole(here / odd / "deep", 1)
+    before = set(here.iterdir())
+    (here / "inside").mkdir()
+    monkeypatch.chdir(here / "inside")
+    assert (
+        run(*["../train.csv" if word == "train.csv" else word for word in QUICK], "--trials", "1", "--out", ".").code
+        == 0
+    )
+    check_whole(here / "inside", 1)
+    assert set(here.iterdir()) == {*before, here / "inside"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seed", "1"], "base.seed is not set there and 1 here"),
+        (["--objective", "accuracy"], 'objective.used is "aurc" there and "accuracy" here'),
+        (["--set", "network.bins=7"], "base.network.bins is not set there and 7 here"),
+        (["--max-epochs", "4"], "base.training.max_epochs is 3 there and 4 here"),
+        (["--model", "mlp"], 'model is "squad" there and "mlp" here'),
+        (["--space", "space.toml"], "space.network.dropout.low is 0.01 there and not set here; "),
+        (["--drop", "sex"], "data.features is 4 there and 2 here"),
+        (["changed"], "data.sha256 is "),
+    ],
+)
+def test_another_search_in_the_same_folder(run: Run, study: Path, here: Path, options: list[str], words: str) -> None:
+    (here / "space.toml").write_text("[network]\nbins = {low = 5, high = 9, step = 2}\n", encoding="utf-8")
+    if options == ["changed"]:  # a file of the same name and size, with one other number
+        lines = (here / "train.csv").read_text().splitlines()
+        lines[7] = ",".join([*lines[7].split(",")[:1], "51.00", *lines[7].split(",")[2:]])
+        (here / "train.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        options = []
+    before = listing(study)
+    refusal = run(*QUICK, "--trials", "2", *options).refusal
+    assert refusal.startswith("Study 'study' is of another search: ")
+    assert words in refusal
+    assert refusal.endswith("or begin anew with --restart.")
+    assert listing(study) == before
+
+
+def test_beginning_anew(run: Run, study: Path) -> None:
+    before = trials(study)
+    assert run(*QUICK, "--trials", "3", "--seed", "1", "--restart").code == 0
+    check_whole(study, 3)
+    assert not {params(trial) for trial in before} & {params(trial) for trial in trials(study)}
+    # Stopped before its first trial has ended: nothing of the old study is left to be taken for the new one's.
+    assert run(*QUICK, "--trials", "3", "--seed", "2", "--restart", "--minutes", "1e-9").code == 0
+    assert trials(study) == []
+    assert {path.name for path in study.iterdir()} == {"study.db", "trials.json", "trials.csv"}
+
+
+#: Told before rows are read.
+EARLY = [
+    (["--space", "unknown.toml"], "unknown.toml: network.binz is not a setting of the network squad that can be "),
+    (["--space", "unknown.toml"], "Did you mean bins?"),
+    (["--space", "empty.toml"], "empty.toml: network.bins: low must be below high, 5; got 9. The range is empty."),
+    (["--space", "log.toml"], "log.toml: training.lr: low must be above 0 where log = true; got 0."),
+    (["--space", "wrong.toml"], "wrong.toml: network.bins: bins must be a whole number of at least 2; got 1."),
+    (["--space", "missing.toml"], "missing.toml cannot be read: No such file or directory."),
+    (["--space", "words.toml"], "words.toml is not TOML: "),
+    (["--space", "bins.toml", "--set", "network.bins=5"], "Nothing is left to search: you have set network.bins."),
+    (["--space", "bins.toml", "--model", "mlp"], "bins.toml: network.bins is not a setting of the network mlp"),
+    (["--space", "anneal.toml"], "training.anneal_epochs: anneal_epochs must be below max_epochs, 3; got 5."),
+    (["--objective", "cov"], "objective must be one of 'coverage', 'aurc', 'accuracy'; got 'cov'."),
+    (["--objective", "coverage@risk=2%"], "A percentage is written as a share: 2 % is .02."),
+    (["--objective", "coverage"], "such as coverage@risk=.02; got no risk."),
+    (["--trials", "0"], "trials must be a whole number of at least 1; got 0."),
+    (["--workers", "2"], "workers must be given together with ray; got 2."),
+    (["--ray", "local", "--workers", "0"], "workers must be a whole number of at least 1; got 0."),
+    (["--ray", "nonsense"], "ray must be auto, local or HOST:PORT; got 'nonsense'."),
+    (["--slots", "0"], "slots must be a whole number of at least 1; got 0."),
+    (["--minutes", "0"], "minutes must be a number above 0; got 0.0."),
+    (["--minutes", "nan"], "minutes must be a number above 0; got nan."),
+    (["--stale-after", "0"], "stale_after must be a number at least 1; got 0.0."),
+    (["--storage", "nonsense"], "storage must be sqlite:///FILE or postgresql://"),
+    (["--storage", ""], "storage must be sqlite:///FILE or postgresql://"),
+    (["--storage", "mysql://me:secret@there/x"], "got mysql://...@there/x."),
+    (["--storage", "postgresql://me:secret@127.0.0.1:1/x"], "storage postgresql://...@127.0.0.1:1/x cannot be used: "),
+    (["--set", "network.binz=3"], "binz is not a setting of the network squad. Did you mean bins?"),
+    (["--set", "network.bins=1"], "bins must be a whole number of at least 2; got 1."),
+    (["--set", "training.lr=[0.1]"], "training.lr must be one number: a trial is one network; got one a member."),
+    (["--set", "members=0"], "members must be a whole number of at least 1; got 0."),
+    (["--model", "sqad"], "Did you mean 'squad'?"),
+    (["--seed", "-1"], "seed must be a whole number between 0 and "),
+    (["--hidden", "a"], "--hidden must be sizes with commas"),
+    (["--device", "cuda:99"], "device must be 'auto', 'cpu' or a GPU of this machine; got 'cuda:99'."),
+    (["--device", "tpu"], "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'."),
+    (["--config", "missing.toml"], "missing.toml cannot be read: No such file or directory."),
+    (["--out", "train.csv"], "train.csv is a file. Name another place."),
+    (["--out", "train.csv/study"], "train.csv is a file. Name another place."),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), EARLY)
+def test_what_is_refused_before_rows_are_read(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("read too early")
+
+    spaces = {
+        "unknown": "[network]\nbinz = {low = 5, high = 9}",
+        "empty": "[network]\nbins = {low = 9, high = 5}",
+        "log": "[training]\nlr = {low = 0, high = 0.1, log = true}",
+        "wrong": "[network]\nbins = {low = 1, high = 9}",
+        "words": "hello there",
+        "bins": "[network]\nbins = {low = 5, high = 9}",
+        "anneal": "[training]\nanneal_epochs = {choices = [1, 5]}",
+    }
+    for name, text in spaces.items():
+        (here / f"{name}.toml").write_text(text + "\n", encoding="utf-8")
+    monkeypatch.setattr("squad.cli.inputs.read", never)
+    before = listing(here)
+    refusal = run(*QUICK, "--out", "deep/er/study", *options).refusal
+    assert words in refusal
+    assert "secret" not in refusal
+    assert listing(here) == before
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "words"),
+    [
+        ("train.csv", [], "Say with --target which column of train.csv holds the labels: patient_id, age"),
+        ("train.csv", ["--target", "Y"], "no column 'Y'; did you mean 'y'?"),
+        ("train.csv", ["--target", "y", "--drop", "ag"], "no column 'ag'; did you mean 'age'?"),
+        ("train.csv", ["--target", "y", "--group", "patient"], "did you mean 'patient_id'?"),
+        ("missing.csv", ["--target", "y"], "missing.csv does not exist."),
+        ("one.csv", ["--target", "y"], "two classes at least"),
+        ("digit", [], "Did you mean digits?"),
+    ],
+)
+def test_rows_that_cannot_be_used(run: Run, here: Path, data: str, options: list[str], words: str) -> None:
+    (here / "one.csv").write_text("a,y\n1,p\n2,p\n", encoding="utf-8")
+    before = listing(here)
+    assert words in run("search", data, *options, "--out", "deep/study").refusal
+    assert listing(here) == before
+
+
+def test_columns_of_a_data_set(run: Run) -> None:
+    done = run("search", "digits", "--drop", "x", "--trials", "1")
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == "squad: --drop must be left out for digits, which has no columns; got x."
+
+
+def test_two_searches_in_one_folder(run: Run, here: Path, study: Path) -> None:
+    before = listing(study)
+    with claimed(here / "study"):
+        assert run(*QUICK, "--trials", "3").refusal.startswith("Another command is making study.")
+    assert listing(study) == before
+
+
+def test_time_is_up(run: Run, here: Path) -> None:
+    stopped = run(*LONG, "--max-epochs", "400", "--minutes", "0.01")
+    assert stopped.code == 0
+    assert " of 9 trials" in stopped.out
+    assert stopped.err.splitlines()[-1] == "the same command goes on with study"
+    found = states(here / "study")
+    assert found["complete"] < 9
+    assert (found["running"], found["waiting"]) == (0, 3)  # what was running is queued anew
+    assert found["failed"] == 3
+    again = run(*LONG, "--max-epochs", "400", "--minutes", "0.01")
+    assert again.code == 0
+    assert states(here / "study")["waiting"] == 3
+
+
+def test_stopped_by_time_and_gone_on_with(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials that had ended stay as they are, and those that were running are trained from their beginning."""
+    from squad.search.population import Population
+
+    finish = Population._finish
+    epochs = 0
+
+    def counted(self: Population, group: Any) -> None:
+        nonlocal epochs
+        finish(self, group)
+        epochs += 1
+        if epochs == 80:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Population, "_finish", counted)
+    stopped = run(*LONG)
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.err.splitlines()[-1] == "squad: stopped; the same command goes on with study."
+    before = [trial for trial in trials(here / "study") if trial["state"] == "complete"]
+    waiting = {params(trial) for trial in trials(here / "study") if trial["state"] == "waiting"}
+    assert 0 < len(before) < 9
+    assert len(waiting) == 3
+    assert run(*LONG).code == 0
+    check_whole(here / "study", 9)
+    after = {trial["number"]: trial for trial in trials(here / "study")}
+    assert all(after[trial["number"]] == trial for trial in before)
+    assert waiting <= {params(trial) for trial in after.values() if trial["state"] == "complete"}
+    assert all(trial["details"]["epochs"] == 30 for trial in after.values() if trial["state"] == "complete")
+
+
+def test_ctrl_c(here: Path, run: Run) -> None:
+    process = started(*LONG)
+    wait(process, here / "study", 1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "squad: stopped; the same command goes on with study."
+    assert "Traceback" not in err
+    assert states(here / "study")["running"] == 0
+    assert (here / "study/trials.json").exists()
+    assert run(*LONG).code == 0
+    check_whole(here / "study", 9)
+
+
+#: Kills the command at moments of its beginning, and then whenever a trial has ended and others are running.  It has
+#: imported everything, and is forked for each life: one comes to its first trial in a fraction of a second.
+KILLER = """
+import json, os, signal, sqlite3, sys, time
+from pathlib import Path
+from squad.cli import main
+from tests.cli.test_search import database
+
+arguments, moments, halfway = json.loads(sys.argv[1])
+quiet = os.open(os.devnull, os.O_WRONLY)
+os.dup2(quiet, 2)
+answer = os.dup(1)
+os.dup2(quiet, 1)
+main([*arguments, "--out", "warm", "--trials", "1", "--max-epochs", "2"])
+
+
+def complete():
+    connection = sqlite3.connect("study/study.db")
+    found = connection.execute(
+        "SELECT number, value FROM trials JOIN trial_values USING (trial_id) WHERE state = 'COMPLETE'"
+    ).fetchall()
+    connection.close()
+    return found
+
+
+def live(wait):
+    child = os.fork()
+    if not child:
+        os._exit(main(arguments))
+    wait(child)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def more(child):
+    before = database(Path("study"))["COMPLETE"]
+    while not ((now := database(Path("study")))["COMPLETE"] > before and now["RUNNING"]):
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+        time.sleep(0.002)
+
+
+codes = [live(lambda child: time.sleep(moment)) for moment in moments]
+kept = []
+for _ in range(halfway):
+    codes.append(live(more))
+    kept.append(complete())
+os.write(answer, json.dumps([codes, kept]).encode())
+"""
+
+
+def test_killed_at_any_moment(run: Run, here: Path) -> None:
+    moments, halfway = [0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3], 3
+    argument = json.dumps([LONG, moments, halfway])
+    root = Path(__file__).parents[2]
+    killer = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{KILLER}", argument],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    codes, kept = json.loads(killer.stdout)
+    assert codes == [-signal.SIGKILL] * (len(moments) + halfway)
+    assert [len(found) for found in kept] == sorted({len(found) for found in kept})  # each life got further
+    # What anybody sees meanwhile, from the study's own file.
+    assert f"{len(kept[-1])} measured" in run("search", "show", "study", "--no-figures").out
+    assert run(*LONG).code == 0
+    check_whole(here / "study", 9)
+    after = trials(here / "study")
+    done = {trial["number"]: trial["value"] for trial in after if trial["state"] == "complete"}
+    for found in kept:
+        assert dict(found).items() <= done.items()
+    # Lost were those that were running, three at the most each time; they were tried again, or given up after so often.
+    lost = [trial for trial in after if trial["state"] == "failed"]
+    assert 1 <= len(lost) <= 3 * len(codes)
+    for trial in lost:
+        tried = [one for one in after if params(one) == params(trial)]
+        assert [one["state"] for one in tried] in (
+            *(["failed"] * times + ["complete"] for times in range(1, RETRIES + 1)),
+            ["failed"] * (RETRIES + 1),
+        )
+
+
+def test_killed_while_the_database_was_made(run: Run, here: Path) -> None:
+    """SQLite makes a table and its indexes one after the other; between the two, Optuna takes it for made."""
+    assert run(*QUICK, "--trials", "1", "--minutes", "1e-9").code == 0
+    connection = sqlite3.connect(here / "study/study.db")
+    for table in ("study_user_attributes", "study_directions", "studies"):
+        connection.execute(f"DELETE FROM {table}")
+    connection.execute("DROP INDEX ix_studies_study_name")
+    connection.commit()
+    connection.close()
+    for count in (1, 2):
+        done = run(*QUICK, "--trials", str(count))
+        assert done.code == 0, done.err
+        check_whole(here / "study", count)
+
+
+def test_a_database_that_is_none(run: Run, here: Path) -> None:
+    (here / "study").mkdir()
+    (here / "study/study.db").write_text("nothing of the kind\n" * 100, encoding="utf-8")
+    refusal = run(*QUICK, "--trials", "1").refusal
+    assert "study.db cannot be used: file is not a database" in refusal
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import json, sys\n"
+        "from squad.cli import main\n"
+        "assert main(['search', '--help']) == main(['search', 'show', '--help']) == 0\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "squad search show" in found.stdout
+    loaded = set(json.loads(found.stdout.splitlines()[-1]))
+    assert not loaded & {"optuna", "sqlalchemy", "ray", "matplotlib", "pandas", "sklearn", "scipy.stats"}

@@ -1,0 +1,392 @@
+"""squad.tune: from rows to the best settings, as it is called from Python."""
+
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import squad
+from squad.data.tables import Table
+from squad.errors import ArgumentError, SquadError
+from squad.fitting import fit_predictor
+from squad.outputs import claimed
+from squad.search.population import Population
+from squad.search.progress import Snapshot
+from squad.search.storage import SearchError
+from squad.search.trial import Outcome, Trial
+from squad.search.trials import Search, read
+from squad.search.tune import Means, pose
+from squad.train.slots import Slots
+from tests.search.sources import Listed, problem
+
+SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 3}}
+
+
+def rows(count: int = 120, classes: int = 3, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Clouds in five dimensions."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(count) % classes
+    return random.normal(size=(count, 5)) + 2 * np.eye(5)[labels], labels
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "study"
+
+
+def tune(out: Path, x: Any = None, labels: Any = None, **options: Any) -> Search:
+    """Small and quick, unless it is told otherwise."""
+    own = rows()
+    return squad.tune(
+        own[0] if x is None else x,
+        own[1] if labels is None else labels,
+        **{"trials": 2, "settings": SMALL, "out": out, **options},
+    )
+
+
+class Told:
+    """A user's own progress."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+
+    def start(self, done: int, total: int) -> None:
+        self.calls.append(("start", (done, total)))
+
+    def update(self, snapshot: Snapshot) -> None:
+        self.calls.append(("update", snapshot))
+
+    def message(self, text: str) -> None:
+        self.calls.append(("message", text))
+
+    def close(self) -> None:
+        self.calls.append(("close", None))
+
+
+def test_what_comes_back(out: Path) -> None:
+    found = tune(out, trials=4)
+    assert isinstance(found, Search)
+    best = found.best()
+    assert best is not None
+    assert best.value == max(trial.value for trial in found.trials if trial.value is not None)
+    assert len(found.table()) == 4
+    assert {"number", "value", "network.bins", "details.accuracy"} <= set(found.table().columns)
+    settings = found.best_settings()
+    assert settings.network.name == "squad"
+    assert settings.network.hidden == (4,)
+    assert (settings.training.lr, settings.training.max_epochs) == (best.settings["training.lr"], 3)
+    # The settings train the best trial's network again.
+    member = fit_predictor(*rows(), settings).record["members"][0]
+    assert member["best_accuracy"] == pytest.approx(best.details["accuracy"], abs=1e-6)
+    assert (member["epochs"], member["best_epoch"]) == (best.details["epochs"], best.details["best_epoch"])
+    # Called again, nothing is trained again.
+    assert tune(out, trials=4).trials == found.trials
+    assert tune(str(out), trials=5).trials[:4] == found.trials  # type: ignore[arg-type]
+
+
+def test_a_table(out: Path) -> None:
+    x, labels = rows()
+    frame = pd.DataFrame(x, columns=list("abcde")).assign(y=labels, site=[f"s{row // 4}" for row in range(len(x))])
+    table = Table.of(frame)
+    by_group = tune(out, table, frame["y"], target="y", group="site", groups=frame["site"], drop=["e"])
+    assert by_group.record.settings["base"] == {**SMALL, "target": "y", "group": "site", "drop": ["e"]}
+    assert by_group.record.settings["data"]["features"] == 4
+    assert by_group.record.settings["data"]["rows"]["validation"] % 4 == 0  # whole groups
+    # An array of the same numbers, and a frame of them, are the same rows.
+    array, numbers = tune(out.with_name("array"), x), tune(out.with_name("frame"), frame[list("abcde")])
+    assert [trial.value for trial in array.trials] == [trial.value for trial in numbers.trials]
+    with pytest.raises(ArgumentError, match="target must be the column of labels; got None"):
+        tune(out, table, labels)
+    with pytest.raises(ArgumentError, match=r"x must be a table where target.*Table\.of\(frame\) makes one"):
+        tune(out, frame, labels, target="y")
+
+
+def test_groups_of_an_array_are_not_split(out: Path) -> None:
+    x, labels = rows()
+    groups = np.arange(len(x)) // 6
+    found = tune(out, x, labels, groups=groups)
+    assert found.record.settings["data"]["rows"]["validation"] % 6 == 0
+    posed = pose(x, labels, SMALL, None, "aurc", groups=groups)
+    train, validation = (set(groups[part[0].numpy()]) for part in (posed.data.train, posed.data.validation))
+    assert not train & validation
+    with pytest.raises(SquadError, match="groups must be one for each row"):
+        tune(out.with_name("other"), groups=groups[:5])
+
+
+def test_images(out: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (60, 4, 4), dtype=np.uint8)
+    assert tune(out, x, np.arange(60) % 2).record.settings["data"]["features"] == 16
+
+
+def test_a_progress_of_ones_own(out: Path) -> None:
+    told = Told()
+    tune(out, trials=3, progress=told)
+    names = [name for name, _ in told.calls]
+    assert names[0] == "message"
+    assert "-AURC is maximized instead of coverage." in told.calls[0][1]
+    assert told.calls[1] == ("start", (0, 3))
+    assert names[-2:] == ["update", "close"]
+    assert names.count("close") == 1
+    last = told.calls[-2][1]
+    assert (last.done, last.total, last.running, last.objective) == (3, 3, 0, "aurc")
+    again = Told()
+    tune(out, trials=4, progress=again)
+    assert again.calls[1] == ("start", (3, 4))
+
+
+def test_the_model_is_the_one_that_was_asked_for(out: Path) -> None:
+    settings = {**SMALL, "model": "mlp"}
+    assert tune(out, settings=settings).model == "mlp"
+    assert tune(out.with_name("other"), settings=settings, model="relu-dropout").model == "relu-dropout"
+
+
+def test_numbers_of_numpys(out: Path) -> None:
+    """As they come out of an array or a frame; what is written down is plain."""
+    settings = {"network": {"hidden": (4,)}, "training": {"max_epochs": np.int64(3), "lr": np.float64(0.01)}}
+    found = tune(out, settings=settings)
+    assert found.record.settings["base"]["training"] == {"max_epochs": 3, "lr": 0.01}
+    assert "lr = 0.01\n" in (out / "best.toml").read_text()
+    # And it is the same study as with plain ones.
+    plain = {"network": {"hidden": [4]}, "training": {"max_epochs": 3, "lr": 0.01}}
+    assert tune(out, settings=plain).trials == found.trials
+
+
+@pytest.mark.parametrize(
+    ("x", "labels"),
+    [
+        (rows(12, 2)[0], rows(12, 2)[1]),
+        (rows(12, 2)[0], ["one"] * 11 + ["other"]),
+        (rows(5, 5)[0], list("abcde")),  # one row a class: validated on the rows of training
+        (rows(2, 2)[0], [False, True]),
+    ],
+)
+def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
+    """Fewer than any batch has."""
+    found = tune(out, x, labels, trials=3)
+    assert [trial.state for trial in found.trials] == ["complete"] * 3
+    assert found.notes[-1].endswith("-AURC is maximized instead of coverage.")
+    assert (len(set(labels)) == len(labels)) == any("its accuracy says nothing" in note for note in found.notes)
+    assert found.best_settings()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"trials": 0}, "trials must be a whole number of at least 1; got 0"),
+        ({"trials": 2.5}, "trials must be a whole number"),
+        ({"slotz": 3}, "slotz is not a setting of a search. Did you mean slots?"),
+        ({"slots": 0}, "slots must be"),
+        ({"minutes": -1}, "minutes must be a number above 0"),
+        ({"device": "tpu"}, "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'"),
+        ({"workers": 2}, "workers must be given together with ray"),
+        ({"storage": "nonsense"}, "storage must be sqlite:///FILE"),
+        ({"storage": "sqlite://"}, "A study in memory would be gone"),
+        ({"model": "sqad"}, "Did you mean 'squad'?"),
+        ({"objective": "x"}, "objective must be one of 'coverage', 'aurc', 'accuracy'"),
+        ({"space": {"network": {"binz": 3}}}, "network.binz is not a setting of the network squad"),
+        ({"space": "missing.toml"}, "missing.toml cannot be read"),
+        ({"space": {"training": {"anneal_epochs": {"choices": [1, 5]}}}}, "must be below max_epochs, 3; got 5"),
+        ({"settings": {"netwrk": {}}}, "netwrk is not a setting of a fit. Did you mean network?"),
+        ({"settings": {"training": {"lr": float("inf")}}}, "lr must be a number above 0; got inf"),
+        ({"settings": {"training": {"lr": (0.1, 0.2)}}}, "lr must be one number"),
+        ({"labels": np.zeros(120)}, "There must be two classes at least"),
+        ({"labels": np.arange(3)}, "labels must be one for each row"),
+        ({"x": np.full((120, 5), np.nan)}, "x must be finite"),
+    ],
+)
+def test_what_is_refused(out: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SquadError) as caught:
+        tune(out, **options)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not out.exists()
+
+
+def test_places_that_cannot_be_written(out: Path) -> None:
+    out.write_text("a file")
+    with pytest.raises(SquadError, match="is a file"):
+        tune(out)
+    assert out.read_text() == "a file"
+    with claimed(out.with_name("taken")), pytest.raises(SquadError, match="Another command is making"):
+        tune(out.with_name("taken"))
+
+
+def test_what_is_searched_goes_with_what_is_set(out: Path) -> None:
+    """Both ends of both, where both are searched; a space by itself compares them only with each other."""
+    both = {"training": {"max_epochs": {"low": 300, "high": 301}, "anneal_epochs": {"low": 201, "high": 299}}}
+    x, labels = rows(20, 2)
+    assert pose(x, labels, {}, both, "aurc").space.entries.keys() == {"training.max_epochs", "training.anneal_epochs"}
+    with pytest.raises(ArgumentError, match=r"training\.max_epochs: anneal_epochs must be below max_epochs, 3; got 5"):
+        pose(x, labels, {"training": {"anneal_epochs": 5}}, {"training": {"max_epochs": {"low": 3, "high": 9}}}, "aurc")
+
+
+def test_what_makes_a_study_another_one() -> None:
+    x, labels = rows()
+    base = pose(x, labels, SMALL, None, "aurc")
+
+    def same(**changes: Any) -> bool:
+        asked = {"x": x, "labels": labels, "settings": SMALL, "space": None, "objective": "aurc", **changes}
+        return pose(**asked).fingerprint() == base.fingerprint()
+
+    assert same()
+    assert same(objective="coverage@risk=.02")  # which becomes -AURC with so few rows
+    assert same(settings={**SMALL, "model": "squad", "seed": 0, "validation": 0.1})
+    assert same(settings={**SMALL, "members": 3})  # of the fit afterwards
+    assert same(source="elsewhere.csv")
+    assert not same(objective="accuracy")
+    assert not same(settings={**SMALL, "seed": 1})
+    assert not same(settings={**SMALL, "model": "mlp"})
+    assert not same(settings={**SMALL, "validation": 0.2})
+    assert not same(settings={**SMALL, "prediction": {"sampling": "hard"}})
+    assert not same(space={"network": {"bins": {"low": 5, "high": 21, "step": 2}}})
+    assert not same(labels=labels[::-1].copy())
+    other = x.copy()
+    other[3, 2] += 1e-3
+    assert not same(x=other)
+
+
+@pytest.mark.parametrize(
+    ("trials", "workers", "slots", "found"),
+    [(1, 1, None, 1), (9, 1, None, 1), (10, 1, None, 2), (700, 1, None, 32), (100, 4, None, 5), (700, 1, 3, 3)],
+)
+def test_slots(trials: int, workers: int, slots: int | None, found: int) -> None:
+    assert Means(trials=trials, slots=slots).slots_of(workers) == found
+
+
+def test_means_of_a_cluster_are_not_looked_for_here() -> None:
+    """GPUs are the workers'; what is nonsense everywhere is told all the same."""
+    if not torch.cuda.is_available():
+        with pytest.raises(ArgumentError, match="device must be"):
+            Means(device="cuda")
+    assert Means(device="cuda", ray="10.0.0.1:6379", workers=2).workers == 2
+    with pytest.raises(ArgumentError, match="workers must be a whole number of at least 1"):
+        Means(ray="auto", workers=0)
+    with pytest.raises(ArgumentError, match="ray must be auto, local or HOST:PORT"):
+        Means(ray="somewhere")
+
+
+def test_a_database_that_is_lost_is_told_in_a_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is gone for the record, too, which must not hide why."""
+    import optuna
+
+    def lost(*_: object, **__: object) -> None:
+        raise optuna.exceptions.StorageInternalError("the server is gone\nand more")
+
+    def run(self: Population, *_: object) -> None:
+        trial = self.source.ask()
+        assert trial is not None
+        monkeypatch.setattr(optuna.storages.RDBStorage, "record_heartbeat", lost)
+        monkeypatch.setattr(optuna.storages.RDBStorage, "get_all_trials", lost)
+        self.source.beat([trial])
+
+    monkeypatch.setattr(Population, "run", run)
+    told = Told()
+    with pytest.raises(SearchError, match="The study's database failed: the server is gone"):
+        tune(out, progress=told)
+    assert told.calls[-1] == ("close", None)
+
+
+def test_an_interrupt_leaves_a_record_and_a_queue(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = Population._finish
+
+    def interrupted(self: Population, group: Any) -> None:
+        finish(self, group)
+        if self.epochs >= 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Population, "_finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tune(out, trials=4)
+    stopped = read(out)
+    assert [trial.state for trial in stopped.trials] == ["complete", "failed", "waiting"]
+    found = tune(out, trials=4)
+    assert found.trials[0] == stopped.trials[0]
+    assert [trial.state for trial in found.trials] == ["complete", "failed", *["complete"] * 3]
+    assert found.trials[2].params == found.trials[1].params
+    assert found.trials[2].retried_from == 1
+
+
+def test_one_that_diverges_late_has_the_worst_value_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had good weights before; but a record says of a trial that diverged that it was not measured."""
+    wait = Slots.wait
+
+    def diverging(self: Slots) -> dict[int, tuple[float, float]]:
+        found = wait(self)
+        for slot, (_, kl) in found.items():
+            run = self.runs[slot]
+            if run is not None and run.epoch == 4:
+                found[slot] = (float("nan"), kl)
+        return found
+
+    monkeypatch.setattr(Slots, "wait", diverging)
+    source = Listed([{"network.dropout": 0.1, "training.batch_size": 16, "training.lr": 0.01}])
+    Population(problem(), source, 1).run()
+    assert (source.told[0].ended, source.told[0].value) == ("diverged", -1.0)
+    assert source.told[0].details["best_epoch"] == 4
+    assert "accuracy" not in source.told[0].details
+
+
+def test_an_interrupt_waits_for_the_database() -> None:
+    """In the middle of a transaction it would leave pages on the screen, or none and be lost."""
+
+    class Interrupted(Listed):
+        def tell(self, trial: Trial, outcome: Outcome) -> None:
+            signal.raise_signal(signal.SIGINT)
+            super().tell(trial, outcome)
+
+    handler = signal.getsignal(signal.SIGINT)
+    source = Interrupted([{"training.batch_size": 16}, {"training.batch_size": 16, "training.lr": 0.01}])
+    population = Population(problem(), source, 1)
+    with pytest.raises(KeyboardInterrupt):
+        population.run()
+    assert source.told.keys() == {0}
+    assert [trial.number for trial in population.running] == [1]
+    seen: list[int] = []
+
+    def progress() -> None:
+        signal.raise_signal(signal.SIGINT)
+        seen.append(population.epochs)
+
+    with pytest.raises(KeyboardInterrupt):
+        population.run(tell=progress)
+    assert len(seen) == 1
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize(("name", "calls"), [("put", 1), ("clear", 1), ("launch", 1), ("launch", 7), ("wait", 3)])
+def test_an_interrupt_anywhere_in_training(out: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
+    """Also while a trial passes from those that wait to those in training, or to those that have ended."""
+    method, count = getattr(Slots, name), 0
+
+    def interrupted(self: Slots, *arguments: Any) -> Any:
+        nonlocal count
+        result = method(self, *arguments)
+        count += 1
+        if count == calls:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Slots, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tune(out, trials=4, slots=2)
+    stopped = read(out).trials
+    assert not [trial for trial in stopped if trial.state == "running"]
+    assert sum(trial.state == "waiting" for trial in stopped) == 2
+    found = [trial for trial in tune(out, trials=4, slots=2).trials if trial.state != "failed"]
+    assert [trial.state for trial in found] == ["complete"] * 4
+    assert len({tuple(trial.params.items()) for trial in found}) == 4
+
+
+def test_a_search_in_a_thread(out: Path) -> None:
+    """Where no handler of signals can be set."""
+    with ThreadPoolExecutor(1) as pool:
+        assert len(pool.submit(tune, out).result().trials) == 2

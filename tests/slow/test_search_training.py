@@ -1,0 +1,261 @@
+"""squad search with many workers that really train, on Ray and on one PostgreSQL, of which some are killed halfway."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import optuna
+import pytest
+
+from squad.cli import main
+from squad.search.study import close_storage, file_url, load_study, open_storage
+from tests.cli.conftest import write_table
+from tests.cli.test_main import COMMAND
+from tests.needs import need_package
+from tests.slow import postgres
+
+#: Trials of a second or so.
+SEARCH = [
+    *("search", "train.csv", "--target", "y", "--drop", "patient_id", "--hidden", "4", "--max-epochs", "40"),
+    *("--set", "training.stop_patience=99", "--slots", "2"),
+]
+#: As written, and as in an address.
+SECRETS = (postgres.PASSWORD, quote(postgres.PASSWORD, safe=""))
+
+Started = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_table(tmp_path / "train.csv", 310, 0)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def started(here: Path) -> Iterator[Started]:
+    """Starts the command in processes of their own, and ends those that are left."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> "subprocess.Popen[str]":
+        processes.append(
+            subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgres.Server]:
+    need_package("psycopg")
+    with postgres.running() as found:
+        yield found
+
+
+def until(happened: Callable[[], Any], process: "subprocess.Popen[str]", seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert process.poll() is None, f"it had ended: {process.communicate()}"
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def ended(process: "subprocess.Popen[str]", seconds: float = 80) -> tuple[str, str]:
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def trials(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "trials.json").read_text())["results"]["trials"]
+    return found
+
+
+def check_whole(folder: Path, count: int) -> list[dict[str, Any]]:
+    """So many trials are complete, no settings among them twice, and nothing is left over; those that failed."""
+    found = trials(folder)
+    done = [trial for trial in found if trial["state"] == "complete"]
+    lost = [trial for trial in found if trial["state"] == "failed"]
+    assert len(done) == count
+    assert len(done) + len(lost) == len(found)
+    assert len({json.dumps(trial["params"], sort_keys=True) for trial in done}) == count
+    for trial in done:
+        assert trial["ended"] == "at max_epochs"
+        assert trial["details"]["epochs"] == 40
+        assert trial["value"] == -trial["details"]["aurc"]
+    for trial in lost:  # tried again, by somebody, once
+        again = [one for one in done if one["params"] == trial["params"]]
+        assert len(again) == 1
+        assert again[0]["retried_from"] is not None
+    return lost
+
+
+class Peek:
+    """Trials of a study as they stand, for one who looks often."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.storage, self.name = open_storage(url, stale_after=60), name
+
+    def __call__(self) -> list[optuna.trial.FrozenTrial]:
+        """None before there is a study."""
+        if self.name not in optuna.get_all_study_names(self.storage):
+            return []
+        return load_study(self.storage, self.name)[0].get_trials(deepcopy=False)
+
+
+@pytest.fixture
+def peek() -> Iterator[Callable[[str, str], Peek]]:
+    made: list[Peek] = []
+
+    def make(url: str, name: str) -> Peek:
+        made.append(Peek(url, name))
+        return made[-1]
+
+    yield make
+    for each in made:
+        close_storage(each.storage)
+
+
+def at_work(found: list[optuna.trial.FrozenTrial], worker: str) -> bool:
+    """Whether workers with such names have ended a trial, and are training others."""
+    mine = [trial.state.name for trial in found if worker in trial.user_attrs.get("worker", "")]
+    return "COMPLETE" in mine and "RUNNING" in mine
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Processes that come from this one, with how they call themselves."""
+    parents, names = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                # The name stands in brackets, and may hold blanks and brackets.
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                names[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+            except OSError:
+                continue  # it has ended meanwhile
+    found = {}
+    for each in parents:
+        above = each
+        while above in parents and above != pid:
+            above = parents[above]
+        if above == pid and each != pid:
+            found[each] = names[each]
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds Ray's workers in /proc")
+def test_a_worker_on_ray_is_killed_halfway(here: Path, started: Started, peek: Callable[[str, str], Peek]) -> None:
+    need_package("ray")
+    process = started(
+        *SEARCH, "--trials", "24", "--ray", "local", "--workers", "2", "--device", "cpu", "--out", "study"
+    )
+    until((here / "study/study.db").exists, process)
+    now = peek(file_url(here / "study/study.db"), "study")
+    until(lambda: at_work(now(), "-0") and at_work(now(), "-1"), process)
+    workers = [pid for pid, name in descendants(process.pid).items() if name.startswith("ray::_work")]
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    assert sum(trial.state.name == "COMPLETE" for trial in now()) < 22  # halfway indeed
+    out, err = ended(process)
+    assert out.startswith("study: 24 of 24 trials")
+    assert "Traceback" not in err
+    lost = check_whole(here / "study", 24)
+    assert 1 <= len(lost) <= 2
+    assert len({trial["worker"] for trial in lost}) == 1
+    done = [trial["worker"] for trial in trials(here / "study") if trial["state"] == "complete"]
+    assert {name.rpartition("-")[2] for name in done} == {"0", "1"}
+    # The one that was killed has gone on under its name, without waiting until it was missed.
+    at = max(trial["started"] for trial in lost)
+    assert any(t["worker"] == lost[0]["worker"] and t["started"] > at for t in trials(here / "study"))
+    assert not descendants(process.pid)
+    # What it found is a model like any other's.
+    assert main(["fit", "train.csv", "--config", "study/best.toml", "--out", "model", "--quiet"]) == 0
+
+
+def test_searches_on_one_database_and_one_is_killed_halfway(
+    here: Path,
+    started: Started,
+    server: postgres.Server,
+    peek: Callable[[str, str], Peek],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Two on one study, with folders of their own, which find the database empty at once; and another study beside."""
+    url = server.new_database()
+    shared = ["--storage", url, "--stale-after", "3"]
+    first = started(*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "a")
+    second = started(*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "b")
+    beside = started(*SEARCH, *shared, "--study", "theirs", "--trials", "10", "--seed", "5", "--out", "c")
+    now = peek(url, "ours")
+    until(lambda: at_work(now(), f"-{second.pid}-"), second)
+    second.kill()
+    second.wait()
+    found = now()
+    mine = [trial for trial in found if f"-{second.pid}-" in trial.user_attrs.get("worker", "")]
+    running = [trial.number for trial in mine if trial.state.name == "RUNNING"]
+    assert running
+    assert sum(trial.state.name == "COMPLETE" for trial in found) < 22  # halfway indeed
+    said = [*ended(first), *ended(beside), *second.communicate()]
+    lost = check_whole(here / "a", 24)
+    assert len(lost) <= 2
+    assert {trial["number"] for trial in lost} >= set(running)
+    # One that it had taken, and not yet signed, was lost with it.
+    assert all(trial["worker"] is None or f"-{second.pid}-" in trial["worker"] for trial in lost)
+    workers = {trial["worker"].split("-")[-2] for trial in trials(here / "a") if trial["state"] == "complete"}
+    assert workers == {str(first.pid), str(second.pid)}
+    assert check_whole(here / "c", 10) == []
+    assert {trial["worker"].split("-")[-2] for trial in trials(here / "c")} == {str(beside.pid)}
+    # Whoever was killed sees from its folder what the others made of it; the same command finds nothing left to do.
+    capfd.readouterr()
+    assert main(["search", "show", "b", "--storage", url, "--study", "ours", "--no-figures"]) == 0
+    shown = capfd.readouterr()
+    assert "24 measured" in shown.out
+    assert main([*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "b"]) == 0
+    assert trials(here / "b") == trials(here / "a")
+    # What is wrong is told in a line; the password nowhere.
+    again = capfd.readouterr()
+    assert main([*SEARCH, *shared, "--study", "ours", "--trials", "24", "--seed", "1", "--out", "d"]) == 2
+    other = capfd.readouterr()
+    assert (other.out, other.err.count("\n")) == ("", 1)
+    assert "base.seed is not set there and 1 here" in other.err
+    assert main([*SEARCH, "--storage", server.url("nothing"), "--trials", "1", "--out", "e"]) == 2
+    wrong = capfd.readouterr()
+    assert (wrong.out, wrong.err.count("\n")) == ("", 1)
+    assert 'database "nothing" does not exist' in wrong.err
+    assert not (here / "e").exists()
+    said += [*shown, *again, *other, *wrong]
+    written = [path.read_bytes().decode(errors="replace") for path in here.rglob("*") if path.is_file()]
+    assert len(written) >= 9  # three of each study's folder at least
+    for secret in SECRETS:
+        assert not [text for text in (*said, *written) if secret in text]
+
+
+def test_a_database_that_goes_away_is_told_in_a_line(
+    here: Path, started: Started, server: postgres.Server, peek: Callable[[str, str], Peek]
+) -> None:
+    import psycopg
+
+    url = server.new_database()
+    process = started(*SEARCH, "--trials", "300", "--storage", url, "--out", "study")
+    now = peek(url, "study")
+    until(lambda: at_work(now(), f"-{process.pid}-"), process)
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)".encode())
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("squad: The study's database failed: ")
+    assert err.splitlines()[-1].endswith("What was told to it is kept; the same command goes on from there.")
