@@ -19,7 +19,7 @@ from squad.data.images import load_images
 from squad.search.population import Population
 from squad.search.trial import Outcome, Trial
 from squad.search.trials import read
-from squad.search.tune import pose
+from squad.search.tuning import pose
 from squad.train import fit
 
 STUDY = Path(__file__).parent.parent / "experiments" / "paper" / "search" / "squad"

@@ -8,7 +8,7 @@ import pytest
 
 import squad
 
-HEAVY = ["scipy.stats", "sklearn", "triton", "matplotlib", "pandas", "optuna"]
+HEAVY = ["sqlalchemy", "ray", "scipy.stats", "sklearn", "triton", "matplotlib", "pandas", "optuna"]
 
 
 def modules_after(statement: str) -> set[str]:

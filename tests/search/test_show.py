@@ -19,7 +19,7 @@ from squad.search.storage import SearchError, file_url, open_storage
 from squad.search.study import StudySource, open_study
 from squad.search.trial import Outcome
 from squad.search.trials import CSV, TRIALS, Search, TrialsError, read
-from squad.search.tune import DATABASE
+from squad.search.tuning import DATABASE
 from squad.settings import fit_settings, read_toml
 from tests.search.searches import BASE, COVERAGE, record, saved
 

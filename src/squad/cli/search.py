@@ -116,8 +116,8 @@ def search(
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
-    from squad.search.tune import BEST, Means, check, pose
-    from squad.search.tune import search as make
+    from squad.search.tuning import BEST, Means, check, pose
+    from squad.search.tuning import search as make
     from squad.settings import merged, read_toml
 
     options: dict[str, Any] = {

@@ -45,7 +45,7 @@ def show(
     from squad.outputs import check_writable
     from squad.search import show as words
     from squad.search.trials import CSV, read, write_csv
-    from squad.search.tune import BEST
+    from squad.search.tuning import BEST
 
     if out is not None:
         check_writable(out / CSV)
@@ -104,7 +104,7 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
     from squad.search.storage import SearchError, file_url, open_storage
     from squad.search.study import load_study
     from squad.search.trials import TRIALS, TrialsError, export, read
-    from squad.search.tune import DATABASE
+    from squad.search.tuning import DATABASE
 
     if not folder.is_dir():
         raise TrialsError(f"STUDY must be the folder of a search; {folder} is none. squad search makes one.")

@@ -1,5 +1,5 @@
 """Hyper-parameter search: TPE over whole populations of trials, on one device or on many machines."""
 
-from squad.search.tune import tune
+from squad.search.tuning import tune
 
 __all__ = ["tune"]

@@ -7,23 +7,21 @@ side, and while they run the host tells and asks.  Whose epoch is looked at next
 clock, so that a study is the same every time.
 """
 
-import contextlib
 import gc
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from squad.errors import ArgumentError
 from squad.models.networks import blank
+from squad.search.interrupts import uninterrupted
 from squad.search.problem import Problem, Shape
 from squad.search.trial import Outcome, Source, Trial
 from squad.train.slots import Place, Run, Slots, examine
 
-__all__ = ["Population", "uninterrupted"]
+__all__ = ["Population"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
@@ -33,32 +31,6 @@ COPIES = 8
 LOOKS = 5
 #: Seconds between two questions whether others have left something to do.
 PAUSE = 1.0
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the end of what is inside.
-
-    In the middle of a query it would leave pages about SQLAlchemy on the screen; and in what Python does on its own
-    there, such as to collect garbage, it would be told and forgotten.
-    """
-    # Interrupts come to the main thread alone; and a handler that is not Python's could not be put back.
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
-        yield
-        return
-    came = False
-
-    def note(*_: object) -> None:
-        nonlocal came
-        came = True
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
 
 
 class _Group:

@@ -119,6 +119,7 @@ def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage
                 )
                 if sqlite:
                     _tune_sqlite(storage.engine)
+                    _complete(storage.engine)
             return storage
         except SearchError as error:
             cause = error.__cause__ or error
@@ -215,6 +216,19 @@ def _tune_sqlite(engine: "sqlalchemy.Engine") -> None:
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
     engine.dispose()  # connections that were opened before
     event.listen(engine, "begin", began)
+
+
+def _complete(engine: "sqlalchemy.Engine") -> None:
+    """Make indexes that are missing: who was killed while making the tables may have left one without its own.
+
+    SQLite makes tables and indexes one by one, and Optuna makes no index of a table that is there.  Without the one of
+    the studies' names there could be two of one name.
+    """
+    from optuna.storages._rdb.models import BaseModel
+
+    for table in BaseModel.metadata.tables.values():
+        for index in table.indexes:
+            index.create(engine, checkfirst=True)
 
 
 def _without_password(url: str) -> str:

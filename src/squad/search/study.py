@@ -453,7 +453,8 @@ def _meta(study: "optuna.Study") -> dict[str, Any] | None:
 def _differences(stored: Mapping[str, Any], mine: Mapping[str, Any], most: int = 5) -> str:
     """``training.lr is 0.1 there and 0.2 here``, for the first few that differ."""
     there, here = dict(_leaves(stored)), dict(_leaves(mine))
-    names = [name for name in {**there, **here} if name != "fingerprint" and there.get(name) != here.get(name)]
+    told = [name for name in {**there, **here} if name not in ("fingerprint", "slots", "notes", "study")]
+    names = [name for name in told if there.get(name) != here.get(name)]
     parts = [f"{name} is {_short(there, name)} there and {_short(here, name)} here" for name in names[:most]]
     if len(names) > most:
         parts.append(f"and {len(names) - most} more")

@@ -71,7 +71,7 @@ class Measure:
 
     def shown(self, value: float) -> float:
         """A value as it is told: in per cent, or without the minus."""
-        return 100 * value if self.percent else self.sign * value
+        return 100 * value if self.percent else self.sign * value + 0.0  # no -0
 
     def short(self, value: float, digits: int = 1) -> str:
         """``69.5 %`` or ``0.0123``."""
@@ -119,7 +119,8 @@ class TrialRecord:
     @property
     def measured(self) -> bool:
         """Whether its value is that of a trained network."""
-        return self.state == "complete" and self.value is not None and not self.diverged
+        refused = self.ended is not None and self.ended.startswith("refused")  # settings that did not go together
+        return self.state == "complete" and self.value is not None and not self.diverged and not refused
 
 
 @dataclass(frozen=True)

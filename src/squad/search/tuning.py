@@ -314,7 +314,8 @@ def _task(worker: str, job: _Job) -> None:
 
 def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> None:
     """Train trials until there are enough, or time is up."""
-    from squad.search.population import Population, uninterrupted
+    from squad.search.interrupts import uninterrupted
+    from squad.search.population import Population
     from squad.search.storage import close_storage, open_storage
     from squad.search.study import StudySource, load_study
 

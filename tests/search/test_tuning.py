@@ -22,7 +22,7 @@ from squad.search.progress import Snapshot
 from squad.search.storage import SearchError
 from squad.search.trial import Outcome, Trial
 from squad.search.trials import Search, read
-from squad.search.tune import Means, pose
+from squad.search.tuning import Means, pose
 from squad.train.slots import Slots
 from tests.search.sources import Listed, problem
 
