@@ -21,7 +21,7 @@ def runs_of(model: str, batch: int) -> list[Run]:
     made = []
     for index in range(COUNT):
         network, training = MODELS[model][index % len(MODELS[model])]
-        config = network_config(model, {"hidden": (9, 5), **network})
+        config = network_config(model.partition(",")[0], {"hidden": (9, 5), **network})
         settings = {"max_epochs": 4 + index % 3, "anneal_epochs": 2, "batch_size": batch, "precision": "float32"}
         run = Run(config, TrainConfig(**{**training, **settings}).resolved(config, 180), seed=index)
         made.append(run)
@@ -45,7 +45,7 @@ def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: st
             epoch(slots)
             graphs.add(tuple(id(graph.graph) for graph in cast(KernelSteps, slots.steps).graphs))
     assert len(graphs) == 1  # nothing was captured anew
-    assert len(next(iter(graphs))) == 2 if batch == 16 else 1  # eight steps and one, or one alone
+    assert len(next(iter(graphs))) == (2 if batch == 16 else 1)  # eight steps and one, or one alone
     for run in runs:
         alone = fit(run.network, run.config, data, [run.seed], device="cuda")
         for mine, its in zip(run.state.history, alone.history, strict=True):

@@ -159,9 +159,10 @@ class TestCounts:
         mine = source(url, 3)
         trial = must(mine.ask())
         mine.tell(trial, outcome(trial))
-        for act in (mine.give_back, mine.beat):
-            with pytest.raises(ArgumentError, match="number 0"):
-                act([trial])
+        with pytest.raises(ArgumentError, match="number 0"):
+            mine.beat([trial])
+        mine.give_back([trial])  # it is done: whoever stops need not know
+        assert (mine.standing().complete, mine.standing().failed, mine.standing().waiting) == (1, 0, 0)
         with pytest.raises(ArgumentError, match="number 7"):
             mine.tell(Trial(7, {}), outcome(trial))
         with pytest.raises(ArgumentError, match="trials must be 1 or more"):
@@ -690,6 +691,8 @@ class TestStorages:
             ("postgresql+nothing://u:secret@h/db", "cannot be used"),
             ("postgresql://u:secret@127.0.0.1:1/db", "cannot be used: .*Is the server there"),
             ("postgres://u:secret@127.0.0.1:1/db", "cannot be used: .*Is the server there"),
+            ("postgresql://127.0.0.1:1/db?user=u&password=secret", "cannot be used: .*Is the server there"),
+            ("mysql://h/db?password=secret&user=u", "storage must be"),
         ],
     )
     def test_what_cannot_be_used_is_told_in_a_line_without_the_password(self, bad: str, said: str) -> None:

@@ -390,3 +390,42 @@ def test_a_search_in_a_thread(out: Path) -> None:
     """Where no handler of signals can be set."""
     with ThreadPoolExecutor(1) as pool:
         assert len(pool.submit(tune, out).result().trials) == 2
+
+
+def test_settings_that_break_a_run_are_given_up_after_a_few_attempts(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU that is too small for some of them: every run ends with the error, but not for ever."""
+    real = Slots.put
+
+    def put(slots: Slots, slot: int, run: Any) -> None:
+        if run.network.bins > 5:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        real(slots, slot, run)
+
+    monkeypatch.setattr(Slots, "put", put)
+    space = {"network": {"bins": {"choices": [5, 7]}, "init_scale": {"low": 1.0, "high": 2.0}}}
+    for _ in range(60):
+        try:
+            found = tune(out, space=space, trials=4, slots=2)
+            break
+        except torch.OutOfMemoryError:
+            assert not read(out).best() or read(out).best().settings["network.bins"] == 5  # type: ignore[union-attr]
+    else:
+        pytest.fail("the same settings came back every time")
+    assert {trial.settings["network.bins"] for trial in found.measured} == {5}
+    assert len(found.measured) == 4
+    assert any(trial.state == "failed" for trial in found.trials)
+
+
+def test_so_little_time_that_nothing_ends_is_told(out: Path) -> None:
+    told = Told()
+    tune(out, minutes=1e-9, progress=told)
+    assert any("no trial ended" in str(text) for name, text in told.calls if name == "message")
+
+
+def test_many_batch_sizes_are_told_of(out: Path) -> None:
+    told = Told()
+    space = {"training": {"batch_size": {"low": 16, "high": 60}}}
+    tune(out, space=space, trials=1, progress=told)
+    assert any("octaves = 0.5" in str(text) for name, text in told.calls if name == "message")

@@ -24,7 +24,7 @@ def rows(dtype: torch.dtype = torch.float64) -> TrainingData:
 
 
 def run_of(model: str, network: dict[str, Any], training: dict[str, Any], seed: int = 0) -> Run:
-    config = network_config(model, {"hidden": (5, 4), **network})
+    config = network_config(model.partition(",")[0], {"hidden": (5, 4), **network})
     settings = {"max_epochs": 6, "anneal_epochs": 2, "batch_size": 16, **training}
     return Run(config, TrainConfig(**settings).resolved(config, 70), seed)
 
@@ -74,6 +74,8 @@ SQUADS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 MODELS: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "squad": SQUADS,
     "squad-factorized": [({"rank": 2, **network}, training) for network, training in SQUADS],
+    "squad-factorized, shared": [({"rank": 2, "shared": True, **network}, training) for network, training in SQUADS],
+    "relu-dropout": [({"dropout": 0.2}, {"lr": 0.01}), ({"dropout": 0.4, "init_scale": 0.4}, {"weight_decay": 0.1})],
     "maxout-dropout": [
         ({"pieces": 2, "dropout": 0.2}, {"lr": 0.01}),
         ({"pieces": 5, "dropout": 0.4, "init_scale": 0.5}, {"weight_decay": 0.1}),

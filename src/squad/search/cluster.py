@@ -51,6 +51,7 @@ def run(
     workers: int | None = None,
     device: str = "auto",
     on_wait: Callable[[], None] = lambda: None,
+    for_each: Callable[[Any, int], Any] = lambda payload, workers: payload,
 ) -> list[Any]:
     """Run a task once a worker, and return what the workers returned, in the order of their names.
 
@@ -62,6 +63,7 @@ def run(
         workers: how many; by default one a GPU, or one a machine where there are none.
         device: "cpu" leaves GPUs alone; "auto" uses them where there are any.
         on_wait: called every second, for progress.
+        for_each: what of the payload is sent, when it is known how many workers there are.
 
     An interrupt (Ctrl-C) reaches the workers as ``KeyboardInterrupt``; they have half a minute to leave.
     """
@@ -77,7 +79,7 @@ def run(
         work = ray.remote(_work).options(
             num_cpus=found.cpus, num_gpus=found.gpus, max_retries=RESTARTS, scheduling_strategy="SPREAD"
         )
-        sent = ray.put(payload)
+        sent = ray.put(for_each(payload, found.workers))
         # Names of this run's own: whoever bears one again is the same worker, started again.
         this = f"ray-{secrets.token_hex(3)}"
         names = {work.remote(task, f"{this}-{n}", sent, found.cpus): f"{this}-{n}" for n in range(found.workers)}

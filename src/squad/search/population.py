@@ -18,7 +18,7 @@ from squad.errors import ArgumentError
 from squad.models.networks import blank
 from squad.search.interrupts import uninterrupted
 from squad.search.problem import Problem, Shape
-from squad.search.trial import Outcome, Source, Trial
+from squad.search.trial import LOOKS, Outcome, Source, Trial
 from squad.train.slots import Place, Run, Slots, examine
 
 __all__ = ["Population"]
@@ -27,8 +27,6 @@ __all__ = ["Population"]
 SIZES = (4, 8, 16, 32)
 #: How often a model's parameters stand in a GPU's memory, roughly: with moments, gradients and what a step makes.
 COPIES = 8
-#: Epochs between two looks at a trial that may be pruned.
-LOOKS = 5
 #: Seconds between two questions whether others have left something to do.
 PAUSE = 1.0
 
@@ -147,9 +145,13 @@ class Population:
                 self._finish(min(flying, key=lambda group: group.due))
             with uninterrupted():
                 self._exchange()
-            for group in self.groups.values():
+            for group in list(self.groups.values()):
                 if not group.flying:
                     group.launch()
+                    with uninterrupted():  # on a CPU that was a whole epoch
+                        self.source.beat(self.running)
+            if self.place.device.type == "cpu":  # nothing is kept there that would be worth it
+                self.groups = {shape: group for shape, group in self.groups.items() if group.flying}
             with uninterrupted():
                 tell()
                 over = not self.running and self.source.over()
@@ -182,7 +184,7 @@ class Population:
             self.groups[shape] = _Group(self.place, shape, self._make_room)
         group = self.groups[shape]
         if not group.trials and not group.waiting:  # it has slept: it is where the others are
-            group.due = max(group.due, *(other.due for other in self.groups.values() if other.flying), 0.0, 0.0)
+            group.due = max(group.due, min((each.due for each in self.groups.values() if each.flying), default=0.0))
         group.waiting.append((trial, run))
 
     def _make_room(self, needed: int) -> None:
@@ -231,7 +233,7 @@ class Population:
             return self.source.prunes(trial, run.epoch, run.accuracy)
 
     def _outcome(self, trial: Trial, run: Run | None, ended: str) -> Outcome:
-        details: dict[str, Any] = {"seconds": round(time.monotonic() - self.begun[trial.number], 1)}
+        details: dict[str, Any] = {"seconds": round(time.monotonic() - self.begun.pop(trial.number), 1)}
         value: float | None = self.problem.objective.worst
         if run is not None:
             best = run.state.best_epoch[0]

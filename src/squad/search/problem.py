@@ -12,13 +12,16 @@ from squad.fitting import FitSettings, Prepared
 from squad.models import NetworkConfig
 from squad.models.wide import wide_config
 from squad.search.objective import Objective
-from squad.search.space import Space
+from squad.search.space import Integers, Space
 from squad.search.trials import plain
 from squad.settings import assigned, fit_settings
 from squad.train import TrainConfig, TrainingData
 from squad.train.slots import Run
 
 __all__ = ["Problem", "Shape", "make_problem", "single"]
+
+#: So many batch sizes, and a population is one in name only.
+MANY = 32
 
 #: Settings of a training that trials share, whatever they are otherwise.
 SHARED = ("batch_size", "precision", "backend", "adversarial")
@@ -140,8 +143,19 @@ def make_problem(
         "classes": data.classes,
         "sha256": _digest(data)[:16],
     }
-    notes = (*ready.notes, *([note] if note else []))
+    notes = tuple(filter(None, (*ready.notes, note, _many_sizes(space))))
     return Problem(plain(settings), space, asked, used, data, known, notes)
+
+
+def _many_sizes(space: Space) -> str | None:
+    """What to say where hardly any two trials can train together."""
+    entry = space.entries.get("training.batch_size")
+    if not isinstance(entry, Integers) or (entry.high - entry.low) // (entry.step or 1) < MANY:
+        return None
+    return (
+        f"Batch sizes from {entry.low} to {entry.high} are so many that hardly any trials have the same, and only "
+        "those train together: octaves = 0.5 in the place of step or log makes the search faster."
+    )
 
 
 def single(settings: FitSettings) -> FitSettings:

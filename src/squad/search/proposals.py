@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from squad.search.storage import calmly
+from squad.search.trial import LOOKS
 
 if TYPE_CHECKING:
     import optuna
@@ -36,8 +37,8 @@ STARTUP = (10, 32)
 #: the same.  A tenth of the trials at random leaves it at 0.029 with 700, and none of startup, gamma, weights and
 #: number of candidates brings it below 0.047 with 150.
 WIDTH = 1.06
-#: Pruning: accuracies are compared every so many epochs, and nothing is pruned before so many epochs or trials.
-REPORT, WARM_EPOCHS, WARM_TRIALS = 5, 20, 10
+#: Pruning: nothing is pruned before so many epochs or trials.
+WARM_EPOCHS, WARM_TRIALS = 20, 10
 
 
 def _sampler(searched: dict[str, "BaseDistribution"], startup: int, seed: int) -> "optuna.samplers.TPESampler":
@@ -141,5 +142,5 @@ class Proposals:
 
         place = self._places[number]
         self._storage.set_trial_intermediate_value(place, epoch, accuracy)
-        pruner = optuna.pruners.MedianPruner(WARM_TRIALS, WARM_EPOCHS, REPORT)
+        pruner = optuna.pruners.MedianPruner(WARM_TRIALS, WARM_EPOCHS, LOOKS)
         return bool(pruner.prune(self._copy, self._storage.get_trial(place)))

@@ -232,8 +232,9 @@ def _complete(engine: "sqlalchemy.Engine") -> None:
 
 
 def _without_password(url: str) -> str:
-    """The address without what stands before its last @, which a password with an @ in it does too."""
-    return re.sub(r"://.*@", "://...@", url, flags=re.DOTALL)
+    """The address without what stands before its last @, as a password with an @ in it does, or in its query."""
+    shown = re.sub(r"://.*@", "://...@", url, flags=re.DOTALL)
+    return re.sub(r"(password=)[^&]*", r"\1...", shown, flags=re.DOTALL)
 
 
 def _root(error: BaseException) -> BaseException:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from squad.errors import ArgumentError
-from squad.search.proposals import REPORT, Proposals
+from squad.search.proposals import Proposals
 from squad.search.storage import (
     AFTER,
     RETRIES,
@@ -32,7 +32,7 @@ from squad.search.storage import (
     is_file,
     open_storage,
 )
-from squad.search.trial import Outcome, Trial
+from squad.search.trial import LOOKS, Outcome, Trial
 from squad.search.trials import plain
 
 if TYPE_CHECKING:
@@ -241,12 +241,18 @@ class StudySource:
             self._storage.set_trial_state_values(trial_id, state, None if pruned else [outcome.value])
         del self._mine[trial.number]
 
-    def give_back(self, trials: Sequence[Trial]) -> None:
-        """Queue trials anew, at once, because this worker was told to stop."""
+    def give_back(self, trials: Sequence[Trial], *, lost: bool = False) -> None:
+        """Queue trials anew, at once, because this worker stops; those that were told already are left alone.
+
+        Args:
+            trials: that were asked for here.
+            lost: whether it stops because something failed.  That may be one of them, so it counts as an attempt: after
+                a few they are given up.
+        """
         with calmly():
             for trial in trials:
-                self._fail(self._own(trial), lost=False)
-                del self._mine[trial.number]
+                if (trial_id := self._mine.pop(trial.number, None)) is not None:
+                    self._fail(trial_id, lost=lost)
 
     def beat(self, trials: Sequence[Trial]) -> None:
         """That these are still being trained; told after every epoch, and passed on ten times in ``stale_after``."""
@@ -257,7 +263,7 @@ class StudySource:
 
     def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
         """Whether a trial with this validation accuracy after so many epochs is not worth going on with."""
-        if not self.prune or epoch % REPORT:
+        if not self.prune or epoch % LOOKS:
             return False
         trial_id = self._own(trial)
         with calmly():
@@ -318,7 +324,9 @@ class StudySource:
             if surplus:
                 self._storage.set_trial_user_attr(trial_id, "ended", "surplus")
                 self._storage.set_trial_state_values(trial_id, _state("FAIL"))
-                return None
+        if surplus:
+            return None
+        with suppress(*_finished()):
             self._storage.set_trial_user_attr(trial_id, "worker", self.worker)
         self._mine[number] = trial_id
         return Trial(number, self._settings(params))
@@ -421,7 +429,8 @@ def _standing(trials: Sequence["FrozenTrial"]) -> Standing:
     best: tuple[float, int] | None = None
     for trial in trials:
         counts[trial.state.name] += 1
-        if trial.state.name == "COMPLETE" and trial.user_attrs.get("ended") != "diverged":
+        ended = str(trial.user_attrs.get("ended"))
+        if trial.state.name == "COMPLETE" and ended != "diverged" and not ended.startswith("refused"):
             assert trial.value is not None
             if best is None or trial.value > best[0]:
                 best = trial.value, trial.number

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["Outcome", "Source", "Trial"]
+__all__ = ["LOOKS", "Outcome", "Source", "Trial"]
+
+#: Epochs between two looks at a trial that may be pruned.
+LOOKS = 5
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Outcome:
 
     Attributes:
         value: what is maximized; None for a trial that was pruned before it could be measured.
-        ended: "stopped early", "at max_epochs", "diverged" or "pruned".
+        ended: "stopped early", "at max_epochs", "diverged", "pruned", or "refused: ..." for settings that do not go
+            together.
         details: epochs, best_epoch, accuracy, nll, aurc and the like, as plain data.
     """
 

@@ -26,7 +26,19 @@ if TYPE_CHECKING:
     from squad.fitting import FitSettings
     from squad.search.space import Space
 
-__all__ = ["CSV", "META", "TRIALS", "Measure", "Search", "TrialRecord", "TrialsError", "export", "read", "write_csv"]
+__all__ = [
+    "CSV",
+    "META",
+    "TRIALS",
+    "Measure",
+    "Search",
+    "TrialRecord",
+    "TrialsError",
+    "export",
+    "read",
+    "write_csv",
+    "write_text",
+]
 
 #: Files in a study's folder: the record, and the same as one row a trial for people.
 TRIALS, CSV = "trials.json", "trials.csv"
@@ -330,8 +342,13 @@ def write_csv(search: Search, path: str | Path) -> Path:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(["" if cell is None else _cell(cell) for cell in row] for row in rows)
+    return write_text(path, text.getvalue())
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file, whole or not at all."""
     beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text.getvalue(), encoding="utf-8", newline="")
+    beside.write_text(text, encoding="utf-8", newline="")
     os.replace(beside, path)
     return path
 

@@ -6,7 +6,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from squad.search.problem import Problem, make_problem, single
 from squad.search.progress import SearchProgress, SilentSearchProgress, Snapshot
 from squad.search.show import best_toml
 from squad.search.space import Space
-from squad.search.trials import CSV, TRIALS, Search, export, read, write_csv
+from squad.search.trials import CSV, TRIALS, Search, export, read, write_csv, write_text
 from squad.settings import assigned, checked, fit_settings
 
 if TYPE_CHECKING:
@@ -247,7 +247,10 @@ def search(
             delete_study(storage, name)
             for file in (TRIALS, CSV, BEST):  # or the best settings of the old study would pass for the new one's
                 (out / file).unlink(missing_ok=True)
-        meta = {**problem.meta(), "study": name, "slots": means.slots_of(means.workers or 1)}
+        # On a cluster how many workers there are is known when it is; a record without says so.
+        known = means.ray is None or means.workers is not None
+        slots = means.slots_of(means.workers or 1) if known else means.slots
+        meta = {**problem.meta(), "study": name, "slots": slots}
         study = open_study(storage, name, meta)
         for line in ([title] if title else []) + list(problem.notes):
             progress.message(line)
@@ -268,9 +271,12 @@ def search(
                 from squad.search import cluster
 
                 cluster.run(
-                    means.ray, _task, job, storage=url, workers=means.workers, device=means.device, on_wait=tell
-                )
+                    means.ray, _task, job, storage=url, workers=means.workers, device=means.device, on_wait=tell,
+                    for_each=lambda job, workers: replace(job, means=replace(means, workers=workers)),
+                )  # fmt: skip
             tell()
+            if means.minutes is not None and done == standing(study).done < means.trials:
+                progress.message(f"no trial ended within {means.minutes:g} minutes: allow more, or take fewer slots")
         except BaseException:
             progress.close()
             with contextlib.suppress(SearchError), calmly():  # what stopped the search is what is told
@@ -279,10 +285,10 @@ def search(
         progress.close()
         with calmly():
             export(study, meta).save(out / TRIALS)
-    found = read(out)
-    write_csv(found, out / CSV)
-    if found.best() is not None:
-        (out / BEST).write_text(best_toml(found, str(out)), encoding="utf-8")
+        found = read(out)
+        write_csv(found, out / CSV)
+        if found.best() is not None:
+            write_text(out / BEST, best_toml(found, str(out)))
     return found
 
 
@@ -337,12 +343,19 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> 
             tell(population.epochs)
             looked = time.monotonic()
 
+    failed = True
     try:
         population.run(lambda: time.monotonic() >= until, told)
+        failed = False
+    except KeyboardInterrupt:
+        failed = False
+        raise
     finally:
         with uninterrupted():
-            source.give_back(population.running)
-            close_storage(storage)
+            try:
+                source.give_back(population.running, lost=failed)
+            finally:
+                close_storage(storage)
 
 
 def _snapshot(standing: "Standing", trials: int, objective: str, rate: float | None) -> Snapshot:

@@ -235,17 +235,18 @@ class KernelSteps:
 
         What cannot be captured is launched step by step, with a warning.
         """
+        self.side = torch.cuda.Stream()
         changing = [*self.adam.state().values(), self.index, self.step, self.totals]
         before = [tensor.clone() for tensor in changing]
         try:
-            # Warm-up and capture are torch's recipe: on a stream of their own.
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
+            # Warm-up and capture are torch's recipe: on a stream of their own.  By default all graphs of a process
+            # would be captured on one, and share what cuBLAS keeps for a stream; populations replay them at once.
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
                 for _ in range(2):
                     self.index.zero_()  # an epoch may have a single batch
                     self._step()
-            torch.cuda.current_stream().wait_stream(side)
+            torch.cuda.current_stream().wait_stream(self.side)
             for steps in (UNROLLED, 1):
                 if steps <= self.order.shape[1]:
                     self.graphs.append(self._captured(steps))
@@ -258,6 +259,7 @@ class KernelSteps:
                 stacklevel=4,
             )
         finally:
+            torch.cuda.current_stream().wait_stream(self.side)  # whatever it was that failed
             for tensor, old in zip(changing, before, strict=True):
                 tensor.copy_(old)
 
@@ -272,7 +274,7 @@ class KernelSteps:
         self.adam.zero_grad()
         pool = self.graphs[0].graph.pool() if self.graphs else None  # never replayed at once
         try:
-            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=pool, stream=self.side, capture_error_mode="thread_local"):
                 for own in lists:
                     self.addresses = own
                     self._step(recording=True)
