@@ -8,7 +8,7 @@ import torch
 from squad.models import network_config
 from squad.models.wide import wide_config
 from squad.search.population import Population
-from squad.train import TrainConfig, fit
+from squad.train import TrainConfig, TrainingData, fit
 from squad.train.slots import Place, Run, Slots
 from squad.train.step import KernelSteps
 from tests.search.sources import Listed, clouds, problem
@@ -98,3 +98,36 @@ def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest
     assert few < many
     for number, outcome in roomy.items():
         assert outcome.details["accuracy"] == narrow[number].details["accuracy"]
+
+
+@pytest.mark.parametrize(("model", "hidden"), [("squad", (32, 32)), ("squad", (512,)), ("mlp", (256, 256))])
+def test_graphs_that_run_at_once_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
+    """Models of several batch sizes, wide enough for products that need memory of their own: to the bit as alone."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(10, (20_000,), generator=generator)
+    x = torch.randn(len(y), 784, generator=generator) + torch.randn(10, 784, generator=generator)[y] / 10
+    rows = torch.arange(len(y)).unsqueeze(0)
+    place = Place(TrainingData(x, y, 10, rows[:, :16_384], rows[:, 16_384:]), "cuda")
+    config = network_config(model, {"hidden": hidden, "dropout": 0.1})
+
+    def made(batch: int, count: int) -> Slots:
+        training = TrainConfig(lr=1e-3, batch_size=batch).resolved(config, place.rows)
+        slots = Slots(place, wide_config(config, dropping=True), count, training)
+        for slot in range(count):
+            slots.put(slot, Run(config, training, slot))
+        return slots
+
+    def train(several: list[Slots]) -> list[torch.Tensor]:
+        for _ in range(3):
+            for slots in several:
+                slots.launch()
+            for slots in several:
+                for slot, loss in slots.wait().items():
+                    slots.advance(slot, loss, None)
+        return [slots.adam.flat.clone() for slots in several]
+
+    sizes = [(32, 4), (128, 8), (512, 16), (8192, 4)]
+    alone = [train([made(*size)])[0] for size in sizes]
+    together = train([made(*size) for size in sizes])
+    for mine, its in zip(together, alone, strict=True):
+        assert torch.equal(mine, its)
