@@ -270,8 +270,24 @@ def test_a_study_is_extended(run: Run, study: Path) -> None:
     assert trials(study)[:2] == before
     check_whole(study, 4)
     fewer = run(*QUICK, "--trials", "3")
-    assert (fewer.code, fewer.out[:21]) == (0, "study: 4 of 3 trials,")
+    assert (fewer.code, fewer.out[:28]) == (0, "study: has 4 trials already,")
     assert len(trials(study)) == 4
+
+
+def test_what_is_said_can_be_pasted(run: Run, here: Path) -> None:
+    shutil.copy(here / "train.csv", here / "my rows.csv")
+    done = run("search", "my rows.csv", *QUICK[2:], "--trials", "1", "--out", "a study")
+    assert done.err.splitlines()[-1] == (
+        "squad search show 'a study' shows it; squad fit 'my rows.csv' --config 'a study/best.toml' trains it"
+    )
+
+
+def test_the_model_of_a_space(run: Run, here: Path) -> None:
+    (here / "space.toml").write_text('model = "mlp"\n[training]\nlr = {low = 0.01, high = 0.1}\n', encoding="utf-8")
+    assert run(*QUICK, "--trials", "1", "--space", "space.toml").code == 0
+    assert 'model = "mlp"' in (here / "study/best.toml").read_text(encoding="utf-8")
+    refusal = run(*QUICK, "--trials", "1", "--space", "space.toml", "--model", "squad").refusal
+    assert "This space is for mlp" in refusal
 
 
 def test_a_folder_that_was_renamed_goes_on(run: Run, study: Path, here: Path) -> None:
@@ -379,7 +395,7 @@ EARLY = [
     (["--seed", "-1"], "seed must be a whole number between 0 and "),
     (["--hidden", "a"], "--hidden must be sizes with commas"),
     (["--device", "cuda:99"], "device must be 'auto', 'cpu' or a GPU of this machine; got 'cuda:99'."),
-    (["--device", "tpu"], "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'."),
+    (["--device", "tpu"], "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'. The first GPU is cuda"),
     (["--config", "missing.toml"], "missing.toml cannot be read: No such file or directory."),
     (["--out", "train.csv"], "train.csv is a file. Name another place."),
     (["--out", "train.csv/study"], "train.csv is a file. Name another place."),
@@ -606,6 +622,9 @@ def test_a_database_that_is_none(run: Run, here: Path) -> None:
     (here / "study/study.db").write_text("nothing of the kind\n" * 100, encoding="utf-8")
     refusal = run(*QUICK, "--trials", "1").refusal
     assert "study.db cannot be used: file is not a database" in refusal
+    assert refusal.endswith("or begin anew with --restart.")
+    assert run(*QUICK, "--trials", "1", "--restart").code == 0
+    check_whole(here / "study", 1)
 
 
 def test_help_loads_nothing_heavy() -> None:

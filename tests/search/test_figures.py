@@ -1,6 +1,7 @@
 """Figures of a search: what is drawn is what the record says."""
 
 import itertools
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -45,11 +46,16 @@ def changed(search: Search, values: list[float]) -> Search:
     return Search(search.record, tuple(trials))
 
 
-def clipped(figure: Any) -> list[str]:
-    """The edges that something is drawn at: it goes on beyond."""
+def rendered(figure: Any) -> Any:
+    """The canvas it was drawn on: only then is everything in its place."""
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
-    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
+    return canvas
+
+
+def clipped(figure: Any) -> list[str]:
+    """The edges that something is drawn at: it goes on beyond."""
+    pixels = np.asarray(rendered(figure).buffer_rgba())[..., :3]
     edges = {"top": pixels[0], "bottom": pixels[-1], "left": pixels[:, 0], "right": pixels[:, -1]}
     return [name for name, edge in edges.items() if (edge < 250).any()]
 
@@ -76,6 +82,12 @@ def test_the_history_shows_every_trial_and_the_best_so_far(tmp_path: Path, objec
     drawn: Any = history(search)  # matplotlib's own types say less than is known here
     whole, close = drawn.axes[:2]
     points, line, *marks = whole.lines
+    # Those of the better half are drawn whole in the enlarged view, and no others.
+    middle = np.median([trial.value or 0.0 for trial in search.measured])
+    assert list(close.lines[0].get_xdata()) == [t.number for t in search.measured if (t.value or 0.0) >= middle]
+    at = np.asarray(close.lines[0].get_ydata(), float)
+    air = 0.05 * np.ptp(at)
+    assert min(close.get_ylim()) < at.min() - air < at.max() + air < max(close.get_ylim())
     assert list(points.get_xdata()) == [trial.number for trial in search.measured]
     shown = [search.measure.shown(trial.value or 0.0) for trial in search.measured]
     assert list(points.get_ydata()) == shown
@@ -88,6 +100,43 @@ def test_the_history_shows_every_trial_and_the_best_so_far(tmp_path: Path, objec
     low, high = close.get_ylim()
     assert (low < high) == (search.measure.sign > 0)
     assert min(low, high) < best[-1] < max(low, high)
+
+
+def test_what_has_no_value_has_its_place_below_the_values(tmp_path: Path) -> None:
+    for objective in ("coverage@risk=0.02,delta=0.01", "aurc"):
+        search = saved(tmp_path, count=100, objective=objective)
+        whole: Any = history(search).axes[0]
+        points, _, *marks = whole.lines
+        rendered(whole.figure)
+        lowest = min(whole.transData.transform(points.get_xydata())[:, 1])
+        frame = whole.get_window_extent()
+        for mark in marks:
+            height = mark.get_transform().transform(mark.get_xydata())[:, 1]
+            assert (frame.y0 < height).all()
+            assert (height < lowest).all()
+        names = [tick.get_text() for tick in whole.get_yticklabels()]
+        assert names[-1] == "no value"
+        numbers = [float(name) for name in names[:-1]]
+        assert min(numbers) >= 0
+
+
+def test_trials_have_whole_numbers(small: Search) -> None:
+    figure: Any = history(Search(small.record, small.trials[:4]))
+    rendered(figure)
+    ticks = figure.axes[-1].get_xticks()
+    assert all(tick == round(tick) for tick in ticks)
+
+
+def test_attempts_that_were_made_again_are_not_shown_as_failures(small: Search) -> None:
+    trials = list(small.trials)
+    trials[5] = replace(trials[5], state="failed", value=None, ended=None)
+    trials[6] = replace(trials[6], state="failed", value=None, ended=None)
+    trials[50] = replace(trials[50], retried_from=5)
+    figure: Any = history(Search(small.record, tuple(trials)))
+    assert figure.get_suptitle() == "squad: 59 trials"
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "failed (1)" in labels
+    assert list(figure.axes[0].lines[-1].get_xdata()) == [6]
 
 
 def test_importances_find_what_matters(tmp_path: Path) -> None:
@@ -138,8 +187,8 @@ def test_every_pair_is_there(small: Search) -> None:
     cells = figure.axes[:-1]  # the last is the key's
     assert len(cells) == 4 * 5 // 2
     bottom = [cell for cell in cells if cell.get_xlabel()]
-    assert [cell.get_xlabel() for cell in bottom] == ["dropout", "lr", "batch size", "prior"]
-    assert [cell.get_ylabel() for cell in cells if cell.get_ylabel()] == ["lr", "batch size", "prior", "coverage (%)"]
+    assert [cell.get_xlabel() for cell in bottom] == ["dropout", "lr", "batch_size", "prior"]
+    assert [cell.get_ylabel() for cell in cells if cell.get_ylabel()] == ["lr", "batch_size", "prior", "coverage (%)"]
     assert [cell.get_xscale() for cell in bottom] == ["linear", "log", "log", "linear"]
     assert [tick.get_text() for tick in bottom[3].get_xticklabels()] == ["uniform", "gaussian"]
     for cell in cells:
@@ -178,7 +227,7 @@ def test_values_that_many_share_are_spread_but_not_mixed_up(tmp_path: Path) -> N
         values = [axis.of(trial) for trial in search.measured]
         if axis.choices is not None:
             assert [axis.choices[round(x)] for x in places] == values
-        elif axis.label in ("C", "batch size"):
+        elif axis.label in ("C (bins)", "batch_size"):
             grid = sorted(set(values))
             near = [min(grid, key=lambda value: abs(np.log(value / x))) for x in places]
             assert near == values
@@ -213,6 +262,69 @@ def test_few_settings(tmp_path: Path, count: int) -> None:
     assert clipped(figure) == []
 
 
+def test_no_point_is_cut_by_its_cell(tmp_path: Path) -> None:
+    tables = {
+        "network": {"bins": {"low": 5, "high": 7, "step": 2}, "prior": {"choices": ["uniform", "gaussian"]}},
+        "training": {
+            "lr": {"low": 1e-4, "high": 1e-2, "log": True},
+            "batch_size": {"low": 32, "high": 64, "octaves": 0.5},
+        },
+    }
+    search = saved(tmp_path, count=120, space=Space.of("squad", tables))
+    ends = {"training.lr": (1e-4, 1e-2)}
+    trials = [
+        replace(trial, settings={**trial.settings, **{name: both[trial.number % 2] for name, both in ends.items()}})
+        for trial in search.trials
+    ]
+    figure: Any = pairwise(Search(search.record, tuple(trials)))
+    rendered(figure)
+    for cell in figure.axes[:-1]:
+        frame = cell.get_window_extent()
+        for points in cell.collections:
+            at = cell.transData.transform(np.asarray(points.get_offsets()))
+            radius = math.sqrt(points.get_sizes()[0]) / 2 * figure.dpi / 72
+            assert at[:, 0].min() - radius > frame.x0
+            assert at[:, 0].max() + radius < frame.x1
+            assert at[:, 1].min() - radius > frame.y0
+            assert at[:, 1].max() + radius < frame.y1
+
+
+@pytest.mark.parametrize("model", ["squad", "squad-factorized"])
+def test_no_two_names_of_ticks_touch(tmp_path: Path, model: str) -> None:
+    """Of neighbouring cells, too: the last of one stands beside the first of the next."""
+    figure: Any = pairwise(saved(tmp_path, count=80, model=model))
+    rendered(figure)
+    bottom = [cell for cell in figure.axes if cell.get_xlabel() and cell.get_xticklabels()]
+    places = [
+        (cell.transData.transform((tick, cell.get_ylim()[0]))[0], label)
+        for cell in bottom[:-1]
+        for tick, label in zip(cell.get_xticks(), cell.get_xticklabels(), strict=True)
+    ]
+    for (left, first), (right, _) in itertools.pairwise(sorted(places, key=lambda place: place[0])):
+        # Slanted lines of text, side by side: how far they are apart across their own direction.
+        apart = (right - left) * math.sin(math.radians(first.get_rotation()))
+        assert apart > 1.2 * first.get_fontsize() * figure.dpi / 72
+
+
+def test_the_scale_of_colours_says_only_what_there_is(small: Search) -> None:
+    def scale(values: list[float]) -> Any:
+        figure: Any = pairwise(changed(small, values))
+        texts = [text.get_text() for text in figure.texts]
+        return (figure.axes[-1]._colorbar.extend if len(figure.axes) == 11 else None), texts
+
+    assert scale([place / 60 for place in range(60)])[0] == "min"
+    assert scale([0.0] * 30 + [0.5] * 30)[0] == "neither"  # a quarter and more have none: nothing is below
+    extend, texts = scale([0.0] * 60)
+    assert extend is None
+    assert "All of them have coverage 0.00 %." in texts
+
+
+def test_equal_values_are_not_enlarged(small: Search) -> None:
+    assert len(history(changed(small, [0.5] * 60)).axes) == 1
+    assert len(history(changed(small, [0.5] * 40 + [0.4] * 20)).axes) == 1  # the better half is one line
+    assert len(history(changed(small, [0.5] * 20 + [0.4] * 40)).axes) == 2
+
+
 def test_equal_values_can_be_drawn(small: Search) -> None:
     for values in ([0.5] * 60, [0.5] * 59 + [0.4], [0.0] * 60):
         search = changed(small, values)
@@ -234,8 +346,10 @@ def test_files_and_what_is_left_out(small: Search, tmp_path: Path) -> None:
     for path in written:
         with Image.open(path) as image:
             assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 50
+    # Old ones would pass for figures of these trials.
     one = Search(small.record, small.trials[:1])
     assert list(figures.write(one, out)[1]) == list(FIGURES)
+    assert list(out.iterdir()) == []
 
 
 def test_a_missing_matplotlib_is_told(tmp_path: Path) -> None:

@@ -12,8 +12,20 @@ import typer
 from typer.testing import CliRunner
 
 from squad.cli.search_show import show
+from squad.errors import ArgumentError
 from squad.records import Record
-from squad.search.show import axes, best_settings, best_toml, facts, rows, spread_heading, top, value_text, warning
+from squad.search.show import (
+    axes,
+    best_settings,
+    best_toml,
+    doubt,
+    facts,
+    rows,
+    spread_heading,
+    top,
+    value_text,
+    warning,
+)
 from squad.search.space import Space
 from squad.search.storage import SearchError, file_url, open_storage
 from squad.search.study import StudySource, open_study
@@ -121,6 +133,57 @@ def test_what_is_told_above_it(tmp_path: Path) -> None:
     assert "best of 626 trials" in warning(search)
     assert "6,000 validation rows" in warning(search)
     assert "probably worse" in warning(search)
+
+
+def equal(search: Search, value: float) -> Search:
+    """The same trials, with one value for all; the later, the smaller is their AURC."""
+    trials = [
+        replace(trial, value=value, details={**trial.details, "aurc": 1 / (1 + trial.number)})
+        if trial.measured
+        else trial
+        for trial in search.trials
+    ]
+    return Search(search.record, tuple(trials))
+
+
+def test_ties_are_told(tmp_path: Path) -> None:
+    search = saved(tmp_path, count=30)
+    assert "ties" not in dict(facts(search))
+    told = equal(search, 0.5)
+    last = told.measured[-1]
+    assert dict(facts(told))["ties"].startswith(f"{len(told.measured)} trials share this value")
+    assert dict(facts(told))["best coverage"].endswith(f"in trial {last.number}")
+    assert f"number {last.number}" in best_toml(told)
+    assert best_settings(told)["training"]["lr"] == last.settings["training.lr"]
+    assert doubt(told) is None
+
+
+def test_that_nothing_could_be_certified_is_told(tmp_path: Path) -> None:
+    search = saved(tmp_path, count=30)
+    assert doubt(search) is None
+    said = doubt(equal(search, 0.0))
+    assert said is not None
+    assert said.startswith(f"No trial could be certified for {COVERAGE}")
+    assert "Allow a higher risk, or search for aurc" in said
+    assert dict(facts(equal(search, 0.0)))["note"] == said
+    # An AURC of 0 is the best there is.
+    assert doubt(equal(saved(tmp_path, count=30, objective="aurc"), 0.0)) is None
+    assert doubt(Search(search.record, ())) is None
+
+
+def test_attempts_are_counted_apart(tmp_path: Path) -> None:
+    search = saved(tmp_path, count=30)
+    trials = list(search.trials)
+    for number in (3, 4, 5, 6):
+        trials[number] = replace(trials[number], state="failed", value=None, ended=None)
+    trials[20] = replace(trials[20], retried_from=3)
+    trials[21] = replace(trials[21], retried_from=4)
+    trials[28] = replace(trials[28], state="waiting", value=None, ended=None)
+    trials[29] = replace(trials[29], state="running", value=None, ended=None)
+    told = dict(facts(Search(search.record, tuple(trials))))["trials"]
+    # After a kill nobody can tell whether what is running runs.
+    counts = "22 measured, 2 pruned, 2 failed, 2 interrupted and tried again, 1 waiting, 1 running, or interrupted"
+    assert told == counts
 
 
 def test_another_objective_than_was_asked_for(tmp_path: Path) -> None:
@@ -265,7 +328,7 @@ def test_the_record_is_made_anew_from_the_study(shown: Shown) -> None:
     begun(Path("study"), 30, 20)
     result = shown("study")
     assert result.exit_code == 0
-    assert "20 measured, 1 running" in result.stdout
+    assert "20 measured, 1 running, or interrupted" in result.stdout
     assert "said aloud" in result.stdout
     search = read("study")
     best = search.best()
@@ -304,14 +367,46 @@ def test_a_broken_record_beside_a_study_is_replaced(shown: Shown) -> None:
 
 def test_a_database_that_is_gone(shown: Shown) -> None:
     Path("study").mkdir()
-    with pytest.raises(SearchError):
-        shown("study", "--storage", "sqlite:///nowhere/study.db")
     saved(Path("study"), count=30)
-    result = shown("study", "--storage", "sqlite:///nowhere/study.db", "--no-figures")
+    Path("study", DATABASE).write_bytes(b"no database" * 100)
+    result = shown("study", "--no-figures")
     assert result.exit_code == 0
     assert "cannot be used" in result.stderr
     assert "This is what study/trials.json says" in result.stderr
     assert "28 measured" in result.stdout
+
+
+def test_a_database_that_was_named_must_be_there(shown: Shown) -> None:
+    Path("study").mkdir()
+    saved(Path("study"), count=30)
+    before = sorted(Path().rglob("*"))
+    for file in ("nowhere/study.db", "study/other.db"):
+        with pytest.raises(SearchError, match=f"there is no file {file}"):
+            shown("study", "--storage", f"sqlite:///{file}", "--no-figures")
+    with pytest.raises(SearchError, match=r"no study/study\.db to look for study 'mine' in"):
+        shown("study", "--study", "mine", "--no-figures")
+    assert sorted(Path().rglob("*")) == before  # nothing is made by looking
+    with pytest.raises(ArgumentError, match="storage must be"):
+        shown("study", "--storage", "nonsense", "--no-figures")
+    # The record is no stand-in for what was asked for.
+    begun(Path("study"), 30, 3)
+    with pytest.raises(SearchError, match="no study 'his'"):
+        shown("study", "--study", "his", "--no-figures")
+
+
+def test_old_figures_do_not_stay(shown: Shown) -> None:
+    Path("study").mkdir()
+    saved(Path("study"), count=8)
+    Path("study/importances.png").write_bytes(b"old")
+    assert shown("study").exit_code == 0
+    assert not Path("study/importances.png").exists()
+    assert Path("study/history.png").exists()
+
+
+def test_the_hint_can_be_given_to_a_shell(shown: Shown) -> None:
+    Path("my study").mkdir()
+    saved(Path("my study"), count=8)
+    assert "--config 'my study/best.toml' trains" in shown("my study", "--no-figures").stderr
 
 
 def test_several_studies_in_one_database(shown: Shown) -> None:

@@ -572,3 +572,18 @@ def test_optuna_is_not_imported_until_it_is_asked_for() -> None:
         "s.Space.default('squad').most('network.bins')\nassert 'optuna' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("tables", "points"),
+    [
+        ({"network": {"bins": {"choices": [3, 5]}, "hidden": [4]}}, 2),
+        ({"network": {"bins": {"low": 5, "high": 21, "step": 2}}}, 9),
+        ({"network": {"dropout": {"low": 0.1, "high": 0.4, "step": 0.1}, "bins": {"choices": [3, 5]}}}, 8),
+        ({"training": {"batch_size": {"low": 32, "high": 512, "octaves": 0.5}}}, 9),
+        ({"training": {"batch_size": {"low": 8, "high": 64, "log": True}}}, 57),
+        ({"training": {"lr": {"low": 0.1, "high": 0.2}}, "network": {"bins": {"choices": [3, 5]}}}, None),
+    ],
+)
+def test_points(tables: dict[str, Any], points: int | None) -> None:
+    assert Space.of("squad", tables).points() == points

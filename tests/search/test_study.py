@@ -27,6 +27,7 @@ from squad.search.study import (
     SearchError,
     Standing,
     StudySource,
+    at_work,
     close_storage,
     delete_study,
     load_study,
@@ -504,6 +505,36 @@ class TestManyWorkers:
         check_complete(source(url, 4, name="b").study, 4)
         with pytest.raises(SearchError, match="no study 'a' in this storage; it has: b"):
             load_study(storage(url, 1), "a")
+
+    def test_who_is_at_work(self, url: str) -> None:
+        assert at_work(storage(url, 60), "a") == []
+        mine, other = (source(url, 5, name="a", worker=name, shared=True, stale_after=60) for name in ("w1", "w2"))
+        first, second, third = must(mine.ask()), must(mine.ask()), must(other.ask())
+        assert at_work(storage(url, 60), "a") == ["w1", "w2"]
+        assert at_work(storage(url, 60), "b") == []
+        other.give_back([third])
+        assert at_work(storage(url, 60), "a") == ["w1"]
+        time.sleep(2.1)  # the database counts whole seconds
+        assert at_work(storage(url, 1), "a") == []
+        assert at_work(storage(url, 60), "a") == ["w1"]
+        for trial in (first, second):
+            mine.tell(trial, outcome(trial))
+        assert at_work(storage(url, 60), "a") == []
+
+    def test_a_study_that_somebody_deletes(self, url: str) -> None:
+        mine = source(url, 5, name="a", worker="w", shared=True)
+        trial = must(mine.ask())
+        delete_study(storage(url, 60), "a")
+        for call in (
+            mine.ask,
+            mine.standing,
+            lambda: mine.tell(trial, outcome(trial)),
+            lambda: mine.give_back([trial]),
+        ):
+            with pytest.raises(SearchError, match="The study is gone from its storage"):
+                call()
+        with pytest.raises(KeyError, match="another"), calmly():
+            raise KeyError("another")  # a fault of ours stays one
 
 
 class TestTraffic:

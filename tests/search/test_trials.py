@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,60 @@ def test_the_best_is_the_first_of_equals_and_never_a_diverged_one(study: optuna.
     assert best.number == 5
     assert [trial.number for trial in search.top(10)] == [5, 6, 0]
     assert [trial.number for trial in search.top(2)] == [5, 6]
+
+
+def measured(number: int, value: float, **details: float | None) -> TrialRecord:
+    return TrialRecord(number, "complete", value, {}, {}, "stopped early", details, None, None, None, None)
+
+
+def test_equal_values_are_told_apart_by_aurc_and_then_nll() -> None:
+    trials = (
+        measured(0, 0.0),  # nothing is known of it
+        measured(1, 0.0, aurc=0.2, nll=0.1),
+        measured(2, 0.0, aurc=0.1, nll=None),
+        measured(3, 0.0, aurc=0.1, nll=0.5),
+        measured(4, 0.0, aurc=0.1, nll=0.4),
+        measured(5, 0.0, aurc=0.1, nll=0.4),
+        measured(6, 0.1, aurc=0.9, nll=0.9),  # the value comes first
+    )
+    search = Search(record(1), trials)
+    assert [trial.number for trial in search.top(10)] == [6, 4, 5, 3, 2, 1, 0]
+    best = search.best()
+    assert best is not None
+    assert best.number == 6
+
+
+def attempt(number: int, state: str, retried_from: int | None = None) -> TrialRecord:
+    return TrialRecord(number, state, None, {}, {}, None, {}, None, None, retried_from, None)
+
+
+def test_attempts_that_were_made_again_are_no_failures() -> None:
+    trials = (
+        attempt(0, "failed"),  # tried again by 3, and that by 5
+        attempt(1, "failed"),  # and never again
+        attempt(2, "failed"),  # tried again by 4, which was the last
+        attempt(3, "failed", 0),
+        attempt(4, "failed", 2),
+        replace(measured(5, 0.5), retried_from=0),
+        attempt(6, "running"),
+    )
+    search = Search(record(1), trials)
+    assert search.interrupted == {0, 2, 3}
+    assert [trial.number for trial in search.counted] == [1, 4, 5, 6]
+    fates = ["interrupted", "failed", "interrupted", "interrupted", "failed", "measured", "running"]
+    assert [search.fate(trial) for trial in trials] == fates
+    # The table keeps what the study says.
+    states = [row[1] for row in search.rows()[1]]
+    assert states == ["failed"] * 5 + ["complete", "running"]
+
+
+def test_a_search_is_told_in_a_line(tmp_path: Path) -> None:
+    search = saved(tmp_path, count=40, objective="aurc")
+    best = search.best()
+    assert best is not None
+    assert best.value is not None
+    assert repr(search) == f"Search(squad: 40 trials, best AURC {-best.value:.4f} in trial {best.number})"
+    assert repr(Search(search.record, (attempt(0, "running"),))) == "Search(squad: 1 trial, none measured)"
 
 
 def test_without_a_measured_trial_there_is_no_best() -> None:

@@ -19,7 +19,8 @@ from squad.fitting import fit_predictor
 from squad.outputs import claimed
 from squad.search.population import Population
 from squad.search.progress import Snapshot
-from squad.search.storage import SearchError
+from squad.search.storage import SearchError, close_storage, file_url, open_storage
+from squad.search.study import delete_study
 from squad.search.trial import Outcome, Trial
 from squad.search.trials import Search, read
 from squad.search.tuning import Means, pose
@@ -47,7 +48,7 @@ def tune(out: Path, x: Any = None, labels: Any = None, **options: Any) -> Search
     return squad.tune(
         own[0] if x is None else x,
         own[1] if labels is None else labels,
-        **{"trials": 2, "settings": SMALL, "out": out, **options},
+        **{"trials": 2, "settings": SMALL, "out": out, "progress": Told(), **options},
     )
 
 
@@ -105,7 +106,126 @@ def test_a_table(out: Path) -> None:
     with pytest.raises(ArgumentError, match="target must be the column of labels; got None"):
         tune(out, table, labels)
     with pytest.raises(ArgumentError, match=r"x must be a table where target.*Table\.of\(frame\) makes one"):
-        tune(out, frame, labels, target="y")
+        tune(out, x, labels, target="y")
+
+
+def test_the_groups_of_a_table_are_its_column(out: Path) -> None:
+    x, labels = rows()
+    sites = [f"s{row // 4}" for row in range(len(x))]
+    frame = pd.DataFrame(x, columns=list("abcde")).assign(y=labels, site=sites)
+    given = tune(out, Table.of(frame), labels, target="y", group="site", groups=sites)
+    digest = given.record.settings["data"]["sha256"]  # of the split, too
+    for name, table, options in (
+        ("table", Table.of(frame), {"group": "site"}),
+        ("frame", frame, {"group": "site"}),
+        ("settings", frame, {"settings": {**SMALL, "group": "site"}}),
+    ):
+        found = tune(out.with_name(name), table, labels, target="y", **options)
+        assert found.record.settings["data"]["sha256"] == digest
+    apart = tune(out.with_name("apart"), frame, labels, target="y", drop=["site"])
+    assert apart.record.settings["data"]["sha256"] != digest
+    with pytest.raises(ArgumentError, match=r"group must be a column of a table; got 'site' with ndarray.*give groups"):
+        tune(out.with_name("array"), x, labels, group="site")
+    with pytest.raises(ArgumentError, match=r"x must be .*; got a data frame with 'site', and no target.*Table\.of"):
+        tune(out.with_name("words"), frame, labels)
+
+
+def test_another_objective_is_never_taken_in_silence(out: Path) -> None:
+    with pytest.warns(UserWarning, match="-AURC is maximized instead of coverage") as caught:
+        tune(out, progress=None)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    tune(out.with_name("aurc"), progress=None, objective="aurc")  # warnings are errors here
+
+
+def test_the_model_of_a_space(out: Path) -> None:
+    lr = {"training": {"lr": {"low": 0.001, "high": 0.1, "log": True}}}
+    found = tune(out, space={"model": "mlp", **lr})
+    assert found.model == found.best_settings().network.name == "mlp"
+    assert 'model = "mlp"' in (out / "best.toml").read_text()
+    file = out.with_name("space.toml")
+    file.write_text('model = "mlp"\n[training]\nlr = {low = 0.001, high = 0.1, log = true}\n')
+    assert tune(out, space=file).trials == found.trials
+    assert tune(out, space=file, model="mlp").trials == found.trials
+    for options in ({"model": "squad"}, {"settings": {**SMALL, "model": "squad"}}):
+        with pytest.raises(SquadError, match="This space is for mlp"):
+            tune(out, space=file, **options)
+
+
+def test_a_space_of_few_points(out: Path) -> None:
+    space = {"network": {"bins": {"choices": [3, 5]}}}
+    for trials, notes in ((2, 0), (3, 1)):
+        told = Told()
+        tune(out, space=space, trials=trials, progress=told, objective="aurc")
+        said = [text for name, text in told.calls if name == "message"]
+        assert said == ["The space has 2 points, so some of 3 trials repeat others."] * notes
+
+
+def test_fewer_trials_than_there_are(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tune(out, trials=3)
+    monkeypatch.setattr(Population, "run", None)  # nobody works
+    told = Told()
+    assert tune(out, trials=2, progress=told).trials == found.trials
+    assert ("start", (3, 3)) in told.calls
+
+
+def test_a_record_without_its_database_is_not_overwritten(out: Path) -> None:
+    found = tune(out)
+    for name in ("study.db-wal", "study.db-shm", "study.db"):
+        (out / name).unlink(missing_ok=True)
+    for what in ("missing", "empty"):
+        with pytest.raises(SearchError, match=rf"trials\.json holds 2 trials, and .*study\.db is {what}: .*--restart"):
+            tune(out)
+        (out / "study.db").touch()
+    assert read(out).trials == found.trials
+    assert len(tune(out, restart=True, trials=1).trials) == 1
+
+
+def test_a_damaged_file_is_begun_anew(out: Path) -> None:
+    tune(out, trials=3)
+    whole = (out / "study.db").read_bytes()
+    (out / "history.png").touch()
+    for damaged in (b"nothing of the kind\n" * 100, whole[:4096] + b"\x7f" * (len(whole) - 4096)):
+        (out / "study.db").write_bytes(damaged)
+        with pytest.raises(SearchError) as caught:
+            tune(out)
+        assert "trials.json still holds 3 trials" in str(caught.value)
+        assert "begin anew with --restart" in str(caught.value)
+    assert len(tune(out, restart=True).trials) == 2
+    assert not (out / "history.png").exists()
+
+
+def test_a_shared_study_is_not_begun_anew_under_others(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = {"storage": file_url(out.with_name("shared.db")), "study": "s"}
+    finish = Population._finish
+
+    def meanwhile(self: Population, group: Any) -> None:
+        finish(self, group)
+        if not refused:
+            with pytest.raises(SearchError, match=r"may be at work: .*wait 600 seconds \(--stale-after\)") as caught:
+                tune(out.with_name("other"), **shared, restart=True)
+            refused.append(str(caught.value))
+
+    refused: list[str] = []
+    monkeypatch.setattr(Population, "_finish", meanwhile)
+    assert len(tune(out, **shared).trials) == 2
+    assert len(refused) == 1
+    assert len(tune(out, **shared, restart=True, trials=1).trials) == 1  # nobody is at work
+
+
+def test_a_study_that_vanishes_is_told_in_a_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = file_url(out.with_name("shared.db"))
+    finish = Population._finish
+
+    def deleted(self: Population, group: Any) -> None:
+        storage = open_storage(url, stale_after=600)
+        delete_study(storage, "s")
+        close_storage(storage)
+        finish(self, group)
+
+    monkeypatch.setattr(Population, "_finish", deleted)
+    with pytest.raises(SearchError, match="The study is gone from its storage"):
+        tune(out, storage=url, study="s")
 
 
 def test_groups_of_an_array_are_not_split(out: Path) -> None:
@@ -182,9 +302,13 @@ def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
         ({"trials": 0}, "trials must be a whole number of at least 1; got 0"),
         ({"trials": 2.5}, "trials must be a whole number"),
         ({"slotz": 3}, "slotz is not a setting of a search. Did you mean slots?"),
+        ({"max_epochs": 3}, 'but of a fit: settings={"training": {"max_epochs": ...}}.'),
+        ({"hidden": [4]}, 'but of a fit: settings={"network": {"hidden": ...}}.'),
+        ({"num_samples": 4}, 'but of a fit: settings={"prediction": {"num_samples": ...}}.'),
+        ({"seed": 4}, 'seed is not a setting of a search, but of a fit: settings={"seed": ...}.'),
         ({"slots": 0}, "slots must be"),
         ({"minutes": -1}, "minutes must be a number above 0"),
-        ({"device": "tpu"}, "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'"),
+        ({"device": "tpu"}, "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'. The first GPU is cuda"),
         ({"workers": 2}, "workers must be given together with ray"),
         ({"storage": "nonsense"}, "storage must be sqlite:///FILE"),
         ({"storage": "sqlite://"}, "A study in memory would be gone"),
@@ -207,6 +331,11 @@ def test_what_is_refused(out: Path, options: dict[str, Any], words: str) -> None
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not out.exists()
+
+
+def test_a_study_has_a_folder() -> None:
+    with pytest.raises(ArgumentError, match="out must be a folder, which the study is kept in; got None"):
+        squad.tune(*rows(), out=None)  # type: ignore[arg-type]
 
 
 def test_places_that_cannot_be_written(out: Path) -> None:

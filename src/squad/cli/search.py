@@ -1,6 +1,7 @@
 """``squad search``: the best settings of a model."""
 
 import contextlib
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ def search(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
+            metavar="NAME", help="The space's, or squad, squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
         ),
     ] = None,
     trials: Annotated[
@@ -116,6 +117,7 @@ def search(
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
+    from squad.search.show import doubt
     from squad.search.tuning import BEST, Means, check, pose
     from squad.search.tuning import search as make
     from squad.settings import merged, read_toml
@@ -153,14 +155,18 @@ def search(
         raise StoppedError(f"stopped; the same command goes on with {out}.") from None
     done = sum(trial.state in ("complete", "pruned") for trial in found.trials)
     best = found.best()
+    count = f"{done} of {trials} trials" if done <= trials else f"has {done} trials already"
     if best is None or best.value is None:
-        typer.echo(f"{out}: {done} of {trials} trials, none with a value{' yet' if done < trials else ''}")
+        typer.echo(f"{out}: {count}, none with a value{' yet' if done < trials else ''}")
     else:
         value = found.measure.text(best.value, 2)
-        typer.echo(f"{out}: {done} of {trials} trials, best {value} in trial {best.number}; {out / BEST}")
+        typer.echo(f"{out}: {count}, best {value} in trial {best.number}; {out / BEST}")
+    if (doubted := doubt(found)) is not None:
+        say(doubted)
     if done < trials:
         say(f"the same command goes on with {out}")
     elif best is None:
         say("every trial diverged: name a --space of lower learning rates")
     else:
-        say(f"squad search show {out} shows it; squad fit {data} --config {out / BEST} trains it")
+        folder, rows_of, best_of = (shlex.quote(str(word)) for word in (out, data, out / BEST))
+        say(f"squad search show {folder} shows it; squad fit {rows_of} --config {best_of} trains it")

@@ -1,6 +1,7 @@
 """``squad search show``: what a search found, on the screen and as files."""
 
 import contextlib
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,7 @@ def show(
     typer.echo(write_csv(search, out / CSV))
     if not no_figures:
         _draw(search, out)
-    say(f"squad fit DATA --config {best} trains the best network again")
+    say(f"squad fit DATA --config {shlex.quote(str(best))} trains the best network again")
 
 
 def _print(search: "Search", study: Path) -> None:
@@ -93,7 +94,9 @@ def _draw(search: "Search", out: Path) -> None:
 
 
 def refresh(folder: Path, storage: str | None = None, name: str | None = None) -> None:
-    """Write a search's record anew from its database, if that can be reached; otherwise the one that is there counts.
+    """Write a search's record anew from its database.
+
+    If the database of the folder cannot be used, the record that is there counts; one that was named must do.
 
     Args:
         folder: of the search.
@@ -108,13 +111,19 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
 
     if not folder.is_dir():
         raise TrialsError(f"STUDY must be the folder of a search; {folder} is none. squad search makes one.")
+    named = storage is not None or name is not None
     known = None
     with contextlib.suppress(SquadError):  # one that cannot be read is written anew, or told of when it is shown
         known = read(folder)
     if storage is None:
         if not (folder / DATABASE).is_file():
+            if name is not None:
+                raise SearchError(
+                    f"There is no {folder / DATABASE} to look for study {name!r} in. Name its database with --storage."
+                )
             return  # the record alone, such as one that was sent by somebody
         storage = file_url(folder / DATABASE)
+    _check_there(storage)
     try:
         opened = open_storage(storage, stale_after=NEVER)
         try:
@@ -124,11 +133,27 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
             opened.remove_session()
             opened.engine.dispose()
     except SearchError as error:
-        if known is None:
+        if known is None or named:
             raise
         say(f"{error} This is what {folder / TRIALS} says, of {known.record.date[:16].replace('T', ' ')} UTC.")
         return
     record.save(folder / TRIALS)
+
+
+def _check_there(storage: str) -> None:
+    """That a file is there: whoever only looks must not make a database."""
+    from squad.search.storage import SearchError, is_file, need_optuna
+
+    if not is_file(storage):
+        return
+    need_optuna()
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    with contextlib.suppress(ArgumentError):  # no address at all, which is told of when it is opened
+        file = make_url(storage).database
+        if file and file != ":memory:" and not Path(file).is_file():
+            raise SearchError(f"--storage must be the database of a search; there is no file {file}.")
 
 
 def _name(known: "Search | None", storage: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from squad.errors import ArgumentError, SquadError
 from squad.search.storage import SearchError, is_file
 
-__all__ = ["Share", "run", "share"]
+__all__ = ["Share", "check", "run", "share"]
 
 #: How often a worker whose process was lost is started again.  Settings that kill their worker do so a few times
 #: (squad.search.storage.RETRIES) before they are given up, and a study may have several of those.
@@ -150,14 +150,28 @@ def _connected(address: str) -> Iterator[None]:
     except ArgumentError:
         raise
     except (OSError, RuntimeError, ValueError) as cause:
-        raise SearchError(
-            f"No Ray cluster at {address!r}: {_first_line(cause)}. "
-            "Start one with ray start --head, or take --ray local for one on this machine."
-        ) from None
+        raise _none_at(address, cause) from None
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _none_at(address: str, cause: Exception) -> SearchError:
+    return SearchError(
+        f"No Ray cluster at {address!r}: {_first_line(cause)}. "
+        "Start one with ray start --head, or take --ray local for one on this machine."
+    )
+
+
+def check(address: str) -> None:
+    """That a cluster answers at an address, before anything else is done."""
+    if address == "local" or _ray().is_initialized():
+        return
+    try:
+        _check_address(address)
+    except OSError as cause:
+        raise _none_at(address, cause) from None
 
 
 def _check_address(address: str) -> None:

@@ -16,6 +16,7 @@ from squad.search.trials import Search, TrialRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, Normalize
     from matplotlib.figure import Figure
 
@@ -41,26 +42,45 @@ WORST = 0.25
 LEFT, BELOW, KEY, ROOMY = 0.95, 0.85, (3.3, 1.35), 4
 
 
+#: How wide points that share a choice, or a step of numbers, are spread, in steps.
+SIDE = {"choice": 0.62, "step": 0.55}
+
+
 class FigureError(SquadError):
     """A figure that cannot be drawn: a package is missing, or there are too few trials."""
 
 
 def history(search: Search) -> "Figure":
-    """Every trial's value over its number with the best so far; above it the same for the best, enlarged."""
+    """Every trial's value over its number with the best so far; below it the same for the better half, enlarged."""
     figure_class = _figure_class()
+    from matplotlib.ticker import MaxNLocator
+
     measured, measure = _measured(search), search.measure
     numbers = np.array([trial.number for trial in measured])
     values = np.array([measure.shown(_value(trial)) for trial in measured])
     better = np.maximum if measure.sign > 0 else np.minimum
     reached = better.accumulate(values)
     end = max(trial.number for trial in search.trials)
-    near = _near(values, reached, measure.sign)
+    middle, best = float(np.median(values)), float(reached[-1])
+    enlarged = middle != best  # or half of it were one line
 
-    figure = figure_class(figsize=(9, 6), layout="constrained")
-    whole, close = figure.subplots(2, 1, sharex=True)
+    figure = figure_class(figsize=(9, 6 if enlarged else 4), layout="constrained")
+    panels = figure.subplots(2 if enlarged else 1, 1, sharex=True, squeeze=False)[:, 0]
+    whole, close = panels[0], panels[-1]
     size = 3.5 if len(values) > MANY else 5.5
-    for axis in (whole, close):
-        axis.plot(numbers, values, "o", color=COLOURS[-2], alpha=0.55, markersize=size, markeredgewidth=0, zorder=2)
+    for axis in panels:
+        # Below the middle there is nothing in the enlarged view, rather than halves of points at its edge.
+        drawn = measure.sign * values >= measure.sign * middle if axis is not whole else np.full(len(values), True)
+        axis.plot(
+            numbers[drawn],
+            values[drawn],
+            "o",
+            color=COLOURS[-2],
+            alpha=0.55,
+            markersize=size,
+            markeredgewidth=0,
+            zorder=2,
+        )
         axis.step([*numbers, end], [*reached, reached[-1]], where="post", color=INK, linewidth=1.4, zorder=3)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e4e4e4", linewidth=0.6)
@@ -69,27 +89,24 @@ def history(search: Search) -> "Figure":
     axis_name = f"{measure.title}{' (%)' if measure.percent else ''}"
     better_word = "" if measure.sign > 0 else ", lower is better"
     whole.set_title(f"every trial{better_word}", loc="left", fontsize=10)
-    close.set_title("enlarged: near the best", loc="left", fontsize=10)
-    close.set_ylim(*near)
-    for axis in (whole, close):
+    if enlarged:
+        close.set_title("enlarged: the better half", loc="left", fontsize=10)
+        air = 0.08 * abs(best - middle)
+        close.set_ylim(min(middle, best) - air, max(middle, best) + air)
+    close.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    close.set_xlabel("trial's number")
+    if values.min() == values.max():
+        whole.set_yticks(values[:1])  # around a coverage of 0 there are none
+    for axis in panels:
         axis.set_ylabel(axis_name)
         if measure.sign < 0:  # the best is at the top of every figure
             axis.invert_yaxis()
-    close.set_xlabel("trial")
 
-    handles, labels = _legend(whole, search, reached[-1])
+    handles, labels = _legend(whole, search, best)
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9, columnspacing=1.5)
-    figure.suptitle(f"{search.model}: {len(search.trials)} trials", fontsize=11)
+    figure.suptitle(f"{search.model}: {len(search.counted)} trials", fontsize=11)
+    figure.align_ylabels()
     return figure
-
-
-def _near(values: NDArray[Any], reached: NDArray[Any], sign: int) -> tuple[float, float]:
-    """What the enlarged view spans: the better half of the trials, and some air."""
-    best, middle = float(reached[-1]), float(np.median(values))
-    if middle == best:
-        middle -= sign * (0.01 * abs(best) or 1e-3)
-    width = abs(best - middle)
-    return (middle, best + 0.08 * width) if sign > 0 else (best - 0.08 * width, middle)
 
 
 def _legend(axis: "Axes", search: Search, best: float) -> tuple[list[Any], list[str]]:
@@ -103,28 +120,36 @@ def _legend(axis: "Axes", search: Search, best: float) -> tuple[list[Any], list[
         Line2D([], [], color=INK),
     ]
     labels = ["a trial", f"best so far, {told} at the end"]
-    kinds: list[tuple[str, str, str, Callable[[TrialRecord], bool]]] = [
-        ("pruned", "|", FAINT, lambda trial: trial.state == "pruned"),
-        ("diverged", "x", ACCENT, lambda trial: trial.diverged),
-        ("failed", "+", INK, lambda trial: trial.state == "failed"),
-    ]
-    for row, (name, mark, colour, is_one) in enumerate(kinds):
-        numbers = [trial.number for trial in search.trials if is_one(trial)]
-        if not numbers:
-            continue
-        # Below the axis' own values, each kind in a row of its own: they have no value that could be drawn.
+    marks = {"pruned": ("|", INK), "diverged": ("x", ACCENT), "failed": ("+", INK)}
+    found = {kind: [trial.number for trial in search.trials if search.fate(trial) == kind] for kind in marks}
+    found = {kind: numbers for kind, numbers in found.items() if numbers}
+    if found:
+        _strip(axis, 0.03 + 0.055 * len(found))
+    for row, (kind, numbers) in enumerate(found.items()):
+        mark, colour = marks[kind]
         (line,) = axis.plot(
             numbers,
-            [-0.045 - 0.045 * row] * len(numbers),
+            [0.0425 + 0.055 * row] * len(numbers),  # each kind in a row of its own
             mark,
             color=colour,
             markersize=4.5,
             transform=axis.get_xaxis_transform(),
-            clip_on=False,
         )
         handles.append(line)
-        labels.append(f"{name} ({len(numbers)})")
+        labels.append(f"{kind} ({len(numbers)})")
     return handles, labels
+
+
+def _strip(axis: "Axes", share: float) -> None:
+    """Room at the foot of an axis for what has no value: ``share`` of its height, shaded and called so."""
+    bottom, top_ = axis.get_ylim()
+    ticks = [tick for tick in axis.get_yticks() if min(bottom, top_) <= tick <= max(bottom, top_)]
+    names = axis.yaxis.get_major_formatter().format_ticks(ticks)
+    lowest = bottom - share / (1 - share) * (top_ - bottom)
+    axis.set_ylim(lowest, top_)
+    axis.axhspan(lowest, bottom, color="#f1f1f1", linewidth=0, zorder=1)
+    axis.set_yticks([*ticks, (lowest + bottom) / 2], [*names, "no value"])
+    axis.set_ylim(lowest, top_)
 
 
 def importance(search: Search, among_good: bool = False) -> dict[str, float]:
@@ -245,7 +270,7 @@ def pairwise(search: Search) -> "Figure":
     bad = float(np.quantile(values, WORST if measure.sign > 0 else 1 - WORST))
     good = float(values[-1])
     if bad == good:  # most are as good as the best
-        bad = float(values[0]) if values[0] != good else good - measure.sign * (1.0 if measure.percent else 0.01)
+        bad = float(values[0]) if values[0] != good else good - measure.sign
     norm = Normalize(min(bad, good), max(bad, good), clip=True)
 
     # Column j has settings[j]; row i has settings[i + 1], and the last one the objective: a triangle in which every
@@ -280,7 +305,13 @@ def pairwise(search: Search) -> "Figure":
             _labels(cell_axes, searched[column].label if last else None, y_label if column == 0 else None)
     figure.align_ylabels()
     figure.align_xlabels()
-    _key(figure, search, colours, norm, len(leaders))
+    if values[0] == good:
+        _key(figure, search, None, len(leaders))
+    else:
+        from matplotlib.cm import ScalarMappable
+
+        worse = "neither" if values[0] == bad else "min" if measure.sign > 0 else "max"
+        _key(figure, search, (ScalarMappable(norm, colours), worse), len(leaders))
     return figure
 
 
@@ -291,16 +322,21 @@ def _places(axis: Axis, trials: Sequence[TrialRecord], seed: int) -> NDArray[Any
     """
     numbers = np.array([trial.number for trial in trials])
     beside = (numbers * (0.6180339887 + 0.1 * seed * math.sqrt(2)) + 0.5) % 1 - 0.5
-    entry = axis.entry
     if axis.choices is not None:
         index = {choice: place for place, choice in enumerate(axis.choices)}
-        return np.array([index[axis.of(trial)] for trial in trials]) + 0.62 * beside
+        return np.array([index[axis.of(trial)] for trial in trials]) + SIDE["choice"] * beside
     values = np.array([float(axis.of(trial)) for trial in trials])
+    return np.asarray(values * 2 ** (_beside(axis) * beside) if axis.log else values + _beside(axis) * beside)
+
+
+def _beside(axis: Axis) -> float:
+    """How wide the points of one number are spread, in octaves of a logarithmic setting; 0 where few share one."""
+    entry = axis.entry
     if isinstance(entry, Octaves):
-        return np.asarray(values * 2 ** (0.55 * entry.octaves * beside))
+        return SIDE["step"] * entry.octaves
     if isinstance(entry, Integers) and not entry.log and (entry.high - entry.low) / entry.step <= 40:
-        return np.asarray(values + 0.55 * entry.step * beside)
-    return values
+        return SIDE["step"] * entry.step
+    return 0.0
 
 
 def _points(
@@ -331,7 +367,8 @@ def _scale(axis: "Axes", side: str, setting: Axis) -> None:
     names: Callable[[float, int | None], str]
     if setting.choices is not None:
         count = len(setting.choices)
-        limit(-0.55, count - 0.45)
+        air = max(0.55, SIDE["choice"] / 2 + 0.06 * count)
+        limit(-air, count - 1 + air)
         ticks = [float(place) for place in range(count)]
         choices = setting.choices
 
@@ -340,12 +377,14 @@ def _scale(axis: "Axes", side: str, setting: Axis) -> None:
 
     else:
         low, high = setting.ends
+        beside = _beside(setting) / 2
         if setting.log:
             (axis.set_xscale if side == "x" else axis.set_yscale)("log")
-            air = (high / low) ** 0.07
+            air = (high / low) ** 0.07 * 2**beside
             limit(low / air, high * air)
         else:
-            limit(low - 0.07 * (high - low), high + 0.07 * (high - low))
+            air = 0.07 * (high - low) + beside
+            limit(low - air, high + air)
         ticks = _ticks(setting)
 
         def names(value: float, _place: int | None = None) -> str:
@@ -374,12 +413,12 @@ def _ticks(setting: Axis) -> list[float]:
 
 
 def _objective_scale(axis: "Axes", values: NDArray[Any], sign: int) -> None:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FixedLocator, MaxNLocator
 
     low, high = float(values.min()), float(values.max())
     air = 0.07 * (high - low) or 0.5
     axis.set_ylim(low - air, high + air)
-    axis.yaxis.set_major_locator(MaxNLocator(3))
+    axis.yaxis.set_major_locator(MaxNLocator(3) if low < high else FixedLocator([low]))
     if sign < 0:
         axis.invert_yaxis()
 
@@ -392,15 +431,22 @@ def _labels(axis: "Axes", x: str | None, y: str | None) -> None:
         spine.set_color(FAINT)
     if x is not None:
         for tick in axis.get_xticklabels():
-            tick.set(rotation=45, ha="right", rotation_mode="anchor")
-        axis.set_xlabel(x, fontsize=8.5, fontweight="bold")
+            # Steep: the last of one cell and the first of the next are as near as two lines of text.
+            tick.set(rotation=60, ha="right", rotation_mode="anchor")
+        axis.set_xlabel(x, fontsize=7.8, fontweight="bold")
     if y is not None:
-        axis.set_ylabel(y, fontsize=8.5, fontweight="bold")
+        axis.set_ylabel(y, fontsize=7.8, fontweight="bold")
 
 
-def _key(figure: "Figure", search: Search, colours: "Colormap", norm: "Normalize", leaders: int) -> None:
-    """What colours and rings mean, at the top on the right."""
-    from matplotlib.cm import ScalarMappable
+def _key(figure: "Figure", search: Search, scale: "tuple[ScalarMappable, str] | None", leaders: int) -> None:
+    """What colours and rings mean, at the top on the right.
+
+    Args:
+        figure: to draw into.
+        search: whose trials they are.
+        scale: of the colours, and the side on which there are values beyond it; None where all have the same.
+        leaders: how many are ringed.
+    """
     from matplotlib.lines import Line2D
 
     measure = search.measure
@@ -412,17 +458,16 @@ def _key(figure: "Figure", search: Search, colours: "Colormap", norm: "Normalize
     ]
     figure.text(left, top_, lines[0], fontsize=11, fontweight="bold", va="top")
     figure.text(left, top_ - 0.24 / height, lines[1], fontsize=8, va="top")
-    bar = figure.add_axes((left, top_ - 0.68 / height, KEY[0] / width, 0.14 / height))
-    shown = figure.colorbar(
-        ScalarMappable(norm, colours),
-        cax=bar,
-        orientation="horizontal",
-        extend="min" if measure.sign > 0 else "max",
-    )
-    if measure.sign < 0:
-        bar.invert_xaxis()
-    shown.ax.tick_params(labelsize=7, length=2, pad=1.5)
-    shown.set_label(f"{measure.title}{' (%)' if measure.percent else ''}", fontsize=8.5)
+    if scale is None:
+        same = f"All of them have {measure.text(_value(search.measured[0]), 2)}."
+        figure.text(left, top_ - 0.54 / height, same, fontsize=8.5, va="top")
+    else:
+        bar = figure.add_axes((left, top_ - 0.68 / height, KEY[0] / width, 0.14 / height))
+        shown = figure.colorbar(scale[0], cax=bar, orientation="horizontal", extend=scale[1])
+        if measure.sign < 0:
+            bar.invert_xaxis()
+        shown.ax.tick_params(labelsize=7, length=2, pad=1.5)
+        shown.set_label(f"{measure.title}{' (%)' if measure.percent else ''}", fontsize=8.5)
     marks = [
         Line2D(
             [],
@@ -433,7 +478,7 @@ def _key(figure: "Figure", search: Search, colours: "Colormap", norm: "Normalize
             markeredgecolor="k",
             markersize=5.5,
         ),
-        Line2D([], [], marker="o", linestyle="", color=COLOURS[1], markersize=3),
+        Line2D([], [], marker="o", linestyle="", color=COLOURS[-1 if scale is None else 1], markersize=3),
     ]
     names = [f"the best {leaders}" if leaders > 1 else "the best", "other trials"]
     figure.legend(
@@ -477,7 +522,7 @@ FIGURES: dict[str, Callable[[Search], "Figure"]] = {
 
 
 def write(search: Search, folder: Path) -> tuple[list[Path], dict[str, str]]:
-    """Write the figures as PNG files.
+    """Write the figures as PNG files; an old one that cannot be drawn now is taken away.
 
     Returns:
         Those that were written, and why others were not, by their file names.
@@ -488,6 +533,7 @@ def write(search: Search, folder: Path) -> tuple[list[Path], dict[str, str]]:
             figure = draw(search)
         except FigureError as error:
             left_out[name] = str(error)
+            (folder / name).unlink(missing_ok=True)  # it would pass for one of these trials
             continue
         # Without the version of matplotlib: the same record gives the same file.
         figure.savefig(folder / name, dpi=DPI, metadata={"Software": None})

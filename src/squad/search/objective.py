@@ -62,7 +62,7 @@ class Objective:
     def __post_init__(self) -> None:
         if self.kind not in _WORST:
             near = difflib.get_close_matches(str(self.kind), _WORST, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else ""
+            hint = f"Did you mean {near[0]!r}?" if near and near[0] != "coverage" else f"Write it as {EXAMPLE}."
             raise ArgumentError.of("objective", repr(self.kind), "one of " + ", ".join(map(repr, _WORST)), hint)
         if self.kind != "coverage":
             if self.risk is not None or self.delta is not None:

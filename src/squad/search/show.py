@@ -1,6 +1,7 @@
 """What a search found, in words: from its record alone."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +19,7 @@ __all__ = [
     "best_settings",
     "best_toml",
     "best_trial",
+    "doubt",
     "facts",
     "rows",
     "spread_heading",
@@ -32,17 +34,8 @@ TOP_SHARE = 1 / 4
 #: The middle of them that an interval spans, and from how many of them on; fewer are spanned as a whole.
 MIDDLE, ENOUGH = 0.8, 10
 
-#: Settings as people call them, and the paper does.
-LABELS = {
-    "bins": "C",
-    "rank": "B",
-    "lr": "lr",
-    "batch_size": "batch size",
-    "kl_multiplier": "KL multiplier",
-    "init_scale": "init. scale",
-    "learn_values": "values",
-    "weight_decay": "weight decay",
-}
+#: Settings that the paper has a letter for; all others are called in figures as they are in tables and in TOML.
+LABELS = {"bins": "C (bins)", "rank": "B (rank)"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ class Axis:
     Attributes:
         name: its dotted name.
         own: the same without its table, where no other table has it too; for tables on a screen.
-        label: what people call it, for figures.
+        label: the same with the paper's letter, for figures.
         entry: what it ranges over.
     """
 
@@ -111,9 +104,7 @@ def axes(search: Search) -> list[Axis]:
     found = {name: entry for name, entry in search.space.entries.items() if not isinstance(entry, Fixed)}
     last = [name.rpartition(".")[2] for name in found]
     return [
-        Axis(name, own, LABELS.get(own, own.replace("_", " ")), entry)
-        if last.count(own) == 1
-        else Axis(name, name, name, entry)
+        Axis(name, own, LABELS.get(own, own), entry) if last.count(own) == 1 else Axis(name, name, name, entry)
         for (name, entry), own in zip(found.items(), last, strict=True)
     ]
 
@@ -173,11 +164,26 @@ def facts(search: Search) -> list[tuple[str, str]]:
         ("objective", f"{objective['used']}{asked}"),
         (f"best {measure.name}", value),
     ]
+    equal = sum(trial.value == best.value for trial in search.measured)
+    if equal > 1:
+        shown.append(("ties", f"{equal:,} trials share this value; the smaller AURC, then NLL, decides"))
     accuracy = best.details.get("accuracy")
     if accuracy is not None and measure.name != "accuracy":
         shown.append(("its accuracy", f"{100 * accuracy:.2f} %{_interval(best, 'accuracy')}"))
     shown += [("trials", count_text(search)), ("time", time_text(search.seconds()))]
-    return shown + [("note", note) for note in search.notes]
+    notes = [*search.notes, *filter(None, [doubt(search)])]
+    return shown + [("note", note) for note in notes]
+
+
+def doubt(search: Search) -> str | None:
+    """That the best trial is none, where nothing could be certified with any, and what to do; None where it is one."""
+    best, used = search.best(), search.record.settings["objective"]["used"]
+    if best is None or search.measure.name != "coverage" or _value(best) > 0:
+        return None
+    return (
+        f"No trial could be certified for {used}: all have coverage 0, so this says little about which is best. "
+        "Allow a higher risk, or search for aurc: --objective aurc."
+    )
 
 
 def warning(search: Search) -> str:
@@ -218,20 +224,12 @@ def _spread(axis: Axis, values: Sequence[Any]) -> str:
 
 
 def count_text(search: Search) -> str:
-    """``612 measured, 70 pruned, 12 diverged, 6 failed, 4 running``; none of a kind is not told."""
-    counts = {
-        "measured": len(search.measured),
-        "pruned": sum(trial.state == "pruned" for trial in search.trials),
-        "diverged": sum(trial.diverged for trial in search.trials),
-        # Also a trial that ended without a number: nothing that could be compared.
-        "failed": sum(
-            trial.state == "failed" or (trial.state == "complete" and not trial.measured and not trial.diverged)
-            for trial in search.trials
-        ),
-        "running": sum(trial.state == "running" for trial in search.trials),
-        "waiting": sum(trial.state == "waiting" for trial in search.trials),
-    }
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    """``612 measured, 70 pruned, 12 diverged, 6 failed, 4 waiting``; none of a kind is not told."""
+    fates = Counter(map(search.fate, search.trials))
+    # Until somebody goes on with a study, trials whose worker was killed look like those of one that lives.
+    words = {"interrupted": "interrupted and tried again", "running": "running, or interrupted"}
+    kinds = ("measured", "pruned", "diverged", "failed", "interrupted", "waiting", "running")
+    return ", ".join(f"{fates[kind]:,} {words.get(kind, kind)}" for kind in kinds if fates[kind])
 
 
 def time_text(seconds: float) -> str:

@@ -22,7 +22,7 @@ from squad.train import TrainConfig
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-__all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "Space", "SpaceError"]
+__all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "Space", "SpaceError", "read_tables"]
 
 TABLES = ("network", "training")
 #: Settings of training that are the same for all that train together.
@@ -101,12 +101,9 @@ class Space:
     @classmethod
     def read(cls, path: Path, model: str, fixed: Collection[str] = ()) -> "Space":
         """From a TOML file; ``fixed`` as in :meth:`of`."""
+        tables = read_tables(path)
         try:
-            return cls.of(model, tomllib.loads(path.read_text(encoding="utf-8")), fixed)
-        except OSError as cause:
-            raise SpaceError(f"{path} cannot be read: {cause.strerror}.") from cause
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
-            raise SpaceError(f"{path} is not TOML: {cause}.") from cause
+            return cls.of(model, tables, fixed)
         except ArgumentError as cause:
             raise SpaceError(f"{path}: {cause}") from cause
 
@@ -151,6 +148,23 @@ class Space:
             raise ArgumentError.of(name, "a setting without an order", "a number, to have a largest value")
         return max(entry.ends)
 
+    def points(self) -> int | None:
+        """How many different trials there are; None if a setting is any number of a range."""
+        count = 1
+        for _, entry in self._searched():
+            match entry:
+                case Choices():
+                    count *= len(entry.choices)
+                case Octaves():
+                    count *= len(entry.values)
+                case Integers():
+                    count *= (entry.high - entry.low) // entry.step + 1
+                case Reals():
+                    if entry.step is None:
+                        return None
+                    count *= round((entry.high - entry.low) / entry.step) + 1
+        return count
+
     def _searched(self) -> Iterator[tuple[str, "Choices | Integers | Reals | Octaves"]]:
         for name, entry in self.entries.items():
             if not isinstance(entry, Fixed):
@@ -164,6 +178,16 @@ class Space:
             raise ArgumentError(f"{missing[0]} is missing among the {what}. There must be {', '.join(known)}.")
         if unknown := [name for name in given if name not in known]:
             raise ArgumentError(f"{unknown[0]} is not among the {what} of this space. There are {', '.join(known)}.")
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a file, as they are."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise SpaceError(f"{path} cannot be read: {cause.strerror}.") from cause
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
+        raise SpaceError(f"{path} is not TOML: {cause}.") from cause
 
 
 def _parsed(model: str, tables: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Entry]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import optuna
     import sqlalchemy
 
-__all__ = ["SearchError", "calmly", "close_storage", "file_url", "is_file", "open_storage"]
+__all__ = ["DamagedError", "SearchError", "calmly", "close_storage", "file_url", "is_file", "open_storage"]
 
 #: Seconds that a worker waits for others to write to the same file, and for a server to answer.
 PATIENCE = 60.0
@@ -31,12 +31,22 @@ RETRIES = 3
 AFTER = "squad:after"
 #: What PostgreSQL says to the second of two who make the same tables at once: table, type or row exists, deadlock.
 RACES = ("42P07", "42710", "23505", "40P01")
+#: What it says about a row of something that was deleted meanwhile.
+ORPHAN = "23503"
 
+GONE = (
+    "The study is gone from its storage: somebody has deleted it, or begun it anew with --restart. "
+    "The same command takes part in the new one, or makes one."
+)
 ADDRESS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 class SearchError(SquadError):
     """A search that cannot begin or go on."""
+
+
+class DamagedError(SearchError):
+    """A study's file that is none of SQLite's, or not any more."""
 
 
 def need_optuna() -> None:
@@ -56,6 +66,7 @@ def calmly() -> Iterator[None]:
     """
     import optuna
     import sqlalchemy.exc
+    from optuna.storages._rdb.models import NOT_FOUND_MSG
 
     logger = logging.getLogger("optuna")
     level = logger.level
@@ -65,7 +76,15 @@ def calmly() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
         try:
             yield
+        except KeyError as cause:
+            if cause.args != (NOT_FOUND_MSG,):
+                raise
+            raise SearchError(GONE) from cause
         except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError) as cause:
+            if getattr(_root(cause), "sqlstate", None) == ORPHAN:
+                raise SearchError(GONE) from cause
+            if _is_damage(cause):
+                raise DamagedError(f"The study's file is damaged: {_reason(cause)}.") from cause
             raise SearchError(
                 f"The study's database failed: {_reason(cause)}. What was told to it is kept; "
                 "the same command goes on from there."
@@ -127,9 +146,8 @@ def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage
             if _is_race(cause) and time.monotonic() < deadline:
                 time.sleep(0.1)
                 continue
-            raise SearchError(
-                f"The study's storage {shown} cannot be used: {_reason(cause)}. {_hint(sqlite)}"
-            ) from None
+            kind, hint = (DamagedError, "") if isinstance(error, DamagedError) else (SearchError, f" {_hint(sqlite)}")
+            raise kind(f"The study's storage {shown} cannot be used: {_reason(cause)}.{hint}") from None
         except ImportError:
             raise SearchError(
                 f"{shown} needs a driver of PostgreSQL. Install it: pip install 'squad-torch[postgres]'"
@@ -258,6 +276,12 @@ def _is_race(error: BaseException) -> bool:
     if isinstance(error, sqlalchemy.exc.IntegrityError) or getattr(root, "sqlstate", None) in RACES:
         return True
     return isinstance(root, sqlite3.OperationalError) and bool(re.search("already exists|locked", str(root)))
+
+
+def _is_damage(error: BaseException) -> bool:
+    """Whether a file of SQLite's cannot be read as one."""
+    root = _root(error)
+    return isinstance(root, sqlite3.DatabaseError) and bool(re.search("not a database|malformed", str(root)))
 
 
 def _hint(sqlite: bool) -> str:

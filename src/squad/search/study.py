@@ -46,6 +46,7 @@ __all__ = [
     "SearchError",
     "Standing",
     "StudySource",
+    "at_work",
     "close_storage",
     "delete_study",
     "file_url",
@@ -111,8 +112,9 @@ def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optun
         try:
             study = optuna.load_study(storage=storage, study_name=name)
         except KeyError:
-            names = ", ".join(sorted(optuna.get_all_study_names(storage))) or "no study at all"
-            raise SearchError(f"There is no study {name!r} in this storage; it has: {names}.") from None
+            names = ", ".join(sorted(optuna.get_all_study_names(storage)))
+            held = f"it has: {names}" if names else "it has none"
+            raise SearchError(f"There is no study {name!r} in this storage; {held}.") from None
         return study, dict(study.user_attrs.get(META, {}))
 
 
@@ -122,6 +124,23 @@ def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
 
     with calmly(), suppress(KeyError):
         optuna.delete_study(storage=storage, study_name=name)
+
+
+def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
+    """The workers that have trials of a study, and gave a sign of life within ``stale_after``; none if it is not there.
+
+    The trials of one that was killed just now are among them: nobody can tell.
+    """
+    import optuna
+
+    with calmly():
+        try:
+            study = optuna.load_study(storage=storage, study_name=name)
+        except KeyError:
+            return []
+        running = study.get_trials(deepcopy=False, states=(_state("RUNNING"),))
+        stale = storage._get_stale_trial_ids(study._study_id)
+    return sorted({str(trial.user_attrs.get("worker", "?")) for trial in running if trial._trial_id not in stale})
 
 
 @dataclass(frozen=True)

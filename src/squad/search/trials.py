@@ -135,7 +135,7 @@ class TrialRecord:
         return self.state == "complete" and self.value is not None and not self.diverged and not refused
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Search:
     """A search as its record tells it.
 
@@ -146,6 +146,12 @@ class Search:
 
     record: Record
     trials: tuple[TrialRecord, ...]
+
+    def __repr__(self) -> str:
+        """Short: hundreds of trials with all their settings would fill a notebook."""
+        best = self.best()
+        found = "none measured" if best is None else f"best {self.measure.text(_value(best))} in trial {best.number}"
+        return f"Search({self.model}: {len(self.counted)} trial{'s' * (len(self.counted) != 1)}, {found})"
 
     @property
     def model(self) -> str:
@@ -174,13 +180,44 @@ class Search:
         """Trials with a value of their own, by number."""
         return tuple(trial for trial in self.trials if trial.measured)
 
+    @cached_property
+    def interrupted(self) -> frozenset[int]:
+        """Numbers of the trials whose worker stopped or was lost, and whose settings a later trial tried again."""
+        # However often settings are tried, each attempt names the first of them: the last one is not followed by any.
+        last: dict[int, int] = {}
+        for trial in self.trials:
+            last[_first(trial)] = max(trial.number, last.get(_first(trial), -1))
+        return frozenset(
+            trial.number for trial in self.trials if trial.state == "failed" and last[_first(trial)] > trial.number
+        )
+
+    @cached_property
+    def counted(self) -> tuple[TrialRecord, ...]:
+        """The trials less the attempts that were interrupted and made again: settings that were tried count once."""
+        return tuple(trial for trial in self.trials if trial.number not in self.interrupted)
+
+    def fate(self, trial: TrialRecord) -> str:
+        """What became of a trial: "measured", "pruned", "diverged", "failed", "interrupted", "running", "waiting"."""
+        if trial.measured:
+            return "measured"
+        if trial.number in self.interrupted:
+            return "interrupted"
+        if trial.diverged:
+            return "diverged"
+        # One that is complete and ended without a number: nothing that could be compared.
+        return "failed" if trial.state == "complete" else trial.state
+
     def best(self) -> TrialRecord | None:
-        """The trial with the best value, the first of them if there are several; None before there is one."""
+        """The trial with the best value, of several that share it as :meth:`top` says; None before there is one."""
         return next(iter(self.top(1)), None)
 
     def top(self, count: int) -> list[TrialRecord]:
-        """The best ``count`` trials, best first; of equal ones the earlier."""
-        return sorted(self.measured, key=lambda trial: (-_value(trial), trial.number))[:count]
+        """The best ``count`` trials, best first; of equal ones that of the smaller AURC, then NLL, then the earlier."""
+        # On few rows many trials reach an AURC of 0, and on hard ones none has any coverage.
+        return sorted(
+            self.measured,
+            key=lambda trial: (-_value(trial), _detail(trial, "aurc"), _detail(trial, "nll"), trial.number),
+        )[:count]
 
     def best_settings(self) -> "FitSettings":
         """The settings of a fit that trains the best trial's network again."""
@@ -363,6 +400,17 @@ def _cell(value: Any) -> Any:
 def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
     """All names, in the order in which they first come."""
     return list(dict.fromkeys(name for mapping in mappings for name in mapping))
+
+
+def _first(trial: TrialRecord) -> int:
+    """The number of the first attempt at a trial's settings."""
+    return trial.number if trial.retried_from is None else trial.retried_from
+
+
+def _detail(trial: TrialRecord, name: str) -> float:
+    """One that is better the smaller it is; the worst if it was not measured."""
+    value = trial.details.get(name)
+    return math.inf if value is None else float(value)
 
 
 def _value(trial: TrialRecord) -> float:

@@ -5,22 +5,29 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from squad.core.checks import check_count, check_keys, check_number
-from squad.errors import ArgumentError
+from squad.data.tables import Table
+from squad.data.tables import groups as groups_of
+from squad.errors import ArgumentError, SquadError
 from squad.fitting import FitSettings, choose_device, prepare
-from squad.outputs import check_writable, claimed
+from squad.models.config import CONFIGS
+from squad.outputs import OutputError, check_writable, claimed
 from squad.search.objective import Objective
 from squad.search.problem import Problem, make_problem, single
 from squad.search.progress import SearchProgress, SilentSearchProgress, Snapshot
 from squad.search.show import best_toml
-from squad.search.space import Space
+from squad.search.space import Space, read_tables
 from squad.search.trials import CSV, TRIALS, Search, export, read, write_csv, write_text
-from squad.settings import assigned, checked, fit_settings
+from squad.settings import TOP, assigned, checked, fit_settings
+from squad.train import TrainConfig
 
 if TYPE_CHECKING:
     import optuna
@@ -32,6 +39,8 @@ __all__ = ["Means", "check", "search", "tune"]
 
 #: Where a search keeps its study, and what it writes for people, unless it is told another place.
 DATABASE, BEST = "study.db", "best.toml"
+#: What is made of a study, and would pass for the next one's: its records, and the figures that squad search show drew.
+MADE = (TRIALS, CSV, BEST, "history.png", "importances.png", "pairwise.png")
 #: How many trials train at once, at the most, and as a share of all: TPE learns only from those that have ended.
 SLOTS, SHARE = 32, 5
 #: Seconds between two looks at the storage for progress.
@@ -75,6 +84,7 @@ class Means:
         if self.minutes is not None:
             check_number("minutes", self.minutes, 0.0, exclude=0.0)
         check_number("stale_after", self.stale_after, 1.0)
+        _check_device(self.device)
         if self.ray is None:
             choose_device(self.device)  # on a cluster it is the workers'
             if self.workers is not None:
@@ -114,9 +124,9 @@ def tune(
     is trained with the best settings on other rows.  A search that was stopped goes on when it is called again.
 
     Args:
-        x: a table, or an array (N, features), (N, height, width) or (N, height, width, channels).
+        x: a table, a data frame, or an array (N, features), (N, height, width) or (N, height, width, channels).
         labels: (N,).
-        model: "squad" (the default), "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm" or "mlp".
+        model: the space's, or "squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm" or "mlp".
         trials: how many there are to be in the end.
         objective: "coverage@risk=R" or "coverage@risk=R,delta=D", "aurc" or "accuracy", all made as good as can be.
         out: folder of the study.
@@ -124,27 +134,82 @@ def tune(
         settings: what all trials share, in tables as in docs/settings.md, such as {"network": {"hidden": [64]}}.
         target: of a table, the column of labels.
         drop: of a table, columns to leave out.
-        group: of a table, the column ``groups`` was read from.
-        groups: (N,), which rows belong together: none of them is both trained on and validated on.
-        progress: what is told of it.
+        group: of a table, the column that says which rows belong together: none of them is both trained on and
+            validated on.
+        groups: (N,), the same for an array, or in the place of the column's cells.
+        progress: what is told of it; without one, nothing is, but for a warning where the objective takes more rows.
         means: ``slots``, ``device``, ``minutes``, ``storage``, ``ray`` and the others of :class:`Means`.
 
     >>> import tempfile
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
     >>> few = {"training": {"max_epochs": 3, "anneal_epochs": 1}}
-    >>> found = tune(x, y, trials=2, settings=few, out=tempfile.mkdtemp())
+    >>> found = tune(x, y, trials=2, objective="aurc", settings=few, out=tempfile.mkdtemp())
     >>> sorted(found.best().settings)[:3]
     ['network.bins', 'network.dropout', 'network.init_scale']
     >>> found.best_settings().network.name
     'squad'
     """
-    check_keys("a search", means, [field.name for field in fields(Means)])
+    _check_means(means)
+    if not isinstance(out, (str, os.PathLike)):
+        raise ArgumentError.of("out", repr(out), "a folder, which the study is kept in")
     by = Means(trials=trials, **means)
     given = {"model": model, "target": target, "group": group, "drop": list(drop) or None}
     tables = checked({**(settings or {}), **{name: value for name, value in given.items() if value is not None}})
     check(tables, space, objective, Path(out), by)
-    return search(pose(x, labels, tables, space, objective, groups=groups), Path(out), by, progress)
+    x, groups = _table(x, groups, tables)
+    problem = pose(x, labels, tables, space, objective, groups=groups)
+    _, note = problem.asked.for_rows(problem.data.validation.shape[1])
+    if note is not None and progress is None:  # or nobody would be told that something else is maximized
+        warnings.warn(note, stacklevel=2)
+    return search(problem, Path(out), by, progress)
+
+
+def _check_means(given: Mapping[str, Any]) -> None:
+    """That all are means of a search; one of a fit's settings is told its place."""
+    known = [field.name for field in fields(Means)]
+    tables = {
+        "network": {field.name for config in CONFIGS.values() for field in fields(config)},
+        "training": {field.name for field in fields(TrainConfig)},
+        "prediction": {"sampling", "num_samples"},
+    }
+    for name in given:
+        if name in known:
+            continue
+        place = next((f'{{"{table}": {{"{name}": ...}}}}' for table, names in tables.items() if name in names), None)
+        if name in TOP:
+            place = f'{{"{name}": ...}}'
+        if place is not None:
+            raise ArgumentError(f"{name} is not a setting of a search, but of a fit: settings={place}.")
+        check_keys("a search", [name], known)
+
+
+def _check_device(name: str) -> None:
+    """That torch knows a device of this name, whether there is one or not."""
+    try:
+        torch.device("cpu" if name == "auto" else name)
+    except (RuntimeError, TypeError):  # with a list of all that were ever thought of
+        hint = "The first GPU is cuda, the second cuda:1."
+        raise ArgumentError.of("device", repr(name), "'auto', 'cpu' or a GPU of this machine", hint) from None
+
+
+def _table(
+    x: Any, groups: "Sequence[Any] | NDArray[Any] | None", settings: Mapping[str, Any]
+) -> tuple[Any, "Sequence[Any] | NDArray[Any] | None"]:
+    """The rows, a data frame with its target as a table; and their groups, of the column if they are not given."""
+    column = settings.get("group")
+    if hasattr(x, "iloc") and hasattr(x, "columns"):  # a data frame; without a target it is an array of numbers
+        if settings.get("target") is not None:
+            x = Table.of(x)
+        elif words := [str(name) for name, kind in x.dtypes.items() if getattr(kind, "kind", "O") not in "biuf"]:
+            hint = "Name the column of labels with target; squad.data.tables.Table.of(frame) makes a table, too."
+            raise ArgumentError.of("x", f"a data frame with {words[0]!r}, and no target", "a table, or numbers", hint)
+    if column is None or groups is not None:
+        return x, groups
+    if not isinstance(x, Table):
+        hint = "Of an array give groups, one for each row; Table.of(frame) makes a table of a data frame."
+        raise ArgumentError.of("group", f"{column!r} with {type(x).__name__}", "a column of a table", hint)
+    return x, groups_of(x, column)
 
 
 def check(
@@ -161,6 +226,10 @@ def check(
     check_writable(out / BEST)
     if means.storage is not None:
         close_storage(open_storage(means.storage, stale_after=means.stale_after))
+    if means.ray is not None:
+        from squad.search import cluster
+
+        cluster.check(means.ray)
 
 
 def pose(
@@ -174,7 +243,7 @@ def pose(
     source: str = "",
 ) -> Problem:
     """The problem of rows, settings as of a fit, a space and an objective; everything is checked before rows are."""
-    resolved, what = asked(settings, space, objective)
+    settings, resolved, what = asked(settings, space, objective)
     ready = prepare(
         x,
         labels,
@@ -189,12 +258,15 @@ def pose(
 
 def asked(
     settings: Mapping[str, Any], space: "Mapping[str, Any] | str | Path | None", objective: str
-) -> tuple[FitSettings, Space]:
-    """What is asked for, checked: the settings of one trial and the space."""
+) -> tuple[Mapping[str, Any], FitSettings, Space]:
+    """What is asked for, checked: the settings with the model's name, those of one trial, and the space."""
     from squad.search.storage import need_optuna
 
     need_optuna()
     Objective.parse(objective)
+    tables = space if space is None or isinstance(space, Mapping) else read_tables(Path(space))
+    if "model" not in settings and isinstance(tables, Mapping) and isinstance(tables.get("model"), str):
+        settings = {**settings, "model": tables["model"]}
     resolved = single(fit_settings(settings))
     model = resolved.network.name
     fixed = [f"{table}.{name}" for table in ("network", "training") for name in settings.get(table, {})]
@@ -205,7 +277,7 @@ def asked(
     else:
         found = Space.read(Path(space), model, fixed)
     _check_together(settings, found)
-    return resolved, found
+    return settings, resolved, found
 
 
 def _check_together(settings: Mapping[str, Any], space: Space) -> None:
@@ -232,7 +304,7 @@ def search(
         title: what is told first, once nothing stands in the way.
     """
     from squad.search.storage import SearchError, calmly, close_storage, file_url, open_storage
-    from squad.search.study import delete_study, open_study, standing
+    from squad.search.study import open_study, standing
 
     progress = progress or SilentSearchProgress()
     if out.name in ("", ".."):
@@ -240,30 +312,33 @@ def search(
     with claimed(out), contextlib.ExitStack() as stack:
         out.mkdir(parents=True, exist_ok=True)
         url = means.storage or file_url(out / DATABASE)
+        if means.storage is None:
+            stack.enter_context(_own_file(out, means.restart))
         storage = open_storage(url, stale_after=means.stale_after)
         stack.callback(close_storage, storage)
         name = means.study or _name(storage, out, means)
-        if means.restart:
-            delete_study(storage, name)
-            for file in (TRIALS, CSV, BEST):  # or the best settings of the old study would pass for the new one's
-                (out / file).unlink(missing_ok=True)
+        if means.restart and means.storage is not None:
+            _forget(storage, name, out, means)
         # On a cluster how many workers there are is known when it is; a record without says so.
         known = means.ray is None or means.workers is not None
         slots = means.slots_of(means.workers or 1) if known else means.slots
         meta = {**problem.meta(), "study": name, "slots": slots}
         study = open_study(storage, name, meta)
-        for line in ([title] if title else []) + list(problem.notes):
-            progress.message(line)
         begun, done = time.monotonic(), standing(study).done
-        progress.start(done, means.trials)
+        total = max(done, means.trials)
+        for line in filter(None, (title, *problem.notes, _few_points(problem.space, total))):
+            progress.message(line)
+        progress.start(done, total)
         job = _Job(problem, url, name, means)
 
         def tell(epochs: int = 0) -> None:
             rate = epochs / (time.monotonic() - begun) if epochs else None
-            progress.update(_snapshot(standing(study), means.trials, problem.objective.text, rate))
+            progress.update(_snapshot(standing(study), total, problem.objective.text, rate))
 
         try:
-            if means.ray is None:
+            if done > means.trials:
+                pass  # and whoever asked for more may be at work on them
+            elif means.ray is None:
                 shared = means.storage is not None
                 worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}" if shared else "alone"
                 _work(job, worker, shared, tell)
@@ -290,6 +365,65 @@ def search(
         if found.best() is not None:
             write_text(out / BEST, best_toml(found, str(out)))
     return found
+
+
+@contextlib.contextmanager
+def _own_file(out: Path, restart: bool) -> Iterator[None]:
+    """The study's file in its own folder, which the caller has claimed: nobody else is at work on it."""
+    from squad.search.storage import DamagedError, SearchError
+
+    file = out / DATABASE
+    if restart:  # whatever is there, which may not even be a database
+        _delete([file, *(out / f"{DATABASE}-{part}" for part in ("wal", "shm")), *(out / made for made in MADE)])
+    held = _recorded(out)
+    if held and not (file.exists() and file.stat().st_size):
+        what = "is empty" if file.exists() else "is missing"
+        raise SearchError(
+            f"{out / TRIALS} holds {held} trials, and {file} {what}: the record would be overwritten. Put it back "
+            "(or name the --storage it was made with), take another --out, or begin anew with --restart."
+        )
+    try:
+        yield
+    except DamagedError as cause:
+        kept = f" {out / TRIALS} still holds {held} trials: copy it first, since that deletes it, too." if held else ""
+        raise SearchError(f"{cause} Put a copy back, take another --out, or begin anew with --restart.{kept}") from None
+
+
+def _recorded(out: Path) -> int:
+    """How many trials the record in a folder has; none if it cannot be read."""
+    with contextlib.suppress(SquadError):
+        return len(read(out).trials)
+    return 0
+
+
+def _forget(storage: "optuna.storages.RDBStorage", name: str, out: Path, means: Means) -> None:
+    """Delete a study from a storage that others may use, too."""
+    from squad.search.storage import SearchError
+    from squad.search.study import at_work, delete_study
+
+    if found := at_work(storage, name):
+        raise SearchError(
+            f"Study {name!r} has trials of workers that may be at work: {', '.join(found)}. Stop them first; of those "
+            f"that were killed, wait {means.stale_after:g} seconds (--stale-after). Or take another --study."
+        )
+    delete_study(storage, name)
+    _delete([out / made for made in MADE])
+
+
+def _delete(files: Iterable[Path]) -> None:
+    for file in files:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as cause:
+            raise OutputError(f"{file} cannot be deleted: {cause.strerror or cause}.") from cause
+
+
+def _few_points(space: Space, trials: int) -> str | None:
+    """What to say where there are fewer different trials than are asked for."""
+    points = space.points()
+    if points is None or points >= trials:
+        return None
+    return f"The space has {points:,} points, so some of {trials:,} trials repeat others."
 
 
 def _name(storage: "optuna.storages.RDBStorage", out: Path, means: Means) -> str:
