@@ -198,7 +198,7 @@ def test_the_worst() -> None:
     ("text", "word"),
     [
         ("", "'coverage', 'aurc', 'accuracy'"),
-        ("covrage@risk=.02", "Did you mean 'coverage'"),
+        ("covrage@risk=.02", "Write it as coverage@risk=.02"),
         ("coverage", "coverage@risk=.02"),
         ("coverage@", "coverage@risk=.02"),
         ("coverage@delta=.05", "no risk"),
