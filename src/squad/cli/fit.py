@@ -5,42 +5,24 @@ from typing import Annotated, Any
 
 import typer
 
+from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
 from squad.cli.screen import StoppedError, say
 
 __all__ = ["fit", "sizes"]
 
 
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).", show_default=False
-        ),
-    ],
+    data: Data,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.")] = Path("model"),
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
-        ),
-    ] = None,
+    target: Target = None,
+    model: Model = None,
     members: Annotated[
         int | None, typer.Option(metavar="M", help="Networks to train at once, which answer together (1).")
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Says which rows belong together, such as patient_id: they are not validated apart."
-        ),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be given several times.")
-    ] = None,
-    hidden: Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")] = None,
-    max_epochs: Annotated[
-        int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")
-    ] = None,
+    group: Group = None,
+    drop: Drop = None,
+    hidden: Hidden = None,
+    max_epochs: MaxEpochs = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of the split, the weights and the noise (0).")] = None,
     sampling: Annotated[
         str | None,
@@ -54,10 +36,8 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as training.lr=0.001; several times."),
     ] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
-    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(metavar="S", help="Least time between two checkpoints.")] = 30.0,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew; do not go on with a stopped run.")] = False,

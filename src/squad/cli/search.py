@@ -8,28 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
 from squad.cli.screen import StoppedError, say
 
 __all__ = ["search"]
 
 
 def search(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).", show_default=False
-        ),
-    ],
+    data: Data,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Of the study; one that is there goes on.")] = Path(
         "study"
     ),
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The space's, or squad, squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
-        ),
-    ] = None,
+    target: Target = None,
+    model: Model = None,
     trials: Annotated[
         int, typer.Option(metavar="N", help="How many there are to be, those of earlier runs among them.")
     ] = 100,
@@ -42,19 +33,10 @@ def search(
     space: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What is searched, in TOML; the paper's space by default.")
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Says which rows belong together, such as patient_id: they are not validated apart."
-        ),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be given several times.")
-    ] = None,
-    hidden: Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")] = None,
-    max_epochs: Annotated[
-        int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")
-    ] = None,
+    group: Group = None,
+    drop: Drop = None,
+    hidden: Hidden = None,
+    max_epochs: MaxEpochs = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Of the split, the search, every trial's weights and noise (0).")
     ] = None,
@@ -92,10 +74,8 @@ def search(
     stale_after: Annotated[
         float, typer.Option(metavar="S", help="Silence of a worker after which its trials go to others.")
     ] = 600.0,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
-    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the study that is there, and begin anew.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:

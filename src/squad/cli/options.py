@@ -1,0 +1,35 @@
+"""Options that several commands take, in the same words."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Data", "DataDir", "Device", "Drop", "Group", "Hidden", "MaxEpochs", "Model", "Target"]
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).", show_default=False
+    ),
+]
+Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Says which rows belong together, such as patient_id: they are not validated apart."
+    ),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be given several times.")
+]
+Hidden = Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")]
+MaxEpochs = Annotated[int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
+DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
