@@ -293,8 +293,7 @@ def populations() -> str:
         f"{1000 * together['seconds_per_epoch']:.1f} ms an epoch; {alone['trials']} of these, trained one after the "
         f"other by the same machine in the same run, {alone['seconds_per_trial']:.2f} s and "
         f"{1000 * alone['seconds_per_epoch']:.1f} ms: {record.results['ratio']:.1f} times as long an epoch "
-        "([benchmarks/search_population.py](../benchmarks/search_population.py)). Both are of "
-        f"{record.date[:10]}, before captured graphs had streams of their own and before TPE's kernels were widened."
+        "([benchmarks/search_population.py](../benchmarks/search_population.py))."
     )
 
 
