@@ -166,7 +166,7 @@ class FactorizedContract:
         """Values that are fixed, and a KL alone, which values have no part in."""
         from squad.ops import triton_factorized
 
-        leaves, log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        leaves, log_prior, temperature, key = self.case(2, 5, 3, 2, 2, False, False)
         for wanted in ((0, 1, 2, 3), (2, 4)):
             found = []
             for only in (False, True):
@@ -188,7 +188,7 @@ class FactorizedContract:
         """Both ways give the same gradients, alone and together with that of z."""
         from squad.ops import triton_factorized
 
-        leaves, log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        leaves, log_prior, temperature, key = self.case(2, 5, 3, 2, 2, False, False)
         inner, inner_bias, weight, bias, values = leaves = [x.requires_grad_() for x in leaves]
         found = []
         for total in (True, False):
