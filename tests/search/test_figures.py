@@ -17,7 +17,9 @@ from matplotlib.text import Text
 from PIL import Image
 
 from squad.search import figures
+from squad.search.drawing import COLOURS
 from squad.search.figures import FIGURES, FigureError, history, importance, importances, pairwise
+from squad.search.pairwise import _places
 from squad.search.show import axes, top
 from squad.search.space import Space
 from squad.search.trials import Search
@@ -68,11 +70,11 @@ def test_a_cut_is_seen() -> None:
 
 def test_colours_grow_darker() -> None:
     """So that they can be told apart without telling red from green."""
-    light = [np.dot([0.2126, 0.7152, 0.0722], np.array(to_rgb(colour)) ** 2.2) for colour in figures.COLOURS]
+    light = [np.dot([0.2126, 0.7152, 0.0722], np.array(to_rgb(colour)) ** 2.2) for colour in COLOURS]
     assert all(darker < 0.92 * lighter for lighter, darker in itertools.pairwise(light))
-    red, _, blue = to_rgb(figures.COLOURS[0])
+    red, _, blue = to_rgb(COLOURS[0])
     assert red > blue
-    red, green, _ = to_rgb(figures.COLOURS[-1])
+    red, green, _ = to_rgb(COLOURS[-1])
     assert green > red
 
 
@@ -222,8 +224,8 @@ def test_the_ringed_ones_are_the_best(tmp_path: Path) -> None:
 def test_values_that_many_share_are_spread_but_not_mixed_up(tmp_path: Path) -> None:
     search = saved(tmp_path, count=300)
     for place, axis in enumerate(axes(search)):
-        places = figures._places(axis, search.measured, place)
-        np.testing.assert_array_equal(places, figures._places(axis, search.measured, place))
+        places = _places(axis, search.measured, place)
+        np.testing.assert_array_equal(places, _places(axis, search.measured, place))
         values = [axis.of(trial) for trial in search.measured]
         if axis.choices is not None:
             assert [axis.choices[round(x)] for x in places] == values

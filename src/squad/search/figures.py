@@ -2,62 +2,47 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from squad.errors import SquadError
-from squad.search.entries import Choices, Integers, Octaves
-from squad.search.show import Axis, axes, top, value_text
+from squad.search.drawing import (
+    ACCENT,
+    COLOURS,
+    INK,
+    MANY,
+    FigureError,
+    matplotlib_figure,
+    missing,
+    points,
+    value_of,
+)
+from squad.search.entries import Choices
+from squad.search.pairwise import pairwise
+from squad.search.show import Axis, axes
 from squad.search.trials import Search, TrialRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Colormap, Normalize
     from matplotlib.figure import Figure
 
 __all__ = ["FIGURES", "FigureError", "history", "importance", "importances", "pairwise", "write"]
 
 #: Trials that importances need at least: a forest of trees finds anything it likes in fewer.
 LEAST = 16
-#: Trials with a value that the other figures need.
-LEAST_POINTS = 2
-#: More trials than these have smaller points.
-MANY = 200
 DPI = 200
-#: Bad to good: red to green as in the paper, but each darker than the one before, so that those who see no difference
-#: between red and green see it all the same, and so does a printer.
-COLOURS = ("#fdbcae", "#f0a860", "#c3a93c", "#7f9f3c", "#3f8f40", "#0f7a3d")
-INK, FAINT, ACCENT = "#222222", "#9a9a9a", "#b3362b"
-#: The share of trials that have the colour of the worst: a few failures would leave all others the same green.
-WORST = 0.25
-
-
-#: Inches: beside and below the cells of a pairwise figure, and what its key takes; from so many settings on there is
-#: room for it in the empty half.
-LEFT, BELOW, KEY, ROOMY = 0.95, 0.85, (3.3, 1.35), 4
-
-
-#: How wide points that share a choice, or a step of numbers, are spread, in steps.
-SIDE = {"choice": 0.62, "step": 0.55}
-
-
-class FigureError(SquadError):
-    """A figure that cannot be drawn: a package is missing, or there are too few trials."""
 
 
 def history(search: Search) -> "Figure":
     """Every trial's value over its number with the best so far; below it the same for the better half, enlarged."""
-    figure_class = _figure_class()
+    figure_class = matplotlib_figure()
     from matplotlib.ticker import MaxNLocator
 
-    measured, measure = _measured(search), search.measure
+    measured, measure = points(search), search.measure
     numbers = np.array([trial.number for trial in measured])
-    values = np.array([measure.shown(_value(trial)) for trial in measured])
+    values = np.array([measure.shown(value_of(trial)) for trial in measured])
     better = np.maximum if measure.sign > 0 else np.minimum
     reached = better.accumulate(values)
     end = max(trial.number for trial in search.trials)
@@ -171,12 +156,12 @@ def importance(search: Search, among_good: bool = False) -> dict[str, float]:
         import optuna
         from optuna.importance import FanovaImportanceEvaluator
     except ImportError as cause:
-        raise _missing("Optuna", "importances") from cause
+        raise missing("Optuna", "importances") from cause
 
     measured, searched = search.measured, axes(search)
     if len(measured) < LEAST:
         raise FigureError(f"Importances need {LEAST} measured trials at least; there are {len(measured)}.")
-    values = np.array([_value(trial) for trial in measured])
+    values = np.array([value_of(trial) for trial in measured])
     if among_good:
         values = np.maximum(values, np.median(values))
     if values.min() == values.max():
@@ -224,7 +209,7 @@ def _even_value(axis: Axis, trial: TrialRecord) -> Any:
 
 def importances(search: Search) -> "Figure":
     """Two bars for each setting: its share of the objective's variance, among all trials and among good ones."""
-    figure_class = _figure_class()
+    figure_class = matplotlib_figure()
     found = importance(search)
     groups = {"all trials": (found, INK)}
     with contextlib.suppress(FigureError):  # half of them or more are equal
@@ -249,269 +234,6 @@ def importances(search: Search) -> "Figure":
     if len(groups) > 1:
         axis.legend(loc="lower right", frameon=False, fontsize=9)
     return figure
-
-
-def pairwise(search: Search) -> "Figure":
-    """Each pair of settings, and the objective over each of them; coloured by the objective, the best ringed."""
-    figure_class = _figure_class()
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    measured, measure = _measured(search), search.measure
-    # Choices last: their names are long, and stand at the side rather than below.
-    searched = sorted(axes(search), key=lambda axis: axis.choices is not None)
-    count = len(searched)
-    leaders = {trial.number for trial in top(search)}
-    values = np.array([measure.shown(_value(trial)) for trial in measured])
-    # The best are drawn last, on top of the others.
-    order = np.argsort(measure.sign * values, kind="stable")
-    trials, values = [measured[place] for place in order], values[order]
-    ringed = np.array([trial.number in leaders for trial in trials])
-    colours = LinearSegmentedColormap.from_list("bad to good", COLOURS if measure.sign > 0 else COLOURS[::-1])
-    bad = float(np.quantile(values, WORST if measure.sign > 0 else 1 - WORST))
-    good = float(values[-1])
-    if bad == good:  # most are as good as the best
-        bad = float(values[0]) if values[0] != good else good - measure.sign
-    norm = Normalize(min(bad, good), max(bad, good), clip=True)
-
-    # Column j has settings[j]; row i has settings[i + 1], and the last one the objective: a triangle in which every
-    # row and every column has one axis.  The key stands in the empty half, or above where that is too small.
-    cell = max(0.93, min(1.8, 9.0 / count))
-    above = 0.12 if count >= ROOMY else KEY[1] + 0.2
-    width, height = max(cell * count + LEFT + 0.1, KEY[0] + 0.3), cell * count + BELOW + above
-    figure = figure_class(figsize=(width, height))
-    grid = figure.add_gridspec(
-        count,
-        count,
-        left=LEFT / width,
-        right=(LEFT + cell * count) / width,
-        bottom=BELOW / height,
-        top=(BELOW + cell * count) / height,
-        wspace=0.08,
-        hspace=0.08,
-    )
-    places = [_places(axis, trials, seed) for seed, axis in enumerate(searched)]
-    for row in range(count):
-        last = row == count - 1
-        y = values if last else places[row + 1]
-        y_label = f"{measure.name}{' (%)' if measure.percent else ''}" if last else searched[row + 1].label
-        for column in range(row + 1):
-            cell_axes = figure.add_subplot(grid[row, column])
-            _points(cell_axes, places[column], y, values, ringed, colours, norm)
-            _scale(cell_axes, "x", searched[column])
-            if last:
-                _objective_scale(cell_axes, values, measure.sign)
-            else:
-                _scale(cell_axes, "y", searched[row + 1])
-            _labels(cell_axes, searched[column].label if last else None, y_label if column == 0 else None)
-    figure.align_ylabels()
-    figure.align_xlabels()
-    if values[0] == good:
-        _key(figure, search, None, len(leaders))
-    else:
-        from matplotlib.cm import ScalarMappable
-
-        worse = "neither" if values[0] == bad else "min" if measure.sign > 0 else "max"
-        _key(figure, search, (ScalarMappable(norm, colours), worse), len(leaders))
-    return figure
-
-
-def _places(axis: Axis, trials: Sequence[TrialRecord], seed: int) -> NDArray[Any]:
-    """Where trials stand along a setting: its values, and a little beside them where many would share one.
-
-    The little is a number of the trial's own (golden ratios, so that they are even), not a random one.
-    """
-    numbers = np.array([trial.number for trial in trials])
-    beside = (numbers * (0.6180339887 + 0.1 * seed * math.sqrt(2)) + 0.5) % 1 - 0.5
-    if axis.choices is not None:
-        index = {choice: place for place, choice in enumerate(axis.choices)}
-        return np.array([index[axis.of(trial)] for trial in trials]) + SIDE["choice"] * beside
-    values = np.array([float(axis.of(trial)) for trial in trials])
-    return np.asarray(values * 2 ** (_beside(axis) * beside) if axis.log else values + _beside(axis) * beside)
-
-
-def _beside(axis: Axis) -> float:
-    """How wide the points of one number are spread, in octaves of a logarithmic setting; 0 where few share one."""
-    entry = axis.entry
-    if isinstance(entry, Octaves):
-        return SIDE["step"] * entry.octaves
-    if isinstance(entry, Integers) and not entry.log and (entry.high - entry.low) / entry.step <= 40:
-        return SIDE["step"] * entry.step
-    return 0.0
-
-
-def _points(
-    axis: "Axes",
-    x: NDArray[Any],
-    y: NDArray[Any],
-    values: NDArray[Any],
-    ringed: NDArray[Any],
-    colours: "Colormap",
-    norm: "Normalize",
-) -> None:
-    size = 5.5 if len(values) > MANY else 12.0
-    rest = ~ringed
-    axis.scatter(
-        x[rest], y[rest], c=values[rest], s=size, cmap=colours, norm=norm, linewidths=0, alpha=0.85, rasterized=True
-    )
-    axis.scatter(
-        x[ringed], y[ringed], c=values[ringed], s=2.2 * size, cmap=colours, norm=norm, linewidths=0.6, edgecolors="k"
-    )
-
-
-def _scale(axis: "Axes", side: str, setting: Axis) -> None:
-    """Range, ticks and their names along ``side``."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    line = axis.xaxis if side == "x" else axis.yaxis
-    limit = axis.set_xlim if side == "x" else axis.set_ylim
-    names: Callable[[float, int | None], str]
-    if setting.choices is not None:
-        count = len(setting.choices)
-        air = max(0.55, SIDE["choice"] / 2 + 0.06 * count)
-        limit(-air, count - 1 + air)
-        ticks = [float(place) for place in range(count)]
-        choices = setting.choices
-
-        def names(value: float, _place: int | None = None) -> str:
-            return value_text(choices[round(value)])
-
-    else:
-        low, high = setting.ends
-        beside = _beside(setting) / 2
-        if setting.log:
-            (axis.set_xscale if side == "x" else axis.set_yscale)("log")
-            air = (high / low) ** 0.07 * 2**beside
-            limit(low / air, high * air)
-        else:
-            air = 0.07 * (high - low) + beside
-            limit(low - air, high + air)
-        ticks = _ticks(setting)
-
-        def names(value: float, _place: int | None = None) -> str:
-            return value_text(float(value))
-
-    line.set_major_locator(FixedLocator(ticks))
-    line.set_minor_locator(NullLocator())
-    line.set_major_formatter(FuncFormatter(names))
-
-
-def _ticks(setting: Axis) -> list[float]:
-    """Three or so round numbers within the range."""
-    from matplotlib.ticker import MaxNLocator
-
-    low, high = setting.ends
-    if not setting.log:
-        steps = MaxNLocator(3, integer=isinstance(setting.entry, Integers), steps=[1, 2, 2.5, 4, 5, 10])
-        return [float(tick) for tick in steps.tick_values(low, high) if low <= tick <= high]
-    if isinstance(setting.entry, Octaves):
-        values = setting.entry.values
-        return [float(values[place]) for place in sorted({0, len(values) // 2, len(values) - 1})]
-    decades = [
-        10.0**power for power in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-    ]
-    return decades[:: math.ceil(len(decades) / 3)] if len(decades) >= 2 else [low, high]
-
-
-def _objective_scale(axis: "Axes", values: NDArray[Any], sign: int) -> None:
-    from matplotlib.ticker import FixedLocator, MaxNLocator
-
-    low, high = float(values.min()), float(values.max())
-    air = 0.07 * (high - low) or 0.5
-    axis.set_ylim(low - air, high + air)
-    axis.yaxis.set_major_locator(MaxNLocator(3) if low < high else FixedLocator([low]))
-    if sign < 0:
-        axis.invert_yaxis()
-
-
-def _labels(axis: "Axes", x: str | None, y: str | None) -> None:
-    """Names and ticks at the outer cells only."""
-    axis.tick_params(labelsize=7, length=2, pad=1.5, width=0.5, labelbottom=x is not None, labelleft=y is not None)
-    for spine in axis.spines.values():
-        spine.set_linewidth(0.5)
-        spine.set_color(FAINT)
-    if x is not None:
-        for tick in axis.get_xticklabels():
-            # Steep: the last of one cell and the first of the next are as near as two lines of text.
-            tick.set(rotation=60, ha="right", rotation_mode="anchor")
-        axis.set_xlabel(x, fontsize=7.8, fontweight="bold")
-    if y is not None:
-        axis.set_ylabel(y, fontsize=7.8, fontweight="bold")
-
-
-def _key(figure: "Figure", search: Search, scale: "tuple[ScalarMappable, str] | None", leaders: int) -> None:
-    """What colours and rings mean, at the top on the right.
-
-    Args:
-        figure: to draw into.
-        search: whose trials they are.
-        scale: of the colours, and the side on which there are values beyond it; None where all have the same.
-        leaders: how many are ringed.
-    """
-    from matplotlib.lines import Line2D
-
-    measure = search.measure
-    width, height = figure.get_size_inches()
-    left, top_ = (width - KEY[0] - 0.15) / width, 1 - 0.12 / height
-    lines = [
-        f"{search.model}: {len(search.measured)} trials",
-        "Each pair of settings; below, the objective over each.",
-    ]
-    figure.text(left, top_, lines[0], fontsize=11, fontweight="bold", va="top")
-    figure.text(left, top_ - 0.24 / height, lines[1], fontsize=8, va="top")
-    if scale is None:
-        same = f"All of them have {measure.text(_value(search.measured[0]), 2)}."
-        figure.text(left, top_ - 0.54 / height, same, fontsize=8.5, va="top")
-    else:
-        bar = figure.add_axes((left, top_ - 0.68 / height, KEY[0] / width, 0.14 / height))
-        shown = figure.colorbar(scale[0], cax=bar, orientation="horizontal", extend=scale[1])
-        if measure.sign < 0:
-            bar.invert_xaxis()
-        shown.ax.tick_params(labelsize=7, length=2, pad=1.5)
-        shown.set_label(f"{measure.title}{' (%)' if measure.percent else ''}", fontsize=8.5)
-    marks = [
-        Line2D(
-            [],
-            [],
-            marker="o",
-            linestyle="",
-            color=COLOURS[-1],
-            markeredgecolor="k",
-            markersize=5.5,
-        ),
-        Line2D([], [], marker="o", linestyle="", color=COLOURS[-1 if scale is None else 1], markersize=3),
-    ]
-    names = [f"the best {leaders}" if leaders > 1 else "the best", "other trials"]
-    figure.legend(
-        marks,
-        names,
-        loc="upper left",
-        bbox_to_anchor=(left, top_ - 1.08 / height),
-        ncols=2,
-        fontsize=8.5,
-        frameon=False,
-        borderpad=0,
-        borderaxespad=0,
-        handletextpad=0.2,
-    )
-
-
-def _measured(search: Search) -> tuple[TrialRecord, ...]:
-    if len(search.measured) < LEAST_POINTS:
-        raise FigureError(f"A figure needs {LEAST_POINTS} measured trials at least; there are {len(search.measured)}.")
-    return search.measured
-
-
-def _figure_class() -> "type[Figure]":
-    """Matplotlib's figure itself: pyplot would change the state of a process that is not ours."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as cause:
-        raise _missing("Matplotlib", "figures") from cause
-    return Figure
-
-
-def _missing(package: str, what: str) -> FigureError:
-    return FigureError(f"{package} is not installed, which {what} need. Install it: pip install 'squad-torch[search]'")
 
 
 FIGURES: dict[str, Callable[[Search], "Figure"]] = {
@@ -539,8 +261,3 @@ def write(search: Search, folder: Path) -> tuple[list[Path], dict[str, str]]:
         figure.savefig(folder / name, dpi=DPI, metadata={"Software": None})
         written.append(folder / name)
     return written, left_out
-
-
-def _value(trial: TrialRecord) -> float:
-    assert trial.value is not None
-    return trial.value
