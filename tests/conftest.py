@@ -6,6 +6,10 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+# Before numpy and torch are imported, for them and for processes that tests start: work this small gains nothing from a
+# second thread, and loses much where other processes want the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 from hypothesis import settings
@@ -19,9 +23,6 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 # Deterministic: a run that fails on one machine fails on the next.
 settings.register_profile("squad", deadline=None, derandomize=True, max_examples=60, print_blob=True)
 settings.load_profile("squad")
-
-# Networks this small gain nothing from a second thread, and lose much where other processes want the cores.
-torch.set_num_threads(1)
 
 SUITES = {"slow": "make test-slow", "gpu": "make test-gpu"}
 

@@ -121,8 +121,7 @@ class LayerContract(ABC):
         layer = self.make(dtype=torch.float64)
         assert all(p.dtype == torch.float64 for p in layer.parameters())
 
-    @pytest.mark.parametrize("training", [True, False])
-    @pytest.mark.parametrize("members", [None, MEMBERS])
+    @pytest.mark.parametrize(("training", "members"), [(True, MEMBERS), (False, None)])
     def test_compiles_to_one_graph(self, training: bool, members: int | None) -> None:
         layer = self.layer(members).train(training)
         x = self.input(members)
