@@ -276,15 +276,14 @@ def simulate(function: Function, variant: Variant, trials: int, slots: int, seed
     known: list[FrozenTrial] = []
     values: list[float] = []
     running: list[tuple[float, int]] = []
-    now = datetime.datetime(2020, 1, 1)
     with mock.patch.multiple(proposals, **patched) if patched else nullcontext():
         for number in range(trials):
             clock = 0.0
             if len(running) == slots:
                 clock, ended = heapq.heappop(running)
-                known[ended] = _trial(ended, known[ended].params, now, values[ended])
+                known[ended] = frozen(ended, known[ended].params, values[ended])
             params, at = maker.propose(known)
-            known.append(_trial(number, params, now, None))
+            known.append(frozen(number, params, None))
             maker.keep(number, at)
             values.append(min(max(function(params) + NOISE * rng.standard_normal(), 0.0), 1.0))
             heapq.heappush(running, (clock + rng.uniform(0.5, 1.5), number))
@@ -299,7 +298,9 @@ def simulate(function: Function, variant: Variant, trials: int, slots: int, seed
     }
 
 
-def _trial(number: int, params: dict[str, Any], now: datetime.datetime, value: float | None) -> FrozenTrial:
+def frozen(number: int, params: dict[str, Any], value: float | None) -> FrozenTrial:
+    """A trial that is running, or that reached ``value``."""
+    now = datetime.datetime(2020, 1, 1)  # nobody asks
     return FrozenTrial(
         number=number,
         trial_id=number,

@@ -113,6 +113,33 @@ def test_hard(kernels: Any, shape: tuple[int, ...], shared: bool) -> None:
     assert torch.equal(found, draws.hard(case.logits, case.values, case.gumbels))
 
 
+def test_several_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where tiles are small; the last is not full."""
+    monkeypatch.setattr(kernels, "LANES", 8)
+    case = Case((2, 3, 5, 3, 5), shared=False)
+    power = case.power(0.7)
+    for found, expected in (
+        (kernels.mean(case.logits, case.values, torch.ones_like(power.inverse)), draws.mean(case.logits, case.values)),
+        (kernels.hard(case.logits, case.values, case.gumbels), draws.hard(case.logits, case.values, case.gumbels)),
+        (
+            kernels.stratified(case.logits, case.values, *case.strata(torch.float64), power.inverse, power.squares),
+            draws.stratified(case.logits, case.values, case.strata(torch.float64), power),
+        ),
+    ):
+        assert_close(found, expected, torch.float64)
+
+
+def test_a_level_that_rounding_leaves_above_all_bins_is_the_last_ones(kernels: Any) -> None:
+    case = Case((1, 2, 4, 5, 3), shared=True)
+    noise = case.strata(torch.float64)
+    # All others are so far behind that the winner is all there is.
+    noise = noise._replace(levels=torch.full_like(noise.levels, 1.0), others=noise.others * 1e12)
+    power = case.power(0.3)
+    found = kernels.stratified(case.logits, case.values, *noise, power.inverse, power.squares)
+    assert_close(found, case.values[..., -1, :].expand_as(found), torch.float64)
+    assert_close(draws.stratified(case.logits, case.values, noise, power), found, torch.float64)
+
+
 @pytest.mark.parametrize(("inputs", "shape"), [*zip((1, 20, 64, 7), SHAPES, strict=False)])
 def test_a_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
     case = Case(shape, shared=False, per_neuron=inputs == 20)

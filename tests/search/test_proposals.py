@@ -1,6 +1,5 @@
 """What is proposed: that a search goes on looking where its first good trials were not."""
 
-import datetime
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,8 +8,9 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
+from benchmarks.search_sampler import frozen
 from squad.search import proposals
 from squad.search.proposals import Proposals
 from squad.search.space import Space
@@ -43,23 +43,6 @@ def run(seed: int, value: Callable[[Mapping[str, Any]], float] = deceptive, tria
         maker.keep(number, place)
         running.append(number)
     return known
-
-
-def frozen(number: int, params: dict[str, Any], value: float | None) -> FrozenTrial:
-    now = datetime.datetime(2020, 1, 1)
-    return FrozenTrial(
-        number=number,
-        trial_id=number,
-        state=TrialState.RUNNING if value is None else TrialState.COMPLETE,
-        value=value,
-        datetime_start=now,
-        datetime_complete=None if value is None else now,
-        params=params,
-        distributions=SPACE,
-        user_attrs={},
-        system_attrs={},
-        intermediate_values={},
-    )
 
 
 @pytest.fixture(scope="module")
