@@ -24,7 +24,7 @@ from tests.slow import postgres
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def until(happened: Callable[[], Any], seconds: float = 60) -> None:
+def until(happened: Callable[[], Any], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import optuna
 import pytest
 
 from squad.cli import main
-from squad.search.study import close_storage, file_url, load_study, open_storage
+from squad.search.study import close_storage, load_study, open_storage
 from tests.cli.conftest import write_table
 from tests.cli.test_main import COMMAND
 from tests.needs import need_package
@@ -64,7 +65,7 @@ def server() -> Iterator[postgres.Server]:
         yield found
 
 
-def until(happened: Callable[[], Any], process: "subprocess.Popen[str]", seconds: float = 60) -> None:
+def until(happened: Callable[[], Any], process: "subprocess.Popen[str]", seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert process.poll() is None, f"it had ended: {process.communicate()}"
@@ -72,7 +73,25 @@ def until(happened: Callable[[], Any], process: "subprocess.Popen[str]", seconds
         time.sleep(0.02)
 
 
-def ended(process: "subprocess.Popen[str]", seconds: float = 80) -> tuple[str, str]:
+def stop_when(happened: Callable[[], Any], process: "subprocess.Popen[str]", *pids: int) -> None:
+    """Stop these processes at a moment when it holds, so that nothing changes between that look and a kill."""
+
+    def holds_in_stillness() -> bool:
+        if not happened():
+            return False
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.2)  # what was under way to the database has arrived
+        if happened():
+            return True
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        return False
+
+    until(holds_in_stillness, process)
+
+
+def ended(process: "subprocess.Popen[str]", seconds: float = 180) -> tuple[str, str]:
     out, err = process.communicate(timeout=seconds)
     assert process.returncode == 0, err
     return out, err
@@ -102,17 +121,36 @@ def check_whole(folder: Path, count: int) -> list[dict[str, Any]]:
     return lost
 
 
+#: What a trial is called, its state, and whose it is.
+Look = list[tuple[int, str, str]]
+
+
 class Peek:
-    """Trials of a study as they stand, for one who looks often."""
+    """Trials of a study on a server as they stand, for one who looks often."""
 
     def __init__(self, url: str, name: str) -> None:
         self.storage, self.name = open_storage(url, stale_after=60), name
 
-    def __call__(self) -> list[optuna.trial.FrozenTrial]:
+    def __call__(self) -> Look:
         """None before there is a study."""
         if self.name not in optuna.get_all_study_names(self.storage):
             return []
-        return load_study(self.storage, self.name)[0].get_trials(deepcopy=False)
+        found = load_study(self.storage, self.name)[0].get_trials(deepcopy=False)
+        return [(trial.number, trial.state.name, trial.user_attrs.get("worker", "")) for trial in found]
+
+
+def peek_file(path: Path) -> Look:
+    """The same for a file, whose writer may have been stopped while it locked it: then none."""
+    connection = sqlite3.connect(path, timeout=0.1)
+    try:
+        return connection.execute(
+            "SELECT number, state, COALESCE(value_json, '') FROM trials LEFT JOIN trial_user_attributes AS worker"
+            " ON worker.trial_id = trials.trial_id AND worker.key = 'worker'"
+        ).fetchall()
+    except sqlite3.OperationalError:
+        return []
+    finally:
+        connection.close()
 
 
 @pytest.fixture
@@ -128,9 +166,9 @@ def peek() -> Iterator[Callable[[str, str], Peek]]:
         close_storage(each.storage)
 
 
-def at_work(found: list[optuna.trial.FrozenTrial], worker: str) -> bool:
+def at_work(found: Look, worker: str) -> bool:
     """Whether workers with such names have ended a trial, and are training others."""
-    mine = [trial.state.name for trial in found if worker in trial.user_attrs.get("worker", "")]
+    mine = [state for _, state, whose in found if worker in whose]
     return "COMPLETE" in mine and "RUNNING" in mine
 
 
@@ -158,18 +196,25 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds Ray's workers in /proc")
-def test_a_worker_on_ray_is_killed_halfway(here: Path, started: Started, peek: Callable[[str, str], Peek]) -> None:
+def test_a_worker_on_ray_is_killed_halfway(here: Path, started: Started) -> None:
     need_package("ray")
     process = started(
         *SEARCH, "--trials", "24", "--ray", "local", "--workers", "2", "--device", "cpu", "--out", "study"
     )
-    until((here / "study/study.db").exists, process)
-    now = peek(file_url(here / "study/study.db"), "study")
-    until(lambda: at_work(now(), "-0") and at_work(now(), "-1"), process)
+    file = here / "study/study.db"
+    until(file.exists, process)
+
+    def both_at_work() -> bool:
+        found = peek_file(file)
+        return at_work(found, '-0"') and at_work(found, '-1"')  # names are JSON there
+
+    until(both_at_work, process)
     workers = [pid for pid, name in descendants(process.pid).items() if name.startswith("ray::_work")]
     assert len(workers) == 2
+    stop_when(both_at_work, process, *workers)
+    assert sum(state == "COMPLETE" for _, state, _ in peek_file(file)) < 22  # halfway indeed
     os.kill(workers[0], signal.SIGKILL)
-    assert sum(trial.state.name == "COMPLETE" for trial in now()) < 22  # halfway indeed
+    os.kill(workers[1], signal.SIGCONT)
     out, err = ended(process)
     assert out.startswith("study: 24 of 24 trials")
     assert "Traceback" not in err
@@ -195,19 +240,18 @@ def test_searches_on_one_database_and_one_is_killed_halfway(
 ) -> None:
     """Two on one study, with folders of their own, which find the database empty at once; and another study beside."""
     url = server.new_database()
-    shared = ["--storage", url, "--stale-after", "3"]
+    shared = ["--storage", url, "--stale-after", "5"]
     first = started(*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "a")
     second = started(*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "b")
     beside = started(*SEARCH, *shared, "--study", "theirs", "--trials", "10", "--seed", "5", "--out", "c")
     now = peek(url, "ours")
-    until(lambda: at_work(now(), f"-{second.pid}-"), second)
+    stop_when(lambda: at_work(now(), f"-{second.pid}-"), second, second.pid)
+    found = now()
     second.kill()
     second.wait()
-    found = now()
-    mine = [trial for trial in found if f"-{second.pid}-" in trial.user_attrs.get("worker", "")]
-    running = [trial.number for trial in mine if trial.state.name == "RUNNING"]
+    running = [number for number, state, whose in found if state == "RUNNING" and f"-{second.pid}-" in whose]
     assert running
-    assert sum(trial.state.name == "COMPLETE" for trial in found) < 22  # halfway indeed
+    assert sum(state == "COMPLETE" for _, state, _ in found) < 22  # halfway indeed
     said = [*ended(first), *ended(beside), *second.communicate()]
     lost = check_whole(here / "a", 24)
     assert len(lost) <= 2
