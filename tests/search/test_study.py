@@ -404,6 +404,34 @@ class TestManyWorkers:
         other.tell(trial, outcome(trial))
         check_complete(other.study, 1)
 
+    def test_one_that_is_killed_while_it_asks_and_started_again_finds_its_trial(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone = source(url, 1, worker="gone", shared=True)
+        monkeypatch.setattr(gone, "_kept", lambda *args: None)
+        assert gone.ask() is None
+        assert source(url, 1, worker="other", shared=True).reclaim() == 0
+        again = source(url, 1, worker="gone", shared=True)
+        assert again.reclaim() == 1
+        work(again)
+        check_complete(again.study, 1)
+
+    def test_a_trial_is_whose_it_was_taken_by(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that is killed before it takes its own proposal leaves it to whoever comes next."""
+        gone = source(url, 1, worker="gone", shared=True)
+
+        def killed(trial_id: int) -> bool:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(gone, "_take", killed)
+        with pytest.raises(KeyboardInterrupt):
+            gone.ask()
+        other = source(url, 1, worker="other", shared=True)
+        trial = must(other.ask())
+        assert source(url, 1, worker="gone", shared=True).reclaim() == 0
+        other.tell(trial, outcome(trial))
+        assert [trial.user_attrs["worker"] for trial in other.study.get_trials()] == ["other"]
+
     def test_after_a_long_pause_a_worker_does_not_take_its_own_for_lost(self, url: str) -> None:
         mine = source(url, 3, shared=True, stale_after=1)
         trial = must(mine.ask())

@@ -318,7 +318,8 @@ class StudySource:
         In the queue, and not running at once: killed here, we leave a trial that anybody can take.
         """
         params, place = self._proposals.propose(known)
-        trial_id = self._queue(params, self._distributions)
+        # Ours as long as nobody else takes it: killed while we do, we find it again when we are started again.
+        trial_id = self._queue(params, self._distributions, worker=self.worker)
         number = self._storage.get_trial(trial_id).number
         self._proposals.keep(number, place)
         return number, trial_id, params
@@ -362,6 +363,7 @@ class StudySource:
         params: dict[str, Any],
         distributions: dict[str, "BaseDistribution"],
         system_attrs: dict[str, Any] | None = None,
+        **user_attrs: str,
     ) -> int:
         """Put parameters into the queue, in one transaction; the id of the trial."""
         import optuna
@@ -370,7 +372,7 @@ class StudySource:
             state=_state("WAITING"),
             params=params,
             distributions=distributions,
-            user_attrs={"settings": self._settings(params)},
+            user_attrs={"settings": self._settings(params), **user_attrs},
             system_attrs=system_attrs or {},
         )
         return int(self._storage.create_new_trial(self.study._study_id, template_trial=waiting))
