@@ -121,36 +121,6 @@ class LayerContract(ABC):
         layer = self.make(dtype=torch.float64)
         assert all(p.dtype == torch.float64 for p in layer.parameters())
 
-    @pytest.mark.parametrize(("training", "members"), [(True, MEMBERS), (False, None)])
-    def test_compiles_to_one_graph(self, training: bool, members: int | None) -> None:
-        layer = self.layer(members).train(training)
-        x = self.input(members)
-        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-        results = []
-        for function in (layer, compiled):
-            torch.manual_seed(4)
-            leaf = x.clone().requires_grad_()
-            y = function(leaf)
-            y.square().sum().backward()
-            results.append((y.detach(), leaf.grad))
-        torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
-
-    def test_compiles_with_its_kl_collected(self) -> None:
-        layer = self.layer()
-
-        def step(x: Tensor) -> Tensor:
-            with squad.collect_kl() as kls:
-                y = layer(x)
-            total: Tensor = y.sum() + sum((kl.sum() for kl in kls), torch.zeros((), device=x.device))
-            return total
-
-        x = self.input()
-        results = []
-        for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
-            torch.manual_seed(4)
-            results.append(function(x).detach())
-        torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
-
     def test_ensembles_by_vmap(self) -> None:
         """torch.func's own way to an ensemble: stacked parameters and buffers, seeds and temperatures among them."""
         alone = [self.layer().eval() for _ in range(MEMBERS)]

@@ -35,7 +35,19 @@ from squad.search.study import (
     standing,
 )
 from squad.search.trial import Outcome, Trial
-from tests.search.workers import META, SPACE, check_complete, close_all, outcome, process, source, states, storage, work
+from tests.search.workers import (
+    META,
+    SPACE,
+    check_complete,
+    close_all,
+    let_pass,
+    outcome,
+    process,
+    source,
+    states,
+    storage,
+    work,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -340,13 +352,12 @@ class TestInterruptions:
 
 class TestManyWorkers:
     def test_a_worker_that_is_silent_loses_its_trials_and_its_word(self, url: str) -> None:
-        silent = source(url, 3, worker="silent", shared=True, stale_after=1)
-        lively = source(url, 3, worker="lively", shared=True, stale_after=1)
+        silent = source(url, 3, worker="silent", shared=True)
+        lively = source(url, 3, worker="lively", shared=True)
         gone = must(silent.ask())
         kept = must(lively.ask())
-        deadline = time.monotonic() + 3.2  # beats are in whole seconds
-        while time.monotonic() < deadline:
-            time.sleep(0.2)
+        for _ in range(7):
+            let_pass(10, silent, lively)
             lively.beat([kept])
         again = must(lively.ask())
         assert again.settings == gone.settings
@@ -363,9 +374,8 @@ class TestManyWorkers:
     def test_between_its_failure_and_its_place_in_the_queue_nobody_takes_it(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        gone = must(source(url, 1, worker="gone", shared=True, stale_after=1).ask())
-        mine = source(url, 1, worker="a", shared=True, stale_after=1)
-        other = source(url, 1, worker="b", shared=True, stale_after=1)
+        gone = must(source(url, 1, worker="gone", shared=True).ask())
+        mine, other = source(url, 1, worker="a", shared=True), source(url, 1, worker="b", shared=True)
         found: list[Trial | None] = []
 
         def late(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
@@ -373,7 +383,7 @@ class TestManyWorkers:
             ask_anew(study, trial)
 
         monkeypatch.setattr(mine._storage._backend, "heartbeat_stale_trial_callback", late)
-        time.sleep(2.2)
+        let_pass(70, mine, other)
         assert must(mine.ask()).settings == gone.settings
         assert found == [None]
 
@@ -393,13 +403,13 @@ class TestManyWorkers:
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """After it took the trial, before it said who it is: nothing but the first beat tells that it is gone."""
-        gone = source(url, 1, worker="gone", shared=True, stale_after=1)
+        gone = source(url, 1, worker="gone", shared=True)
         monkeypatch.setattr(gone, "_kept", lambda *args: None)
         assert gone.ask() is None
-        other = source(url, 1, worker="other", shared=True, stale_after=1)
+        other = source(url, 1, worker="other", shared=True)
         assert states(other.study) == {"RUNNING": 1}
         assert other.ask() is None
-        time.sleep(2.2)
+        let_pass(70, other)
         trial = must(other.ask())
         other.tell(trial, outcome(trial))
         check_complete(other.study, 1)
@@ -433,9 +443,9 @@ class TestManyWorkers:
         assert [trial.user_attrs["worker"] for trial in other.study.get_trials()] == ["other"]
 
     def test_after_a_long_pause_a_worker_does_not_take_its_own_for_lost(self, url: str) -> None:
-        mine = source(url, 3, shared=True, stale_after=1)
+        mine = source(url, 3, shared=True)
         trial = must(mine.ask())
-        time.sleep(3.2)
+        let_pass(70, mine)
         must(mine.ask())
         assert states(mine.study) == {"RUNNING": 2}
         mine.tell(trial, outcome(trial))
@@ -542,7 +552,7 @@ class TestManyWorkers:
         assert at_work(storage(url, 60), "b") == []
         other.give_back([third])
         assert at_work(storage(url, 60), "a") == ["w1"]
-        time.sleep(2.1)  # the database counts whole seconds
+        let_pass(10, mine)
         assert at_work(storage(url, 1), "a") == []
         assert at_work(storage(url, 60), "a") == ["w1"]
         for trial in (first, second):

@@ -1,6 +1,10 @@
 """The backend "compile" by the whole contract of a backend: every shape of it is compiled, which takes minutes."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +24,22 @@ class TestCompiled(BackendContract):
         monkeypatch.setattr(compiled, "_state", state)
         yield
         assert not state.failed
+
+
+def test_a_compiler_that_is_not_there(tmp_path: Path) -> None:
+    """With torch's own words for it, in a process of its own: torch remembers which compiler it found."""
+    code = """
+import torch, warnings
+from squad.ops import sample_with_kl
+a, v, r = torch.randn(4, 5, 7, requires_grad=True), torch.randn(5, 1), torch.zeros(5, 1).log_softmax(0)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    found = [sample_with_kl(a, v, r, 0.5, seed=1, backend=name)[0] for name in ("compile", "compile", "eager")]
+found[0].sum().backward()
+assert torch.equal(found[0], found[2]) and torch.equal(found[1], found[2])
+said = [str(w.message) for w in caught if w.category is RuntimeWarning]
+assert len(said) == 1 and "torch.compile failed" in said[0] and '"eager" serves instead' in said[0], said
+"""
+    environment = {**os.environ, "CXX": "no-such-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == 0, run.stderr[-3000:]
