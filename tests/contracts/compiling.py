@@ -1,42 +1,53 @@
-"""What a layer promises under torch.compile: beside its contract, because compiling every layer takes half a minute."""
+"""What layers promise under torch.compile: beside their contract, because compiling all of them takes half a minute."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pytest
 import torch
 from torch import Tensor
 
 import squad
-from tests.contracts.layers import LayerContract
+from tests.contracts.layers import MEMBERS, LayerContract
 
 
-def check_one_graph(kind: type[LayerContract], training: bool, members: int | None) -> None:
-    """Compiled without a break, a layer gives what it gives otherwise, forward and backward."""
-    made = kind()
-    layer = made.layer(members).train(training)
-    x = made.input(members)
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    results = []
-    for function in (layer, compiled):
-        torch.manual_seed(4)
-        leaf = x.clone().requires_grad_()
-        y = function(leaf)
-        y.square().sum().backward()
-        results.append((y.detach(), leaf.grad))
-    torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
+class CompilingContract:
+    """A subclass says which layers, by their contracts."""
 
+    kinds: ClassVar[Sequence[type[LayerContract]]]
 
-def check_kl_collected(kind: type[LayerContract]) -> None:
-    """Inside what is compiled, its KL is collected."""
-    made = kind()
-    layer = made.layer()
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        metafunc.parametrize("kind", self.kinds)
 
-    def step(x: Tensor) -> Tensor:
-        with squad.collect_kl() as kls:
-            y = layer(x)
-        total: Tensor = y.sum() + sum((kl.sum() for kl in kls), torch.zeros((), device=x.device))
-        return total
+    @pytest.mark.parametrize(("training", "members"), [(True, MEMBERS), (False, None)])
+    def test_to_one_graph(self, kind: type[LayerContract], training: bool, members: int | None) -> None:
+        """Without a break, and it gives what it gives otherwise, forward and backward."""
+        made = kind()
+        layer = made.layer(members).train(training)
+        x = made.input(members)
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        results = []
+        for function in (layer, compiled):
+            torch.manual_seed(4)
+            leaf = x.clone().requires_grad_()
+            y = function(leaf)
+            y.square().sum().backward()
+            results.append((y.detach(), leaf.grad))
+        torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
-    x = made.input()
-    results = []
-    for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
-        torch.manual_seed(4)
-        results.append(function(x).detach())
-    torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
+    def test_with_its_kl_collected(self, kind: type[LayerContract]) -> None:
+        made = kind()
+        layer = made.layer()
+
+        def step(x: Tensor) -> Tensor:
+            with squad.collect_kl() as kls:
+                y = layer(x)
+            total: Tensor = y.sum() + sum((kl.sum() for kl in kls), torch.zeros((), device=x.device))
+            return total
+
+        x = made.input()
+        results = []
+        for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+            torch.manual_seed(4)
+            results.append(function(x).detach())
+        torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)

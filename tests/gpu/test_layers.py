@@ -8,8 +8,7 @@ from torch import nn
 
 import squad
 from squad.core.noise import bits, gumbel, make_key
-from tests.contracts.compiling import check_kl_collected, check_one_graph
-from tests.contracts.layers import MEMBERS, LayerContract
+from tests.contracts.compiling import CompilingContract
 from tests.layers import test_contracts as cpu
 from tests.needs import need_gpu
 
@@ -51,27 +50,17 @@ class TestFactorizedShared(cpu.TestFactorizedShared):
     device = "cuda"
 
 
-KINDS = [
-    TestLinear,
-    TestMaxout,
-    TestDropout,
-    TestGaussian,
-    TestSquad,
-    TestSquadPerNeuron,
-    TestFactorized,
-    TestFactorizedShared,
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("training", "members"), [(True, MEMBERS), (False, None)])
-def test_compiles_to_one_graph(kind: type[LayerContract], training: bool, members: int | None) -> None:
-    check_one_graph(kind, training, members)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_compiles_with_its_kl_collected(kind: type[LayerContract]) -> None:
-    check_kl_collected(kind)
+class TestCompiling(CompilingContract):
+    kinds = (
+        TestLinear,
+        TestMaxout,
+        TestDropout,
+        TestGaussian,
+        TestSquad,
+        TestSquadPerNeuron,
+        TestFactorized,
+        TestFactorizedShared,
+    )
 
 
 def test_the_noise_is_the_same_to_the_bit() -> None:

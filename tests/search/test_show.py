@@ -26,9 +26,10 @@ from squad.search.show import (
     value_text,
     warning,
 )
+from squad.search.source import StudySource
 from squad.search.space import Space
 from squad.search.storage import SearchError, file_url, open_storage
-from squad.search.study import StudySource, open_study
+from squad.search.study import open_study
 from squad.search.trial import Outcome
 from squad.search.trials import CSV, TRIALS, Search, TrialsError, read
 from squad.search.tuning import DATABASE

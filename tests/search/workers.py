@@ -11,8 +11,10 @@ from typing import Any
 import optuna
 import sqlalchemy
 
+from squad.search.source import StudySource
 from squad.search.space import Space
-from squad.search.study import StudySource, close_storage, open_storage, open_study
+from squad.search.storage import close_storage, open_storage
+from squad.search.study import open_study
 from squad.search.trial import Outcome, Trial
 
 SPACE = Space.default("squad")
@@ -88,6 +90,11 @@ def process(url: str, trials: int, name: str, worker: str, mark: Path, slots: in
     mine.tell = counted  # type: ignore[method-assign]
     work(mine, slots, pause)
     close_all()
+
+
+def must(trial: Trial | None) -> Trial:
+    assert trial is not None
+    return trial
 
 
 def let_pass(seconds: float, *sources: StudySource) -> None:

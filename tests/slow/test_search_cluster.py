@@ -15,8 +15,8 @@ import optuna
 import pytest
 
 from squad.search import cluster
-from squad.search.storage import file_url, open_storage
-from squad.search.study import SearchError, load_study
+from squad.search.storage import SearchError, file_url, open_storage
+from squad.search.study import load_study
 from tests.needs import need_package
 from tests.search.workers import check_complete, close_all, process, source, states, storage, work
 from tests.slow import postgres

@@ -16,7 +16,8 @@ import optuna
 import pytest
 
 from squad.cli import main
-from squad.search.study import close_storage, load_study, open_storage
+from squad.search.storage import close_storage, open_storage
+from squad.search.study import load_study
 from tests.cli.conftest import write_table
 from tests.cli.test_main import COMMAND
 from tests.needs import need_package

@@ -456,8 +456,9 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> 
     """Train trials until there are enough, or time is up."""
     from squad.search.interrupts import uninterrupted
     from squad.search.population import Population
+    from squad.search.source import StudySource
     from squad.search.storage import close_storage, open_storage
-    from squad.search.study import StudySource, load_study
+    from squad.search.study import load_study
 
     means, problem = job.means, job.problem
     device = choose_device(means.device)
