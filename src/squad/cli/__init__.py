@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import squad
-from squad.cli import certify, data, demo, fit, info, keeping, predict, report, search, search_show
+from squad.cli import certify, data, demo, fit, info, keeping, predict, report, reproduce, search, search_show
 from squad.cli.layout import STYLE, Command, Group
 from squad.cli.screen import StoppedError, complain
 from squad.errors import SquadError
@@ -34,6 +34,7 @@ COMMANDS = (
     report.report,
     info.info,
     keeping.strip,
+    reproduce.reproduce,
 )
 for command in COMMANDS:
     app.command(cls=Command)(command)

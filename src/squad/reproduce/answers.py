@@ -1,0 +1,68 @@
+"""What networks answer: probabilities of every member, and their second moments where a confidence takes them."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from squad.models import Network, Sampler
+from squad.reproduce.plan import Way
+
+__all__ = ["Answers", "ask"]
+
+
+class Answers(NamedTuple):
+    """Of M members about N rows.
+
+    Attributes:
+        p: (M, N, classes), mean probabilities.
+        confidence: (M, N), or None for softmax response.
+        ensemble: (N, classes), the mean over the members.
+        ensemble_confidence: (N,), or None for softmax response.
+    """
+
+    p: NDArray[np.float64]
+    confidence: NDArray[np.float64] | None
+    ensemble: NDArray[np.float64]
+    ensemble_confidence: NDArray[np.float64] | None
+
+
+class _Moments(Sampler):
+    """A sampler that also keeps the mean square of each probability."""
+
+    squares: Tensor
+
+    def _add(self, y: Tensor, probabilities: Tensor, entropy: Tensor) -> None:
+        super()._add(y, probabilities, entropy)
+        p = y[:, :, : probabilities.shape[1]].double().softmax(-1)
+        self.squares += p.square().sum(1) / self.num_samples
+
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (N, in) -> mean and mean square of the probabilities, (M, N, classes) each."""
+        means, squares = [], []
+        for start in range(0, len(x), self.rows):
+            block = x[start : start + self.rows]
+            shape = self.members, len(block), self.network.classes
+            self.squares = torch.zeros(shape, dtype=torch.float64, device=self.device)
+            means.append(self(block).probabilities)
+            squares.append(self.squares)
+        return torch.cat(means, 1), torch.cat(squares, 1)
+
+
+def ask(network: Network, way: Way, x: Tensor) -> Answers:
+    """What all members say about x (N, in), and what they say together."""
+    if way.confidence == "response":
+        p = Sampler(network, way.sampling, way.samples)(x).probabilities.cpu().numpy()
+        return Answers(p, None, p.mean(0), None)
+    mean, square = (each.cpu().numpy() for each in _Moments(network, way.sampling, way.samples).moments(x))
+    together = mean.mean(0)
+    return Answers(mean, _steadiness(mean, square), together, _steadiness(together, square.mean(0)))
+
+
+def _steadiness(mean: NDArray[np.float64], square: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Minus the variance, over the samples, of the probability of the most probable class."""
+    best = mean.argmax(-1)[..., None]
+    mean, square = (np.take_along_axis(each, best, -1)[..., 0] for each in (mean, square))
+    return np.minimum(mean**2 - square, 0.0)

@@ -1,0 +1,356 @@
+"""What is to be run: rows of a table, or points of a grid, each a diff from the defaults, from one TOML file.
+
+    data = "fashion-mnist"            # of all rows
+    members = 10                      # networks of a row, each with a seed and a split of its own
+    [search]                          # how settings are found where a row names a study
+    [quick]                           # what --quick changes
+    [row.mlp]                         # a row: label, model, ways, and tables network and training
+    [grid.bins]                       # rows that differ in the settings named in its table "over"
+
+A row becomes a job: its settings made whole, which is what its record tells and what decides whether it is done.
+"""
+
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from squad.core.checks import check_choice, check_count, check_keys
+from squad.errors import ArgumentError, SquadError
+from squad.search.trials import TRIALS, Search, TrialRecord, read
+from squad.settings import assigned, fit_settings
+
+__all__ = ["Job", "Plan", "PlanError", "Row", "Study", "Way", "read_plan"]
+
+#: What a file may say for all of its rows; a row, a grid and ``quick`` may say it too, and come later.
+COMMON = ("data", "members", "validation", "halves", "train_rows", "probes", "network", "training")
+#: What only a row or a grid says.
+OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "note", "group", *COMMON)
+#: Confidences: the largest mean probability, or minus the variance of that class's probability over the samples.
+CONFIDENCES = ("response", "variance")
+
+
+class PlanError(SquadError):
+    """A file of the paper's experiments that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How predictions are made, and what their confidence is.
+
+    Attributes:
+        sampling, samples: as :class:`squad.models.Sampler` has them.
+        confidence: "response" (softmax response) or "variance".
+    """
+
+    sampling: str
+    samples: int
+    confidence: str = "response"
+
+    @classmethod
+    def parse(cls, text: str) -> "Way":
+        """From "relaxed 32", "mean", or "sample 32 by variance".
+
+        >>> Way.parse("sample 32 by variance")
+        Way(sampling='sample', samples=32, confidence='variance')
+        """
+        words = str(text).split()
+        confidence = "response"
+        if words[-2:-1] == ["by"]:
+            confidence = check_choice("confidence", words[-1], CONFIDENCES)
+            words = words[:-2]
+        if len(words) not in (1, 2) or (len(words) == 2 and not words[1].isdigit()):
+            raise ArgumentError.of("ways", repr(text), "of the form 'relaxed 32', 'mean' or 'sample 32 by variance'")
+        return cls(words[0], int(words[1]) if len(words) == 2 else 1, confidence)
+
+    @property
+    def text(self) -> str:
+        """What people read: "relaxed, T = 32"."""
+        found = self.sampling if self.sampling == "mean" else f"{self.sampling}, T = {self.samples}"
+        return found if self.confidence == "response" else f"{found}, by {self.confidence}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A search that rows take their settings from.
+
+    Attributes:
+        name: its folder below ``search``, such as "fashion-mnist/mlp".
+        data, model, trials, objective: what is searched.
+        settings: what all trials share, in tables.
+        space: file of what varies, below the folder of the plans; None is the model's own.
+    """
+
+    name: str
+    data: str
+    model: str
+    trials: int
+    objective: str
+    settings: Mapping[str, Any]
+    space: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as its file says it.
+
+    Attributes:
+        name: such as "table1/mlp": where its record is, and what it is called.
+        label: what people call it.
+        group: which part of the table it stands in; "" is the paper's own rows.
+        study, first: where its settings come from: the best of the first so many trials of a study.
+        ways: how it is asked.
+        paper, paper_ensemble: the paper's figures, each [mean, two standard deviations] or [number].
+        note: a sentence about it.
+        content: everything else, as tables.
+    """
+
+    name: str
+    label: str
+    group: str
+    study: Study | None
+    first: int | None
+    ways: tuple[Way, ...]
+    paper: tuple[tuple[float, ...], ...] | None
+    paper_ensemble: tuple[tuple[float, ...], ...] | None
+    note: str
+    content: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row with whole settings: what is run, and what its record tells.
+
+    Attributes:
+        row: what it is made of.
+        data: name of the data set.
+        settings: of the fit, in tables; members, seeds and splits among them.
+        halves: how many random halves of the test rows are certified.
+        train_rows: at most so many training rows are taken; None is all.
+        probes: what is looked at beside the answers (:mod:`squad.reproduce.probes`).
+        source: where the settings come from.
+    """
+
+    row: Row
+    data: str
+    settings: Mapping[str, Any]
+    halves: int
+    train_rows: int | None
+    probes: tuple[str, ...]
+    source: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of its record."""
+        return self.row.name
+
+    def described(self) -> dict[str, Any]:
+        """As plain data: two jobs with the same are the same."""
+        found = {
+            "data": self.data,
+            "fit": self.settings,
+            "ways": [[way.sampling, way.samples, way.confidence] for way in self.row.ways],
+            "halves": self.halves,
+            "train_rows": self.train_rows,
+            "probes": self.probes,
+            "source": self.source,
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One file.
+
+    Attributes:
+        name: of the file, such as "table1".
+        title: what it shows.
+        folder: where it lies, with ``search`` beside it.
+        rows: in order.
+        quick: whether rows are the small ones of --quick.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    rows: tuple[Row, ...]
+    quick: bool
+
+    def studies(self) -> dict[str, Study]:
+        """Those its rows take settings from, by name."""
+        return {row.study.name: row.study for row in self.rows if row.study is not None}
+
+    def job(self, row: Row) -> Job:
+        """The whole settings of a row; of one with a study that is not there yet, a :class:`PlanError`."""
+        content = row.content
+        base: dict[str, Any] = {
+            "model": content["model"],
+            "members": content["members"],
+            "seed": 0,
+            "validation": content["validation"],
+            "split_per_member": True,
+        }
+        source: dict[str, Any] = {"from": "the defaults and the file"}
+        if row.study is not None and self.quick and not self.has(row.study):
+            source = {"from": f"the defaults: there is no study {row.study.name}"}
+        elif row.study is not None:
+            search, trial = self.chosen(row)
+            base = assigned(base, _settings(search, trial))
+            source = {
+                "from": "search",
+                "study": row.study.name,
+                "first": row.first,
+                "trial": trial.number,
+                "value": trial.value,
+            }
+        # What the file says comes last: a grid varies what a study has found.
+        for table in ("network", "training"):
+            base = assigned(base, {f"{table}.{name}": value for name, value in content.get(table, {}).items()})
+        fit_settings(base)  # that they are settings
+        return Job(
+            row,
+            content["data"],
+            base,
+            content["halves"],
+            content.get("train_rows"),
+            tuple(content.get("probes", ())),
+            source,
+        )
+
+    def has(self, study: Study) -> bool:
+        """Whether there is a record of it."""
+        return (self.folder / "search" / study.name / TRIALS).is_file()
+
+    def chosen(self, row: Row) -> tuple[Search, TrialRecord]:
+        """The study of a row, and the best among its first trials."""
+        assert row.study is not None
+        folder = self.folder / "search" / row.study.name
+        if not self.has(row.study):
+            raise PlanError(f"{row.name} takes its settings from the study {row.study.name}, which is not in {folder}.")
+        search = read(folder)
+        first = [trial for trial in search.counted if trial.measured or trial.diverged][: row.first]
+        if len(first) < (row.first or row.study.trials):
+            raise PlanError(
+                f"{row.name} needs the first {row.first or row.study.trials} trials of {row.study.name}; "
+                f"there are {len(first)}."
+            )
+        numbers = {trial.number for trial in first}
+        best = next(trial for trial in search.top(len(search.measured)) if trial.number in numbers)
+        return search, best
+
+
+def _settings(search: Search, trial: TrialRecord) -> dict[str, Any]:
+    """A trial's settings and those that all of its study share, by dotted names; not the split, which is the row's."""
+    shared = search.record.settings["base"]
+    found = {f"{table}.{name}": value for table in ("network", "training") for name, value in shared.get(table, {}).items()}
+    return {**found, **trial.settings}
+
+
+def read_plan(path: Path, *, quick: bool = False) -> Plan:
+    """The plan of a file; what is wrong in it is a :class:`PlanError` that names the file."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise PlanError(
+            f"{path} cannot be read: {cause.strerror}. The paper's experiments are files of the repository: run this "
+            "in a clone of it, or name their folder with --folder."
+        ) from cause
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
+        raise PlanError(f"{path} is not TOML: {cause}.") from cause
+    try:
+        return _plan(path, tables, quick)
+    except ArgumentError as cause:
+        raise PlanError(f"{path}: {cause}") from cause
+
+
+def _plan(path: Path, tables: Mapping[str, Any], quick: bool) -> Plan:
+    check_keys("an experiment", tables, ["title", "search", "quick", "row", "grid", *COMMON])
+    check_keys("quick", tables.get("quick", {}), ["leave_out", *COMMON])
+    check_keys("search", tables.get("search", {}), ["objective", "trials", "more", "spaces"])
+    common = {name: tables[name] for name in COMMON if name in tables}
+    small = dict(tables.get("quick", {})) if quick else {}
+    left_out = small.pop("leave_out", [])
+    rows = [
+        _row(path.stem, name, {**common, **content}, tables.get("search", {}), small)
+        for name, content in _contents(tables)
+        if not any(name == out or name.startswith(f"{out}/") for out in left_out)
+    ]
+    names = [row.name for row in rows]
+    if len(set(names)) < len(names):
+        raise ArgumentError.of("row", ", ".join(names), "of a name of its own each")
+    return Plan(path.stem, str(tables.get("title", path.stem)), path.parent, tuple(rows), quick)
+
+
+def _contents(tables: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows, and the points of grids, by name."""
+    for name, content in tables.get("row", {}).items():
+        check_keys(f"the row {name}", content, OWN)
+        yield name, dict(content)
+    for name, content in tables.get("grid", {}).items():
+        check_keys(f"the grid {name}", content, ["over", *OWN])
+        over = content.get("over", {})
+        for values in itertools.product(*over.values()):
+            point = {key: value for key, value in content.items() if key != "over"}
+            # A value may stand for several settings that go together, named in the key and given as a list.
+            for setting, value in zip(over, values, strict=True):
+                table, _, key = setting.partition(".")
+                if table not in ("network", "training") or not key:
+                    raise ArgumentError.of("over", repr(setting), "a setting such as network.bins")
+                point[table] = {**point.get(table, {}), key: value}
+            words = [_word(value) for value in values]
+            point.setdefault("label", name)
+            point["label"] = f"{point['label']}: {', '.join(words)}"
+            yield f"{name}/{'-'.join(words)}", point
+
+
+def _word(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _row(plan: str, name: str, content: dict[str, Any], search: Mapping[str, Any], small: Mapping[str, Any]) -> Row:
+    for key, value in small.items():  # the last word has --quick
+        content[key] = {**content.get(key, {}), **value} if isinstance(value, dict) else value
+    for key in ("data", "model"):
+        if not isinstance(content.get(key), str):
+            raise ArgumentError.of(f"{name}.{key}", repr(content.get(key)), "a name")
+    content["members"] = check_count("members", content.get("members", 1), 1)
+    content["halves"] = check_count("halves", content.get("halves", 0), 0)
+    content.setdefault("validation", 0.1)
+    ways = tuple(Way.parse(text) for text in content.get("ways", ()))
+    study = None
+    if "search" in content:
+        where = str(content["search"])
+        trials = search.get("more", {}).get(where, search.get("trials", 100))
+        shared = {
+            "validation": content["validation"],
+            **({"network": {"hidden": hidden}} if (hidden := content.get("network", {}).get("hidden")) else {}),
+        }
+        objective = search.get("objective", "coverage@risk=.02")
+        # A study is named after its data, which need not be the row's: notMNIST is answered without tuning.
+        data, _, model = where.partition("/")
+        study = Study(where, data, model, trials, objective, shared, search.get("spaces", {}).get(where))
+    return Row(
+        f"{plan}/{name}",
+        str(content.get("label", name)),
+        str(content.get("group", "")),
+        study,
+        content.get("first"),
+        ways,
+        _figures(name, content.get("paper")),
+        _figures(name, content.get("paper_ensemble")),
+        str(content.get("note", "")),
+        content,
+    )
+
+
+def _figures(name: str, figures: Any) -> tuple[tuple[float, ...], ...] | None:
+    if figures is None:
+        return None
+    found = tuple(tuple(map(float, one if isinstance(one, list) else [one])) for one in figures)
+    if len(found) != 5 or any(len(one) not in (1, 2) for one in found):
+        raise ArgumentError.of(f"{name}.paper", repr(figures), "coverage at three risks, NLL and accuracy")
+    return found

@@ -1,0 +1,233 @@
+"""Tables of an experiment, in Markdown, from its records and the paper's figures alone."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from squad.records import Record
+from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
+from squad.reproduce.measure import DEFAULT, RISKS
+from squad.reproduce.plan import Plan, Row, Way
+from squad.reproduce.run import record_path
+
+__all__ = [
+    "Measured",
+    "Variant",
+    "against_paper",
+    "certificates",
+    "ensembles",
+    "load",
+    "paired",
+    "scores_compared",
+    "settings",
+]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row, and its record if there is one."""
+
+    row: Row
+    record: Record | None
+
+    def variants(self) -> list["Variant"]:
+        """One for each way in which it was asked."""
+        if self.record is None:
+            return []
+        return [Variant(self.row, way, self.record) for way in self.record.results["ways"]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row, asked in one way."""
+
+    row: Row
+    content: Mapping[str, Any]
+    record: Record
+
+    @property
+    def way(self) -> Way:
+        """Which."""
+        return Way(self.content["sampling"], self.content["samples"], self.content["confidence"])
+
+    @property
+    def each(self) -> list[dict[str, Any]]:
+        """Figures of each network."""
+        return list(self.content["each"])
+
+    @property
+    def ensemble(self) -> dict[str, Any]:
+        """Figures of all together."""
+        return dict(self.content["ensemble"])
+
+    def values(self, measure: str) -> list[float]:
+        """One a network."""
+        return [one[measure] for one in self.each]
+
+    @property
+    def label(self) -> str:
+        """With the way, unless there is but one that matters."""
+        plain = self.way.sampling in ("mean", "sample") and self.way.confidence == "response"
+        return self.row.label if plain and self.way.samples in (1, 32) else f"{self.row.label}, {self.way.text}"
+
+
+def load(plan: Plan, results: Path) -> list[Measured]:
+    """The rows of a plan, with what was measured of them; a record of other settings than the plan's is not theirs."""
+    found = []
+    for row in plan.rows:
+        path = record_path(results, row.name)
+        found.append(Measured(row, Record.load(path) if path.is_file() else None))
+    return found
+
+
+def _variants(measured: Sequence[Measured], groups: Sequence[str]) -> list[Variant]:
+    return [variant for one in measured if one.row.group in groups for variant in one.variants()]
+
+
+def against_paper(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> str:
+    """For every row and way: the paper's figures, ours, and the difference in the paper's standard deviations."""
+    rows = []
+    for one in measured:
+        if one.row.group not in groups:
+            continue
+        if one.row.paper is not None:
+            rows.append([f"**{one.row.label}**, paper", *map(_published, one.row.paper)])
+        for variant in one.variants():
+            if variant.way.confidence != "response":
+                continue
+            rows.append([f"{variant.label}, ours", *(mean_and_spread(variant.values(name), name) for name in MEASURES)])
+            if one.row.paper is not None:
+                told = zip(MEASURES, one.row.paper, strict=True)
+                rows.append(["difference", *(difference(variant.values(name), paper, name) for name, paper in told)])
+        if one.record is None:
+            rows.append([f"{one.row.label}, ours", *["not run yet"] * len(MEASURES)])
+    return table(["", *MEASURES.values()], rows)
+
+
+def _published(figures: Sequence[float]) -> str:
+    # As printed there, with its number of decimals.
+    digits = 3 if figures[0] < 1 and figures[0] != 0 else 1
+    spread = f" ({figures[1]:g})" if len(figures) > 1 else ""
+    return f"{figures[0]:.{digits}f}{spread}"
+
+
+def ensembles(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> str:
+    """Deep ensembles: the paper's, ours, and how much better than its single networks ours is."""
+    rows = []
+    for one in measured:
+        if one.row.group not in groups:
+            continue
+        if one.row.paper_ensemble is not None:
+            rows.append([f"**{one.row.label}**, paper", *map(_published, one.row.paper_ensemble)])
+        for variant in one.variants():
+            if variant.way.confidence != "response":
+                continue
+            together = variant.ensemble
+            single = {name: statistics.fmean(variant.values(name)) for name in MEASURES}
+            rows.append([f"{variant.label}, ours", *(number(together[name], name) for name in MEASURES)])
+            gains = [number(together[name] - single[name], name, sign=True) for name in MEASURES]
+            rows.append([f"minus the mean of its {len(variant.each)}", *gains])
+    return table(["", *MEASURES.values()], rows)
+
+
+def paired(pairs: Sequence[tuple[Variant, Variant]]) -> str:
+    """The first minus the second, over networks with the same seed and split."""
+    rows = []
+    for one, other in pairs:
+        others = {each["seed"]: each for each in other.each}
+        both = [(each, others[each["seed"]]) for each in one.each if each["seed"] in others]
+        rows.append(
+            [
+                f"{one.label} minus {other.label}",
+                *(interval([mine[name] - theirs[name] for mine, theirs in both], name) for name in MEASURES),
+            ]
+        )
+    return table(["", *MEASURES.values()], rows)
+
+
+def scores_compared(measured: Sequence[Measured]) -> str:
+    """Softmax response against variance, where a row has both."""
+    rows = []
+    covered = [name for name in MEASURES if name.startswith("coverage")]
+    for one in measured:
+        ways = {(variant.way.sampling, variant.way.samples, variant.way.confidence): variant for variant in one.variants()}
+        for (sampling, samples, confidence), variant in ways.items():
+            if confidence != "variance" or (sampling, samples, "response") not in ways:
+                continue
+            response = ways[sampling, samples, "response"]
+            for name, found in (("softmax response", response), ("variance", variant)):
+                rows.append(
+                    [
+                        f"{one.row.label}, {name}",
+                        *(mean_and_spread(found.values(key), key) for key in covered),
+                        f"{1000 * statistics.fmean(found.values('aurc')):.2f}",
+                    ]
+                )
+    return table(["", *(MEASURES[name] for name in covered), "AURC x 1000"], rows)
+
+
+def certificates(measured: Sequence[Measured], risk: float) -> str:
+    """What each method answers at a risk, on all test rows and over halves of them: means over the networks."""
+    rows = []
+    for variant in _variants(measured, sorted({one.row.group for one in measured})):
+        for label, figures in ((variant.label, variant.each), (f"{variant.label}, ensemble", [variant.ensemble])):
+            if f"halves@{risk}" not in figures[0]:
+                continue
+            row = [label, *(number(statistics.fmean(one[f"{kind}@{risk}"] for one in figures)) for kind in ("coverage", "default"))]
+            for method in ("sgr", DEFAULT):
+                halves = [one[f"halves@{risk}"][method] for one in figures]
+                risks = [one["risk"] for one in halves if one["risk"] is not None]
+                row += [
+                    number(statistics.fmean(one["coverage"] for one in halves)),
+                    f"{100 * statistics.fmean(risks):.2f}" if risks else "",
+                    number(statistics.fmean(one["violations"] for one in halves)),
+                ]
+            rows.append(row)
+    heads = ["SGR", "default"]
+    for method in ("SGR", "default"):
+        heads += [f"{method}, halves", "its risk", "above r"]
+    return table(["", *heads], rows)
+
+
+def settings(measured: Sequence[Measured]) -> str:
+    """Where each row's settings come from, what they are, and what they cost."""
+    rows = []
+    for one in measured:
+        if one.record is None:
+            continue
+        asked, found = one.record.settings, one.record.results
+        source = asked["source"]
+        chosen = f"trial {source['trial']} of {source['first']}, {number(source['value'])} %" if "study" in source else "given"
+        given = {**asked["fit"].get("network", {}), **asked["fit"].get("training", {})}
+        members = found["members"]
+        rows.append(
+            [
+                one.row.label,
+                chosen,
+                ", ".join(f"{name} {_value(value)}" for name, value in given.items() if name != "hidden"),
+                f"{found['weights']:,}",
+                f"{statistics.fmean(member['epochs'] for member in members):.0f}",
+                f"{found['seconds']:.0f} s",
+            ]
+        )
+    return table(["", "chosen", "settings", "weights", "epochs", "training, all networks"], rows)
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def of_name(measured: Sequence[Measured], name: str, way: str | None = None) -> Variant | None:
+    """A row by the last part of its name, asked in a way (its first by default)."""
+    for one in measured:
+        if one.row.name.partition("/")[2] == name:
+            for variant in one.variants():
+                if way is None or variant.way == Way.parse(way):
+                    return variant
+    return None
+
+
+#: Risks as they are written in headings.
+RISK_TEXT = {risk: f"{100 * risk:g} %" for risk in RISKS}

@@ -1,0 +1,55 @@
+"""A whole reproduction: studies, jobs, and the pages that are written from their records."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from squad.reproduce.plan import Plan, read_plan
+from squad.reproduce.run import Clock, Tell, run_plan, run_study
+from squad.train import Progress
+
+__all__ = ["PLANS", "plans", "run"]
+
+#: The files, in the order in which they build on each other.
+PLANS = ("table1", "table2", "table3", "figures")
+
+
+def plans(what: str, folder: Path, *, quick: bool = False) -> list[Plan]:
+    """Those of one word, or of "all"."""
+    return [read_plan(folder / f"{name}.toml", quick=quick) for name in (PLANS if what == "all" else (what,))]
+
+
+def run(
+    chosen: Sequence[Plan],
+    results: Path,
+    device: torch.device,
+    clock: Clock,
+    tell: Tell,
+    progress: Callable[[str], Progress],
+    search_progress: Callable[[str], Any],
+    data_dir: Path | None = None,
+) -> bool:
+    """Make what is missing; False if the time was too short.
+
+    Args:
+        chosen: the plans.
+        results: folder of the records.
+        device: where.
+        clock: nothing is begun when it is over.
+        tell: called with lines about what is done.
+        progress, search_progress: make what is told of a training and of a search, from a label.
+        data_dir: where data sets are looked for first.
+    """
+    for plan in chosen:
+        if not plan.quick:  # which takes the studies that are there
+            for study in plan.studies().values():
+                if clock.over or not run_study(
+                    study, plan.folder, str(device), clock, data_dir, search_progress(study.name)
+                ):
+                    tell(f"{plan.name}: the study {study.name} is not complete")
+                    return False
+        if not run_plan(plan, results, device, clock, tell, progress, data_dir):
+            return False
+    return True
