@@ -47,7 +47,7 @@ def test_data_that_does_not_fit_is_gathered_outside(monkeypatch: pytest.MonkeyPa
     assert torch.equal(flatten(found.network), flatten(expected.network))
 
 
-def _steps(name: str, kind: str, members: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _steps(name: str, kind: str, members: int, reach: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Sums of two epochs, and the weights after them, by plain steps or a captured graph, in full precision."""
     data = blobs(240)
     x, y = data.x.cuda(), data.y.cuda()
@@ -55,10 +55,11 @@ def _steps(name: str, kind: str, members: int) -> tuple[torch.Tensor, torch.Tens
     adam = Adam(network, torch.linspace(0.001, 0.01, members), torch.linspace(0, 0.1, members))
     beta, seed = torch.linspace(0.1, 1, members).cuda(), torch.arange(members).cuda() + 2**40
     order = torch.randint(240, (members, 6, 24), generator=torch.Generator().manual_seed(3)).cuda()
+    near = torch.full((1, 1, x.shape[1]), reach, device="cuda") if reach else None
     steps: Steps = (
-        KernelSteps(network, adam, x, y, beta, seed)
+        KernelSteps(network, adam, x, y, beta, seed, reach=near)
         if kind == "graph"
-        else PlainSteps(network, adam, x, y, beta, seed, None)
+        else PlainSteps(network, adam, x, y, beta, seed, near)
     )
     first = steps.epoch(order, 0)
     adam.set_lr([0.002] * members)  # a tensor on the device, so the graph takes it
@@ -69,6 +70,13 @@ def _steps(name: str, kind: str, members: int) -> tuple[torch.Tensor, torch.Tens
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_captured_graph_takes_the_plain_steps(name: str, members: int) -> None:
     for plain, graph in zip(_steps(name, "plain", members), _steps(name, "graph", members), strict=True):
+        torch.testing.assert_close(graph, plain, atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_captured_graph_takes_the_plain_steps_of_adversarial_training(name: str) -> None:
+    found = (_steps(name, kind, 3, reach=0.1) for kind in ("plain", "graph"))
+    for plain, graph in zip(*found, strict=True):
         torch.testing.assert_close(graph, plain, atol=2e-4, rtol=2e-4)
 
 

@@ -29,7 +29,7 @@ CONFIGS: list[NetworkConfig] = [
 
 def run(
     config: NetworkConfig, graphed: bool, members: int = 2, *, classes: int = 3, steps: int = 4, batch: int = 9,
-    frozen: tuple[int, ...] = (),
+    frozen: tuple[int, ...] = (), reach: float = 0.0,
 ) -> tuple[Tensor, Adam]:  # fmt: skip
     """The sums of two epochs, (2, 2, M), and the optimizer after them."""
     g = torch.Generator().manual_seed(0)
@@ -43,10 +43,11 @@ def run(
     adam = Adam(network, torch.linspace(0.001, 0.02, members), torch.linspace(0, 0.1, members))
     beta, seed = torch.linspace(0.1, 1, members), torch.arange(members) + 2**40
     order = torch.randint(40, (members, steps, batch), generator=g)
+    near = torch.full((1, 1, 7), reach) if reach else None
     taking = (
-        KernelSteps(network, adam, x, y, beta, seed, captured=False)
+        KernelSteps(network, adam, x, y, beta, seed, captured=False, reach=near)
         if graphed
-        else PlainSteps(network, adam, x, y, beta, seed, None)
+        else PlainSteps(network, adam, x, y, beta, seed, near)
     )
     totals = torch.stack([taking.epoch(order, 0), taking.epoch(order.flip(1), steps)])
     return totals, adam
@@ -73,6 +74,11 @@ def test_one_layer_and_many(hidden: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_both_kinds_of_steps_agree(config: NetworkConfig) -> None:
     agree(config, 2)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_both_kinds_agree_on_adversarial_neighbours(config: NetworkConfig) -> None:
+    agree(config, 2, reach=0.1)
 
 
 def test_an_epoch_of_one_batch() -> None:

@@ -25,6 +25,8 @@ __all__ = ["KernelSteps", "PlainSteps", "Steps", "make_steps"]
 #: Parameters (M, C, K) with how each member learns them, (M, 1, 1).
 Ties: TypeAlias = Sequence[tuple[nn.Parameter, Tensor]]
 FIXED, PER_LAYER, PER_NEURON = 0, 1, 2
+#: Of the noise: one a member, or what a network's ``streams`` made of them.
+Seeds: TypeAlias = Tensor | list[Tensor | None]
 
 #: Steps of a graph: the host then starts fewer, and the GPU need not wait for it.
 UNROLLED = 8
@@ -68,8 +70,8 @@ def make_steps(
         ties: how members learn values that are held for each neuron; see :func:`tied`.
     """
     device = y.device
-    if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and reach is None and has_triton():
-        return KernelSteps(network, adam, x, y, beta, seed, precision, ties=ties)
+    if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and has_triton():
+        return KernelSteps(network, adam, x, y, beta, seed, precision, ties=ties, reach=reach)
     return PlainSteps(network, adam, x, y, beta, seed, reach, precision, ties)
 
 
@@ -137,7 +139,14 @@ def backward(
         loss, kl = losses(network, x, y, beta, seed, step)
         loss.backward(torch.ones_like(loss))
         return torch.stack([loss.detach(), kl.detach()])
-    x = x.requires_grad_()
+    return beside_neighbours(network, x, y, beta, seed, step, reach)
+
+
+def beside_neighbours(
+    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Seeds, step: int | Tensor, reach: Tensor
+) -> Tensor:
+    """The same of each row and its adversarial neighbour."""
+    x = x.detach().requires_grad_()
     loss, kl = losses(network, x, y, beta, seed, step)
     (loss.sum() / 2).backward()
     assert x.grad is not None
@@ -147,12 +156,14 @@ def backward(
 
 
 def losses(
-    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor
+    network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Seeds, step: int | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Mean cross-entropy + beta x mean KL, and that mean KL, of each member: (M,), (M,)."""
-    out = network(x, seed=seed, step=step)
-    each = F.cross_entropy(out.logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
-    kl = out.kl.mean(1).to(each.dtype)
+    logits, kls = network.run(x, seed=seed, step=step)
+    each = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
+    if not kls:
+        return each.mean(1), each.new_zeros(len(each))
+    kl = sum(kls[1:], kls[0]).mean(1).to(each.dtype)
     return each.mean(1) + beta * kl, kl
 
 
@@ -161,14 +172,14 @@ class KernelSteps:
 
     def __init__(
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
-        precision: str = "float32", *, captured: bool = True, ties: Ties | None = None,
+        precision: str = "float32", *, captured: bool = True, ties: Ties | None = None, reach: Tensor | None = None,
     ) -> None:  # fmt: skip
         from squad.train import kernels  # needs Triton
 
         self.kernels = kernels
         self.network, self.adam = network, adam
         self.x, self.y = x.contiguous(), y.contiguous()
-        self.beta, self.seed, self.ties = beta, seed, ties
+        self.beta, self.seed, self.ties, self.reach = beta, seed, ties, reach
         # Tensors of its own, that a graph reads.
         self.streams = [None if stream is None else stream.clone() for stream in network.streams(seed)]
         self.precision, self.captured = precision, captured
@@ -289,22 +300,12 @@ class KernelSteps:
         adam.zero_grad()
         kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
         with products(self.precision, self.y.device):
-            found, kls = self.network.run(self.batch, seed=self.streams, step=self.step, head=self.last is None)
-            found, kls = found.contiguous(), [kl.contiguous() for kl in kls]
-            rest = self.labels, [kl.detach() for kl in kls], self.beta
-            if self.last is None:
-                slope = torch.empty_like(found)
-                kernels.loss(found.detach(), *rest, slope, self.totals, adam.steps)
-            else:
-                weight, bias = self.last.weight, self.last.bias
-                assert bias is not None
-                slope, weight.grad, bias.grad = kernels.head(
-                    found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
-                )
-            by = [slope, *[self.share] * len(kls)]
-            ends = [(end, grad) for end, grad in zip([found, *kls], by, strict=True) if end.requires_grad]
-            if ends:  # not everything is frozen
-                torch.autograd.backward([end for end, _ in ends], [grad for _, grad in ends])
+            if self.reach is None:
+                self._gradients()
+            else:  # of two passes, each with a loss of its own
+                rest = self.labels, self.beta, self.streams, self.step, self.reach
+                self.totals += beside_neighbours(self.network, self.batch, *rest)
+                adam.steps += 1
         _tie(self.ties)
         for parameter in adam.parameters:
             if parameter.grad is None or not parameter.requires_grad:
@@ -316,6 +317,26 @@ class KernelSteps:
             adam.flat, adam.mean, adam.square, self.addresses, self.chunks, adam.lr, adam.decay, adam.steps, self.index,
             self.step, adam.betas, adam.epsilon,
         )  # fmt: skip
+
+    def _gradients(self) -> None:
+        """Those of the batch, by kernels that also add to the totals and count the step."""
+        kernels, adam = self.kernels, self.adam
+        found, kls = self.network.run(self.batch, seed=self.streams, step=self.step, head=self.last is None)
+        found, kls = found.contiguous(), [kl.contiguous() for kl in kls]
+        rest = self.labels, [kl.detach() for kl in kls], self.beta
+        if self.last is None:
+            slope = torch.empty_like(found)
+            kernels.loss(found.detach(), *rest, slope, self.totals, adam.steps)
+        else:
+            weight, bias = self.last.weight, self.last.bias
+            assert bias is not None
+            slope, weight.grad, bias.grad = kernels.head(
+                found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
+            )
+        by = [slope, *[self.share] * len(kls)]
+        ends = [(end, grad) for end, grad in zip([found, *kls], by, strict=True) if end.requires_grad]
+        if ends:  # not everything is frozen
+            torch.autograd.backward([end for end, _ in ends], [grad for _, grad in ends])
 
     def _pointers(self) -> list[int]:
         """Where the gradients are."""
