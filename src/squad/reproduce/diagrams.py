@@ -178,58 +178,64 @@ def _bars(
     return [center[0] - width / 2 + width * (place + 0.6) / (len(heights) + 0.2) for place in range(len(heights))]
 
 
-def latent_layers() -> "Figure":
-    """Layers of stochastic latents between x and y; in each latent the distribution that a small network predicts."""
-    bins, rows, features = 9, 4, [0.9, -0.4, 1.3, 0.2, -1.1, 0.6]
+class _Pass(NamedTuple):
+    """Of each layer, the probabilities of its latents, (K, C), and the bins that were drawn, (K,); then the classes."""
+
+    layers: list[tuple[Tensor, Tensor]]
+    classes: Tensor
+
+
+def _ancestral(features: Sequence[float], latents: int, bins: int) -> _Pass:
+    """One pass through three layers of a small network, each being given what was drawn from the one before."""
     with _seeded(12):
-        sizes = [len(features), rows, rows, rows]
-        layers = [SquadLinear(a, b, bins=bins, init_scale=1.2) for a, b in pairwise(sizes)]
+        sizes = [len(features), latents, latents, latents]
+        layers = [SquadLinear(a, b, bins=bins, init_scale=1.2 if a > b else 0.4) for a, b in pairwise(sizes)]
         z, found = torch.tensor(features), []
         for layer in layers:
             q = layer.posterior(z)
-            z = q.sample()  # handed on: ancestral sampling
+            z = q.sample()
             found.append((q.probs, (q.values == z.unsqueeze(-1)).int().argmax(-1)))
-        classes = Linear(rows, 3)(z).softmax(-1)
+        return _Pass(found, Linear(latents, 3)(z).softmax(-1))
 
+
+def latent_layers() -> "Figure":
+    """Layers of stochastic latents between x and y; in each latent the distribution that a small network predicts."""
+    features, rows, bins = FEATURES[:6], 4, 9
+    found = _ancestral(features, rows, bins)
     figure, axes = _canvas(9.6, 5.1)
-    columns, heights = (2.45, 4.35, 6.85), [4.02 - 0.94 * row for row in range(rows)]
-    middle = sum(heights) / rows
-    fronts = [[(x, y) for y in heights] for x in columns]
-    places = _cells(axes, (0.7, middle), features, 0.3, across=False)
-    ends = _cells(axes, (8.9, middle), classes.tolist(), 0.3, across=False)
-    for starts, stops in pairwise([places, *fronts, ends]):
-        _fan(axes, starts, stops)
-    gap = (columns[1] + columns[2]) / 2
+    first, *columns, last = stops = (0.7, 2.45, 4.35, 6.85, 8.9)
+    heights = [4.02 - 0.94 * row for row in range(rows)]
+    middle, gap = sum(heights) / rows, sum(columns[1:]) / 2
+    latents = [[(x, y) for y in heights] for x in columns]
+    inputs = _cells(axes, (first, middle), features, 0.3, across=False)
+    classes = _cells(axes, (last, middle), found.classes.tolist(), 0.3, across=False)
+    for one, other in pairwise([inputs, *latents, classes]):
+        _fan(axes, one, other)
     _box(axes, (gap, middle), 0.84, 3.6, "white", "white", order=0.6)  # layers that are left out
     _write(axes, (gap, middle), r"$\cdots$", size=24)
-    for layer, (column, (probs, drawn)) in enumerate(zip(fronts, found, strict=True), 1):
+    for layer, (column, (probs, drawn)) in enumerate(zip(latents, found.layers, strict=True), 1):
         for row, center in enumerate(column):
             _circle(axes, center, 0.4, edge=FAINT)
             colours = [ACCENT if place == int(drawn[row]) else LIGHT for place in range(bins)]
             _bars(axes, f"latent {layer} {row + 1}", center, _array(probs[row]), 0.52, 0.36, colours)
+    _name_layers(axes, stops, gap)
+    return figure
+
+
+def _name_layers(axes: "Axes", stops: Sequence[float], gap: float) -> None:
+    """Above each layer its law, below it its symbol, with arrows from each to the next."""
     symbols = (r"\mathbf{x}", r"\mathbf{z}_1", r"\mathbf{z}_2", r"\mathbf{z}_L", r"\mathbf{y}")
-    laws = (
-        r"p(\mathbf{z}_1\,|\,\mathbf{x})",
-        r"p(\mathbf{z}_2\,|\,\mathbf{z}_1)",
-        r"p(\mathbf{z}_L\,|\,\mathbf{z}_{L-1})",
-    )
-    stops = (0.7, *columns, 8.9)
+    givens = (r"\mathbf{x}", r"\mathbf{z}_1", r"\mathbf{z}_{L-1}", r"\mathbf{z}_L")
     for x, symbol in zip(stops, symbols, strict=True):
         _write(axes, (x, 0.53), f"${symbol}$", size=18)
-    for start, stop in pairwise((*columns[:2], gap, columns[2])):
-        _arrow(axes, (start + 0.35, 0.53), (stop - 0.35, 0.53), FAINT)
-    _arrow(axes, (stops[0] + 0.35, 0.53), (columns[0] - 0.35, 0.53), FAINT)
-    _arrow(axes, (columns[2] + 0.35, 0.53), (stops[-1] - 0.35, 0.53), FAINT)
+    for x, symbol, given, law in zip(stops[1:], symbols[1:], givens, "pppq", strict=True):
+        _write(axes, (x, 4.8), rf"${law}({symbol}\,|\,{given})$", size=14)
     _write(axes, (gap, 0.53), r"$\cdots$", size=16, colour=FAINT)
-    for x, law in zip((*columns, 8.9), (*laws, r"q(\mathbf{y}\,|\,\mathbf{z}_L)"), strict=True):
-        _write(axes, (x, 4.8), f"${law}$", size=14)
-    for x, word in (
-        (0.7, "input"),
-        ((columns[0] + columns[2]) / 2, "layers of latent variables, each with the value that was drawn"),
-        (8.9, "classes"),
-    ):
+    for start, stop in pairwise(sorted([*stops, gap])):
+        _arrow(axes, (start + 0.35, 0.53), (stop - 0.35, 0.53), FAINT)
+    words = "layers of latent variables (red: the value that was sampled)"
+    for x, word in ((stops[0], "input"), ((stops[1] + stops[-2]) / 2, words), (stops[-1], "classes")):
         _write(axes, (x, 0.17), word, colour=GREY)
-    return figure
 
 
 def _target() -> Any:
@@ -297,7 +303,7 @@ def approximation() -> "Figure":
     _write(left, (2.0, 0.345), r"$p_{\theta^{\!*}}$", size=18)
     _write(left, (-2.35, 0.7), r"$q_\phi$", size=18, colour=ACCENT)
     _name_axes(left, "$z$")
-    left.set_title("a density, and Gaussians on the way to it", loc="left", fontsize=TEXT)
+    left.set_title("a density, and Gaussians on the way to it", loc="left", fontsize=TEXT + 1)
 
     _draw_class(right)
     right.plot(path.means, path.deviations, color=ACCENT, linewidth=1.4, label="descent")
@@ -329,9 +335,8 @@ def _draw_class(axes: "Axes") -> None:
     bar.ax.minorticks_off()
     bar.outline.set_visible(False)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(
-        r"KL$(q_\phi\,p_{\theta^{\!*}})$ of every Gaussian, in nats", loc="left", fontsize=TEXT, math_fontfamily="cm"
-    )
+    title = r"KL$(q_\phi\,\|\,p_{\theta^{\!*}})$ of every Gaussian, in nats"
+    axes.set_title(title, loc="left", fontsize=TEXT + 1, math_fontfamily="cm")
     _name_axes(axes, r"mean of $q_\phi$", r"standard deviation of $q_\phi$")
 
 
@@ -464,14 +469,13 @@ def _plain_graph(axes: "Axes") -> None:
     _write(axes, ((main + branch) / 2, 6.25), "softmax", size=SMALL)
     _bars(axes, "probs", (branch, 6.1), _array(found.probs))
     _write(axes, (branch, 6.6), r"$p(z_k\,|\,\mathbf{x})$", size=13)
-    _arrow(axes, (branch, 5.75), (branch, 5.2))
-    _box(axes, (branch, 4.98), 0.7, 0.4)
-    _write(axes, (branch, 4.98), "KL")
-    _arrow(axes, (branch, 4.1), (branch, 4.76))
-    _bars(axes, "prior", (branch, 3.75), _array(found.prior), colour=LIGHT)
-    _write(axes, (branch, 3.25), "$r(z_k)$, the prior", size=12)
-    _write(axes, (6.14, 4.62), f"{found.kl:.2f} nats", colour=GREEN, ha="right")
-    _elbow(axes, [(branch + 0.35, 4.98), (6.4, 4.98), (6.4, 0.46), (main + 2.02, 0.46)])
+    _arrow(axes, (branch, 5.75), (branch, 5.34))
+    _box(axes, (branch, 5.12), 1.2, 0.4)
+    _write(axes, (branch, 5.12), rf"$\mathrm{{KL}}={found.kl:.2f}$", size=13)
+    _arrow(axes, (branch, 4.3), (branch, 4.9))
+    _bars(axes, "prior", (branch, 3.95), _array(found.prior), colour=LIGHT)
+    _write(axes, (branch, 3.45), "$r(z_k)$, the prior", size=12)
+    _elbow(axes, [(branch + 0.6, 5.12), (6.4, 5.12), (6.4, 0.46), (main + 2.02, 0.46)])
 
     _arrow(axes, (main, 2.01), (main, 1.57))
     _box(axes, (main, 1.36), 0.7, 0.4)
@@ -615,15 +619,15 @@ CAPTIONS: dict[str, str] = {
         "drawn for comparison."
     ),
     "diagram-sampling": (
-        "Left: how one latent variable is sampled in training, with the numbers of a small layer. Gumbel noise is added "
-        "to the logits, a softmax at a low temperature makes an almost one-hot vector of them, and its inner product "
-        "with the values is the sample; the KL divergence to the prior needs no sample. Right: the matrix-factorized "
-        "variant goes through B numbers for each latent, which takes a fraction of the weights."
+        "Left: how one latent variable is sampled in training, with the numbers of a small layer. Gumbel noise is "
+        "added to the logits, a softmax at a low temperature makes an almost one-hot vector of them, and its inner "
+        "product with the values is the sample; the KL divergence to the prior needs no sample. Right: the "
+        "matrix-factorized variant goes through B numbers for each latent, which takes a fraction of the weights."
     ),
     "diagram-priors": (
-        "Three priors r(z) on C = 11 bins, with the settings of a layer that give them. Left: values evenly spaced, and "
-        "equal weights. Middle: the same values, each weighted by a normal's mass in its cell. Right: values of cells "
-        "that have equal mass under a normal, and equal weights. Grey: the standard normal density, on a scale of its "
-        "own, with every second cell darker."
+        "Three priors r(z) on C = 11 bins, with the settings of a layer that give them. Left: values evenly spaced, "
+        "and equal weights. Middle: the same values, each weighted by a normal's mass in its cell. Right: values of "
+        "cells that have equal mass under a normal, and equal weights. Grey: the standard normal density, on a scale "
+        "of its own, with every second cell darker."
     ),
 }

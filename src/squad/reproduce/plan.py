@@ -246,7 +246,9 @@ class Plan:
 def _settings(search: Search, trial: TrialRecord) -> dict[str, Any]:
     """A trial's settings and those that all of its study share, by dotted names; not the split, which is the row's."""
     shared = search.record.settings["base"]
-    found = {f"{table}.{name}": value for table in ("network", "training") for name, value in shared.get(table, {}).items()}
+    found = {
+        f"{table}.{name}": value for table in ("network", "training") for name, value in shared.get(table, {}).items()
+    }
     return {**found, **trial.settings}
 
 

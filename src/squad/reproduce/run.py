@@ -20,7 +20,7 @@ from squad.search.trials import TRIALS, read
 from squad.settings import fit_settings
 from squad.train import Progress, fit
 
-__all__ = ["Clock", "done", "perform", "run_plan", "run_study", "record_path"]
+__all__ = ["Clock", "done", "perform", "record_path", "run_plan", "run_study"]
 
 Tell = Callable[[str], None]
 
@@ -157,8 +157,7 @@ def perform(job: Job, device: torch.device, progress: Progress | None = None, da
         if "curves" in job.probes and way.confidence == "response":
             found["curves"] = [curve(p, images.y_test) for p in (*answers.p, answers.ensemble)]
         ways.append(found)
-    subject = Subject(network, settings, test, images)
-    epochs = sum(1 for entry in fitted.history if entry)
+    subject = Subject(network, settings, test, images, ready.data)
     results = {
         "rows": {
             "training": ready.data.train.shape[1],
@@ -170,9 +169,9 @@ def perform(job: Job, device: torch.device, progress: Progress | None = None, da
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],
         "seconds": round(fitted.seconds, 3),
-        "epochs": epochs,
+        "epochs": len(fitted.history),
         "ways": ways,
-        **{name: PROBES[name](subject) for name in job.probes if name != "curves"},
+        "probes": {name: PROBES[name](subject) for name in job.probes if name != "curves"},
     }
     return Record("experiment", job.name, job.described(), results, settings.seed)
 

@@ -152,7 +152,9 @@ def scores_compared(measured: Sequence[Measured]) -> str:
     rows = []
     covered = [name for name in MEASURES if name.startswith("coverage")]
     for one in measured:
-        ways = {(variant.way.sampling, variant.way.samples, variant.way.confidence): variant for variant in one.variants()}
+        ways = {
+            (variant.way.sampling, variant.way.samples, variant.way.confidence): variant for variant in one.variants()
+        }
         for (sampling, samples, confidence), variant in ways.items():
             if confidence != "variance" or (sampling, samples, "response") not in ways:
                 continue
@@ -175,7 +177,13 @@ def certificates(measured: Sequence[Measured], risk: float) -> str:
         for label, figures in ((variant.label, variant.each), (f"{variant.label}, ensemble", [variant.ensemble])):
             if f"halves@{risk}" not in figures[0]:
                 continue
-            row = [label, *(number(statistics.fmean(one[f"{kind}@{risk}"] for one in figures)) for kind in ("coverage", "default"))]
+            row = [
+                label,
+                *(
+                    number(statistics.fmean(one[f"{kind}@{risk}"] for one in figures))
+                    for kind in ("coverage", "default")
+                ),
+            ]
             for method in ("sgr", DEFAULT):
                 halves = [one[f"halves@{risk}"][method] for one in figures]
                 risks = [one["risk"] for one in halves if one["risk"] is not None]
@@ -199,7 +207,11 @@ def settings(measured: Sequence[Measured]) -> str:
             continue
         asked, found = one.record.settings, one.record.results
         source = asked["source"]
-        chosen = f"trial {source['trial']} of {source['first']}, {number(source['value'])} %" if "study" in source else "given"
+        chosen = (
+            f"trial {source['trial']} of {source['first']}, {number(source['value'])} %"
+            if "study" in source
+            else "given"
+        )
         given = {**asked["fit"].get("network", {}), **asked["fit"].get("training", {})}
         members = found["members"]
         rows.append(

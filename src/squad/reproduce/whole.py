@@ -39,7 +39,8 @@ def run(
         device: where.
         clock: nothing is begun when it is over.
         tell: called with lines about what is done.
-        progress, search_progress: make what is told of a training and of a search, from a label.
+        progress: makes what is told of a training, from its label.
+        search_progress: makes what is told of a search, from its label.
         data_dir: where data sets are looked for first.
     """
     for plan in chosen:
