@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import squad
-from squad.cli import certify, data, demo, fit, info, keeping, predict, report, reproduce, search, search_show
+from squad.cli import certify, data, demo, fit, info, inspect, keeping, predict, report, reproduce, search, search_show
 from squad.cli.layout import STYLE, Command, Group
 from squad.cli.screen import StoppedError, complain
 from squad.errors import SquadError
@@ -32,6 +32,7 @@ COMMANDS = (
     certify.certify,
     predict.predict,
     report.report,
+    inspect.inspect,
     info.info,
     keeping.strip,
     reproduce.reproduce,

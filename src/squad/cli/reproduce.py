@@ -24,17 +24,21 @@ class What(StrEnum):
 
 
 def reproduce(
-    what: Annotated[What, typer.Argument(metavar="WHAT", help="table1, table2, table3, figures or all.", show_default=False)],
+    what: Annotated[
+        What, typer.Argument(metavar="WHAT", help="table1, table2, table3, figures or all.", show_default=False)
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds, epochs and rows: minutes on two cores.")] = False,
     from_records: Annotated[
         bool, typer.Option("--from-records", help="Run nothing; write tables and figures from the records there are.")
     ] = False,
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Of the experiments: settings, studies, records.")] = Path(
-        "experiments/paper"
-    ),
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Of the experiments: settings, studies, records.")
+    ] = Path("experiments/paper"),
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For records, tables and figures; FOLDER itself, or FOLDER/quick with --quick."),
+        typer.Option(
+            metavar="FOLDER", help="For records, tables and figures; FOLDER itself, or FOLDER/quick with --quick."
+        ),
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(metavar="N", help="Begin nothing after so long; the same command goes on.")

@@ -1,0 +1,32 @@
+"""What a trained network's latent variables do: the distributions they take, their activation functions, weights.
+
+Layers and units are counted from 1, as in the paper's z_{l=1,k=12} and in reports; members and rows from 0.
+"""
+
+from squad.analysis.activations import Activation, activation
+from squad.analysis.latents import Posteriors, information, posteriors
+from squad.analysis.modes import count_modes, mode_shares
+from squad.analysis.place import latent_layers
+from squad.analysis.shapes import Found, Nearest, Stereotype, cases, divergences, nearest, stereotypes
+from squad.analysis.weights import BinWeights, bin_weights, feature_names
+
+__all__ = [
+    "Activation",
+    "BinWeights",
+    "Found",
+    "Nearest",
+    "Posteriors",
+    "Stereotype",
+    "activation",
+    "bin_weights",
+    "cases",
+    "count_modes",
+    "divergences",
+    "feature_names",
+    "information",
+    "latent_layers",
+    "mode_shares",
+    "nearest",
+    "posteriors",
+    "stereotypes",
+]

@@ -1,0 +1,205 @@
+"""Figures of latents: what is drawn is what the data say, and JSON says enough to draw them."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from squad.analysis import (
+    Activation,
+    BinWeights,
+    Found,
+    Nearest,
+    Posteriors,
+    Stereotype,
+    activation,
+    bin_weights,
+    cases,
+    nearest,
+    posteriors,
+    stereotypes,
+)
+from squad.analysis.figures import FigureError, draw_activation, draw_stereotypes, draw_unit, draw_weights
+from squad.analysis.plain import Plain
+from squad.errors import ArgumentError
+from tests.analysis.networks import network, rows
+
+
+@cache
+def found(name: str = "squad", unit: int = 2) -> tuple[tuple[Nearest, ...], Activation, BinWeights, tuple[Found, ...]]:
+    made, x = network(name, **({"rank": 1} if name != "squad" else {})), rows(200)
+    predicted, kinds = posteriors(made, x), stereotypes(7)
+    return (
+        nearest(predicted, kinds, 2),
+        activation(made, x, 1, unit),
+        bin_weights(made, 1, unit),
+        cases(predicted, unit, kinds, 4),
+    )
+
+
+def rendered(figure: Any) -> np.ndarray:
+    """Its pixels."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3]
+
+
+def words(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+
+
+def clipped(figure: Any) -> bool:
+    """Whether something is drawn at an edge: it goes on beyond."""
+    pixels = rendered(figure)
+    return any((edge < 250).any() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
+
+
+def again(plain: Plain) -> Any:
+    """Through JSON and back."""
+    return type(plain).of(json.loads(json.dumps(plain.to_dict())))
+
+
+def equal(one: Any, other: Any) -> bool:
+    return json.dumps(one.to_dict()) == json.dumps(other.to_dict())
+
+
+def test_json_keeps_everything() -> None:
+    near, line, weights, chosen = found()
+    predicted = Posteriors(1, np.ones((2, 3, 4)) / 4, np.zeros((3, 4)))
+    for plain in (*near, line, weights, *chosen, *stereotypes(5).values(), predicted):
+        copy = again(plain)
+        assert equal(copy, plain)
+        for name, value in vars(plain).items():
+            kept = getattr(copy, name)
+            assert type(kept) is type(value)
+            if isinstance(value, np.ndarray):
+                assert kept.dtype == value.dtype
+                np.testing.assert_array_equal(kept, value)
+    with pytest.raises(ArgumentError, match="a saved Stereotype must be of name, probs, variants; got name"):
+        Stereotype.of({"name": "bell"})
+
+
+def test_stereotypes() -> None:
+    near = [again(one) for one in found()[0]]
+    figure = draw_stereotypes(near, "a title")
+    assert isinstance(figure, Figure)
+    assert not clipped(figure)
+    assert rendered(figure).shape[1] == 1200
+    told = words(figure)
+    assert "a title" in told
+    assert any("all 1,200 predicted" in word for word in told)
+    bars = [[patch.get_height() for patch in axis.patches if hasattr(patch, "get_height")] for axis in _axes(figure)]
+    for one in near:
+        assert one.name in told
+        assert any(np.array_equal(heights, one.target) for heights in bars)
+        for case in one.found:
+            assert any(np.array_equal(heights, case.probs) for heights in bars)
+    with pytest.raises(ArgumentError, match="at least one stereotype"):
+        draw_stereotypes([])
+
+
+def _axes(figure: Any) -> list[Any]:
+    return [*figure.axes, *(axis for part in figure.subfigs for axis in _axes(part) if axis not in figure.axes)]
+
+
+def test_stereotypes_without_examples() -> None:
+    made = nearest(posteriors(network(), rows(5)), stereotypes(7), 0)
+    assert not any(word.startswith("B ") for word in words(draw_stereotypes(made)))
+
+
+def test_a_share_too_small_to_read_is_a_number() -> None:
+    near = found()[0][0]
+    few = Nearest.of({**near.to_dict(), "total": 320_000, "shares": [0.0, 0.0, 38 / 320_000, 0.3, 0.5]})
+    assert "38 of them below 0.2" in words(draw_stereotypes([few]))
+    many = Nearest.of({**near.to_dict(), "shares": [0.0, 0.1, 0.43, 0.5, 0.5]})
+    assert "43 % below 0.2" in words(draw_stereotypes([many]))
+
+
+@pytest.mark.parametrize("name", ["squad", "squad-factorized"])
+def test_activation(name: str) -> None:
+    line = again(found(name)[1])
+    figure: Any = draw_activation(line)
+    assert not clipped(figure)
+    lines = [np.asarray(drawn.get_ydata()) for axis in figure.axes for drawn in axis.lines]
+    for shown in (line.mean, line.likely, line.likely_probability, line.sample):
+        assert any(np.array_equal(shown, drawn) for drawn in lines)
+    told = words(figure)
+    assert any("expected value" in word for word in told)
+    explains = [word for word in told if "explains" in word]
+    assert (explains == []) == (name == "squad-factorized")
+    assert name != "squad" or f"{100 * line.explained:.0f} %" in explains[0]
+    assert any(line.axis in word for word in told)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 2, 2), None])
+def test_weights(shape: tuple[int, ...] | None) -> None:
+    _, _, weights, chosen = found()
+    pictures = None if shape is None else np.random.default_rng(0).random((len(chosen), *shape)).tolist()
+    figure = draw_weights(again(weights), [again(case) for case in chosen], shape=shape, pictures=pictures)
+    assert not clipped(figure)
+    own = weights.weights - weights.weights.mean(0)
+    drawn = [np.asarray(image.get_array()) for axis in _axes(figure) for image in axis.images]
+    if shape is None:
+        assert len(drawn) == 1
+        order = np.argsort(-np.square(own).sum(0), kind="stable")
+        np.testing.assert_allclose(drawn[0], own.T[order])
+        ticks = next(axis for axis in _axes(figure) if axis.images).get_yticklabels()
+        assert [tick.get_text() for tick in ticks] == [f"input {place + 1}" for place in order]
+    else:
+        assert len(drawn) == 7 + len(chosen)
+        for place in range(7):
+            image = own[place].reshape(shape)
+            np.testing.assert_allclose(drawn[place], image if len(shape) == 2 else image.mean(-1))
+        limits = {image.get_clim() for axis in _axes(figure) for image in axis.images[:1]}
+        assert len(limits) == 2  # one for all weights, one for all pictures
+    for value in weights.values:
+        assert f"{value:.2f}" in words(figure)
+
+
+def test_many_inputs_are_the_largest() -> None:
+    values = np.linspace(-1, 1, 4)
+    weights = BinWeights(1, 1, np.outer(values, np.arange(50.0)), np.zeros(4), values)
+    figure = draw_weights(weights, names=[f"a rather long name of a column, number {place}" for place in range(50)])
+    assert not clipped(figure)
+    told = words(figure)
+    assert any("the 20 largest of 50 inputs" in word for word in told)
+    assert sum("rather" in word for word in told) == 20
+    assert all(len(word) <= 32 for word in told if "rather" in word)
+    with pytest.raises(ArgumentError, match="one for each of 50"):
+        draw_weights(weights, names=["one"])
+
+
+def test_one_page_of_a_unit() -> None:
+    _, line, weights, chosen = found()
+    pictures = np.zeros((len(chosen), 4, 2))
+    for page in (
+        draw_unit(line, weights, chosen, shape=(4, 2), pictures=pictures, title="all of it"),
+        draw_unit(line, weights, (), title="all of it"),
+    ):
+        assert not clipped(page)
+        told = words(page)
+        for start in ("all of it", "Activation function of layer 1, unit 2", "Weights of layer 1, unit 2"):
+            assert any(word.startswith(start) for word in told)
+    told = words(draw_unit(line, weights, chosen))
+    for case in chosen:
+        assert any(f"row {case.row + 1}: {case.stereotype}" in word for word in told)
+    with pytest.raises(ArgumentError, match="pictures"):
+        draw_unit(line, weights, chosen, pictures=pictures[1:])
+
+
+def test_without_matplotlib_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(FigureError, match=r"pip install 'squad-torch\[plots\]'"):
+        draw_activation(found()[1])
+
+
+def test_numbers_need_no_matplotlib() -> None:
+    code = "import squad.analysis.figures, sys; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

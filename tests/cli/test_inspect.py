@@ -1,0 +1,165 @@
+"""squad inspect: what the latent variables of a model do."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from squad import load
+from squad.analysis import count_modes, information, posteriors
+from squad.cli import main
+from squad.data.tables import read
+from tests.cli.conftest import QUICK, Run, listing
+from tests.cli.test_help import examples
+from tests.report.builders import images, model
+
+
+def test_the_units_are_listed(run: Run, here: Path) -> None:
+    done = run("inspect", "model", "test.csv", "--layer", "2")
+    assert done.code == 0
+    assert "model: layer 2 of 2, on 60 rows of test.csv" in done.out
+    predictor = load(here / "model")
+    encoded = predictor.encode(read(here / "test.csv")).x
+    found = posteriors(predictor.network, torch.from_numpy(encoded), 2)
+    bits, modes = information(found.probs), count_modes(found.probs)
+    cells = [
+        [cell.strip() for cell in re.split("[│|]", line)[1:-1]]
+        for line in done.out.splitlines()
+        if re.match(r"[│|] \d", line)
+    ]
+    order = np.argsort(-bits, kind="stable")
+    assert [int(row[0]) for row in cells] == (order[:20] + 1).tolist()
+    for row in cells:
+        unit = int(row[0]) - 1
+        assert row[1] == f"{bits[unit]:.2f} bits"
+        assert row[2] == f"{modes[:, unit].mean():.2f}"
+        assert row[3] == f"{100 * (modes[:, unit] > 1).mean():.0f} %"
+        assert row[4] == f"{found.values[unit, 0]:.2f} to {found.values[unit, -1]:.2f}"
+    assert done.err == f"12 more units tell less. --unit {order[0] + 1} draws the first.\n"
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_a_unit_is_drawn(run: Run, here: Path) -> None:
+    done = run("inspect", "model", "new.csv", "--unit", "3")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("model: layer 1 of 2, unit 3, on 20 rows of new.csv\n")
+    assert done.out.endswith("inspect-layer1-unit3.png\n")
+    for word in ("information", "modes", "values", "activation", "typical shapes", "bits about the input"):
+        assert word in done.out
+    with Image.open(here / "inspect-layer1-unit3.png") as picture:
+        assert picture.size[0] == 1200
+    assert run("inspect", "model", "new.csv", "--unit", "3", "--out", "deep/er/a.svg").code == 0
+    assert (here / "deep/er/a.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_without_data_it_takes_what_the_model_was_trained_on(run: Run, here: Path) -> None:
+    assert run("fit", "train.csv", *QUICK, "--out", "near").code == 0
+    done = run("inspect", "near")
+    assert "on 310 rows of train.csv" in done.out
+    assert done.err.startswith("No DATA: it is shown rows of train.csv.\n")
+    assert "on 100 rows of train.csv" in run("inspect", "near", "--rows", "100").out
+    # Of a file that is not here it takes noise, and says so.
+    (here / "train.csv").unlink()
+    noise = run("inspect", "near", "--rows", "50")
+    assert "on 50 rows of standard-normal noise" in noise.out
+    assert noise.err.startswith("No DATA, and what it was trained on is not here")
+    assert run("inspect", "near", "--rows", "50").out == noise.out
+
+
+def test_a_data_set_by_name(run: Run, here: Path) -> None:
+    assert run("fit", "digits", "--max-epochs", "1", "--quiet", "--out", "digits-model").code == 0
+    done = run("inspect", "digits-model")
+    assert "rows of digits (test part)" in done.out
+    assert run("inspect", "digits-model", "--unit", "12", "--rows", "90", "--layer", "2").code == 0
+    assert (here / "inspect-layer2-unit12.png").exists()
+    # Every example runs.
+    for line in examples(run("inspect", "--help").out):
+        assert main(line.split()[1:]) == 0
+
+
+def test_help_fits_into_80_columns(run: Run) -> None:
+    shown = run("inspect", "--help")
+    assert shown.out.startswith("Usage: squad inspect MODEL [DATA] [OPTIONS]\n")
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert "counted from 1" in shown.out
+    assert "\n  inspect " in run("--help").out
+
+
+@pytest.fixture
+def pictured(here: Path) -> Path:
+    """An ensemble of images, and such images; one of its members was lost in training."""
+    predictor = model("squad-factorized", "images", members=2, rank=1)
+    predictor.record["members"] = [{"best_epoch": 3}, {"best_epoch": None}, {"best_epoch": 2}]
+    predictor.save(here / "ensemble")
+    np.savez(here / "images.npz", x=images(30))
+    return here
+
+
+def test_members_are_counted_as_info_does(run: Run, pictured: Path) -> None:
+    first, last = (run("inspect", "ensemble", "images.npz", "--member", member) for member in "02")
+    assert "layer 1 of 2, member 0, on 30 rows" in first.out
+    assert "layer 1 of 2, member 2, on 30 rows" in last.out
+    assert first.out.splitlines()[3:] != last.out.splitlines()[3:]
+    default = run("inspect", "ensemble", "images.npz")
+    assert default == first
+    lost = run("inspect", "ensemble", "images.npz", "--member", "1").refusal
+    assert lost == "--member must be one that the model has: 0, 2; got 1."
+    done = run("inspect", "ensemble", "images.npz", "--unit", "1", "--member", "2")
+    assert "own input u" in done.out
+    assert (pictured / "inspect-layer1-unit1-member2.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["model", "--layer", "3"], "--layer must be a whole number between 1 and 2; got 3."),
+        (["model", "--layer", "0"], "--layer must be a whole number between 1 and 2; got 0."),
+        (["model", "--unit", "33"], "--unit must be a whole number between 1 and 32; got 33."),
+        (["model", "--member", "1"], "--member must be one that the model has: 0; got 1."),
+        (["model", "--rows", "0"], "--rows must be a whole number of at least 1; got 0."),
+        (
+            ["model", "--unit", "1", "--out", "a.gif"],
+            "--out must be a file that ends in .png, .pdf or .svg; got a.gif.",
+        ),
+        (["model", "--unit", "1", "--out", "test.csv/a.png"], "test.csv is a file"),
+        (["model", "--out", "a.png"], "needs --unit"),
+        (["model", "no.csv"], "no.csv"),
+        (["model", "fashion"], "Did you mean fashion-mnist"),
+        (["model", "images.npz"], "trained on a table"),
+        (["ensemble", "test.csv"], "trained on arrays"),
+        (["plain"], "MODEL must be one with quantized latents: squad, squad-factorized; got plain, a mlp network."),
+    ],
+)
+def test_what_is_refused(run: Run, pictured: Path, arguments: list[str], message: str) -> None:
+    model("mlp", "features").save(pictured / "plain")
+    before = listing(pictured)
+    assert message in run("inspect", *arguments).refusal
+    assert listing(pictured) == before
+
+
+def test_rows_that_cannot_be_read_are_left_out(run: Run, here: Path) -> None:
+    lines = (here / "new.csv").read_text().splitlines()
+    lines[3] = "p,50.0,,f"
+    (here / "new.csv").write_text("\n".join(lines) + "\n")
+    assert "on 19 rows of new.csv" in run("inspect", "model", "new.csv").out
+    (here / "bad.csv").write_text("\n".join([lines[0], lines[3]]) + "\n")
+    assert "no row that can be used" in run("inspect", "model", "bad.csv").refusal
+
+
+def test_rows_are_named_by_their_place_in_the_file(run: Run, here: Path) -> None:
+    """The rows that are drawn are those of the file, however few were looked at."""
+    done = run("inspect", "model", "test.csv", "--unit", "1", "--rows", "7")
+    named = {int(row) for row in re.findall(r"\(row\s+(\d+)", done.out)}
+    picked = np.sort(np.random.default_rng(0).choice(np.arange(60), 7, replace=False)) + 1
+    assert named
+    assert named <= set(picked.tolist())
+
+
+def test_two_bins_have_no_shapes(run: Run, pictured: Path) -> None:
+    model("squad", "images", bins=2).save(pictured / "binary")
+    done = run("inspect", "binary", "images.npz", "--unit", "1")
+    assert done.code == 0
+    assert re.search(r"typical shapes +none", done.out)
