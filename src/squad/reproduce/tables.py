@@ -17,6 +17,7 @@ __all__ = [
     "Variant",
     "against_paper",
     "certificates",
+    "compared",
     "ensembles",
     "load",
     "paired",
@@ -88,22 +89,32 @@ def _variants(measured: Sequence[Measured], groups: Sequence[str]) -> list[Varia
 
 def against_paper(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> str:
     """For every row and way: the paper's figures, ours, and the difference in the paper's standard deviations."""
-    rows = []
+    rows = [
+        [f"**{label}**, paper" if who == "paper" else label, *cells] for label, who, cells in compared(measured, groups)
+    ]
+    return table(["", *MEASURES.values()], rows)
+
+
+def compared(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> list[tuple[str, str, list[str]]]:
+    """The same as rows: a label, whose figures they are ("paper", "ours" or "difference"), and the cells."""
+    rows: list[tuple[str, str, list[str]]] = []
     for one in measured:
         if one.row.group not in groups:
             continue
         if one.row.paper is not None:
-            rows.append([f"**{one.row.label}**, paper", *map(_published, one.row.paper)])
+            rows.append((one.row.label, "paper", [_published(figures) for figures in one.row.paper]))
         for variant in one.variants():
             if variant.way.confidence != "response":
                 continue
-            rows.append([f"{variant.label}, ours", *(mean_and_spread(variant.values(name), name) for name in MEASURES)])
+            found = [mean_and_spread(variant.values(name), name) for name in MEASURES]
+            rows.append((f"{variant.label}, ours", "ours", found))
             if one.row.paper is not None:
                 told = zip(MEASURES, one.row.paper, strict=True)
-                rows.append(["difference", *(difference(variant.values(name), paper, name) for name, paper in told)])
+                apart = [difference(variant.values(name), paper, name) for name, paper in told]
+                rows.append(("difference", "difference", apart))
         if one.record is None:
-            rows.append([f"{one.row.label}, ours", *["not run yet"] * len(MEASURES)])
-    return table(["", *MEASURES.values()], rows)
+            rows.append((f"{one.row.label}, ours", "ours", ["not run yet"] * len(MEASURES)))
+    return rows
 
 
 def _published(figures: Sequence[float]) -> str:

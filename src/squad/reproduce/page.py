@@ -1,0 +1,254 @@
+"""The pages of a reproduction, written from records: README.md, one page a table, and one of the searches."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from squad.records import Record
+from squad.reproduce import studies, tables, verdicts
+from squad.reproduce.markdown import MEASURES, mean_and_spread, table
+from squad.reproduce.plan import Plan
+from squad.reproduce.run import record_path
+from squad.reproduce.tables import Measured, Variant, of_name
+
+__all__ = ["write"]
+
+QUICK = (
+    "**This is a quick run**: fewer networks, epochs and training rows than the paper's. It shows that everything "
+    "runs; its figures are not comparable with the paper's, nor with those of a whole run."
+)
+READING = (
+    "Coverage in per cent of the test rows, by SGR on the test rows themselves at delta = .01, as in the paper. Ours: "
+    "mean over the networks, in parentheses two standard deviations. Difference: ours minus the paper's, in the "
+    "paper's standard deviations (half of its parentheses); blank where it gives none."
+)
+CERTIFICATES = (
+    "SGR on the test rows uses them up: what it accepts was chosen on them. So beside it, for every row: the coverage "
+    "by this library's default method (`squad.certify`) on the same rows; and, over {halves} random halves of the test "
+    "rows, certified on one half and looked at on the other, the share answered there, the share of wrong answers "
+    "among these, and how often that share was above r, all in per cent and means over the networks. A certificate is "
+    "about the risk over all cases to come, at most r with 99 % certainty; among a few thousand rows it varies around that, "
+    "so it may be above r in more than 1 % of the halves although the promise is kept."
+)
+#: Which rows a table's page compares in pairs: the first minus the second.
+PAIRS = (
+    (("squad", "relaxed 32"), ("maxout-dropout", None)),
+    (("squad", "stratified 8"), ("maxout-dropout", None)),
+    (("squad-factorized", "relaxed 32"), ("maxout-dropout", None)),
+    (("squad-factorized", "relaxed 32"), ("squad", "relaxed 32")),
+    (("squad", "relaxed 32"), ("mlp", None)),
+    (("maxout-dropout", None), ("mlp", None)),
+    (("maxout-dropout", None), ("relu-dropout", None)),
+    (("mlp", None), ("dlgm", None)),
+    (("squad-700", "relaxed 32"), ("squad-paper", "relaxed 32")),
+)
+
+
+class Reproduction:
+    """All plans with what was measured of them."""
+
+    def __init__(self, plans: Sequence[Plan], results: Path) -> None:
+        self.plans, self.results = {plan.name: plan for plan in plans}, results
+        self.measured: Mapping[str, Sequence[Measured]] = {plan.name: tables.load(plan, results) for plan in plans}
+
+    def record(self, name: str) -> Record | None:
+        """Of a job."""
+        path = record_path(self.results, name)
+        return Record.load(path) if path.is_file() else None
+
+    def variant(self, name: str, way: str | None = None) -> Variant | None:
+        """A row by its whole name."""
+        plan, _, row = name.partition("/")
+        return of_name(self.measured[plan], row, way)
+
+
+def write(plans: Sequence[Plan], results: Path, out: Path, figures: Mapping[str, str]) -> list[Path]:
+    """Write all pages.
+
+    Args:
+        plans: all of them.
+        results: folder of the records.
+        out: where the pages go.
+        figures: captions of the figures that are there, by file below ``out``.
+
+    Returns:
+        The files.
+    """
+    done = Reproduction(plans, results)
+    quick = any(plan.quick for plan in plans)
+    folder = plans[0].folder
+    notes = {path.stem: path.read_text(encoding="utf-8") for path in sorted((folder / "notes").glob("*.md"))}
+    pages = {
+        "README.md": _readme(done, quick, figures, notes),
+        **{f"{name}.md": _table_page(done, name, quick) for name in done.plans if name.startswith("table")},
+    }
+    if not quick:
+        pages["search.md"] = studies.page(list(done.plans.values()), notes.get("attempts", ""))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (out / name).write_text(text, encoding="utf-8")
+    return [out / name for name in pages]
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _readme(done: Reproduction, quick: bool, figures: Mapping[str, str], notes: Mapping[str, str]) -> str:
+    missing = [one.row.name for rows in done.measured.values() for one in rows if one.record is None]
+    total = sum(map(len, done.measured.values()))
+    parts = [
+        "# The paper, run again",
+        QUICK if quick else "",
+        "Every table and figure of *Predictive Uncertainty through Quantization* (Veeling, van den Berg, Welling), "
+        "with the paper's figures beside ours. Settings are in the TOML files of this folder, each a diff from the "
+        "defaults; results are records in [results](results); all that is shown is written from these alone:",
+        "    squad reproduce all --from-records     # these pages and figures again, without data or a GPU\n"
+        "    squad reproduce all --quick            # everything from nothing, small, on two cores in minutes\n"
+        "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
+        f"{total - len(missing)} of {total} records are there." + _listed(missing),
+        "" if quick else "How settings were found: [search.md](search.md).",
+        "## What was aimed at",
+        verdicts.aims(done.measured),
+    ]
+    for place, name in enumerate((name for name in done.plans if name.startswith("table")), 1):
+        rows = done.measured[name]
+        parts += [
+            f"## Table {place}: {done.plans[name].title}",
+            READING if place == 1 else "",
+            tables.against_paper(rows),
+            _further(rows),
+            "Deep ensembles of the same networks:" if any(one.record for one in rows) else "",
+            tables.ensembles(rows) if any(one.record for one in rows) else "",
+            *_pairs(rows),
+            f"Certificates, settings and costs of every row: [{name}.md]({name}.md).",
+        ]
+    parts += [
+        "## What the paper says, and what was measured",
+        verdicts.claims(done.measured, done.record),
+        notes.get("claims", ""),
+        "## Where we deviate, and what that changes",
+        _deviations(done),
+        notes.get("deviations", ""),
+        "## Figures",
+        *(f"![{text}]({file})\n\n{text}" for file, text in figures.items()),
+    ]
+    return _joined(parts)
+
+
+def _listed(missing: Sequence[str]) -> str:
+    if not missing:
+        return ""
+    shown = ", ".join(missing[:6]) + (f" and {len(missing) - 6} more" if len(missing) > 6 else "")
+    return f" Not run yet: {shown}."
+
+
+def _further(rows: Sequence[Measured]) -> str:
+    """Rows that the paper has not, or not so."""
+    groups = [group for group in dict.fromkeys(one.row.group for one in rows) if group]
+    if not groups:
+        return ""
+    return "Further rows:\n\n" + tables.against_paper(rows, groups)
+
+
+def _pairs(rows: Sequence[Measured]) -> list[str]:
+    found = []
+    for (first, first_way), (second, second_way) in PAIRS:
+        one, other = of_name(rows, first, first_way), of_name(rows, second, second_way)
+        if one is not None and other is not None:
+            found.append((one, other))
+    if not found:
+        return []
+    return [
+        "Differences between networks with the same seed and split, mean and a 95 % interval (Student's t):",
+        tables.paired(found),
+    ]
+
+
+def _table_page(done: Reproduction, name: str, quick: bool) -> str:
+    rows, plan = done.measured[name], done.plans[name]
+    halves = next((one.record.settings["halves"] for one in rows if one.record), 0)
+    groups = list(dict.fromkeys(one.row.group for one in rows))
+    scores = tables.scores_compared(rows)
+    parts = [
+        f"# {plan.title}",
+        QUICK if quick else "",
+        f"Written by `squad reproduce {name} --from-records` from [results/{name}](results/{name}).",
+        "## Beside the paper",
+        READING,
+        tables.against_paper(rows, groups),
+        "## Ensembles",
+        tables.ensembles(rows, groups),
+        *(["## In pairs", *_pairs(rows)] if _pairs(rows) else []),
+        *(["## Softmax response and variance", scores] if scores.count("\n") > 1 else []),
+        "## Certificates",
+        CERTIFICATES.format(halves=halves),
+    ]
+    for risk, text in tables.RISK_TEXT.items():
+        parts += [f"### r = {text}", tables.certificates(rows, risk)]
+    parts += ["## Settings and costs", tables.settings(rows), *_notes(rows)]
+    return _joined(parts)
+
+
+def _notes(rows: Sequence[Measured]) -> list[str]:
+    found = dict.fromkeys(note for one in rows if one.record for note in one.record.results["notes"])
+    return ["About the data: " + " ".join(found)] if found else []
+
+
+def _deviations(done: Reproduction) -> str:
+    """One row each: what is different, what the paper has, what we have, and what was measured of it."""
+
+    def told(name: str, way: str | None = None) -> str:
+        variant = done.variant(name, way)
+        if variant is None:
+            return "not run yet"
+        return ", ".join(
+            f"{heading} {mean_and_spread(variant.values(key), key)}"
+            for key, heading in MEASURES.items()
+            if key != "coverage@0.005"
+        )
+
+    rows = [
+        [
+            "samples at test time",
+            "drawn from the multinomial (hard); how many is not told",
+            told("table1/squad-paper", "hard 32"),
+        ],
+        [
+            "",
+            "relaxed, as in training, T = 32: what the tables compare with the paper",
+            told("table1/squad-paper", "relaxed 32"),
+        ],
+        ["", "stratified, T = 8: this library's default", told("table1/squad-paper", "stratified 8")],
+        ["their number", "relaxed, T = 4", told("figures/samples-squad", "relaxed 4")],
+        ["", "relaxed, T = 64", told("figures/samples-squad", "relaxed 64")],
+        ["initial scale", "3.214 as the scale of the weights' variance (ours)", told("figures/bins/15")],
+        ["", "2, which is He's initialization", told("figures/scale/2.0")],
+        ["", "20.66, if 3.214 were a factor on He's standard deviation", told("figures/scale/20.66")],
+        ["", ".01", told("figures/scale/0.01")],
+        ["batch size", "244, the paper's", told("figures/bins/15")],
+        *(["", f"{size}, one of ours", told(f"figures/batch/{size}")] for size in (64, 128, 181, 256, 512)),
+        ["which notMNIST", "the small one, duplicates dropped: 11,230 images to train on", told("table2/squad-paper")],
+        ["", "half of them", told("table2/squad-half")],
+        ["", "a quarter of them", told("table2/squad-quarter")],
+    ]
+    return "\n\n".join(
+        [table(["deviation", "taken", "measured, SQUAD with the paper's settings"], rows), *_images(done)]
+    )
+
+
+def _images(done: Reproduction) -> list[str]:
+    """How many images it would take to reach the paper's accuracy on notMNIST, if gains went on as they are."""
+    quarter, half, whole = (done.variant(f"table2/squad-{name}") for name in ("quarter", "half", "paper"))
+    if quarter is None or half is None or whole is None or whole.row.paper is None:
+        return []
+    first, second, third = (100 * statistics.fmean(one.values("accuracy")) for one in (quarter, half, whole))
+    paper = whole.row.paper[-1][0]
+    times = 2 ** ((paper - third) / (third - second))
+    return [
+        f"On notMNIST accuracy rises by {second - first:.1f} points from a quarter of the images to half of them, and "
+        f"by {third - second:.1f} from half to all. If it went on like that, the paper's {paper:g} % would take about "
+        f"{times:.0f} times the images that the small set has: the paper probably trained on the large one (529,000 "
+        "images), of which it says nothing. With 5,000 test rows a coverage at .5 % is a matter of a few wrong "
+        "answers, hence its spread."
+    ]
