@@ -4,7 +4,7 @@ README.md: the output of `squad demo`; docs/images/latent.png: a few latents of 
 table of ways to sample, from the records in benchmarks/results; docs/selection.md: what certificates cover and whether
 they hold, from records; docs/performance.md: claims, tables and pictures, from records (docs/performance);
 docs/settings.md: the settings, from their classes; docs/search.md: what populations are worth, from records;
-experiments/paper/README.md, from the records beside it.
+experiments/paper: its pages and figures, from the records there.
 """
 
 import dataclasses
@@ -22,13 +22,13 @@ import torch
 
 import squad
 from docs import performance
-from experiments.paper import write as paper
 from squad.cli import demo
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
 from squad.models import CONFIGS, NetworkConfig
 from squad.predictor import Predictor
 from squad.records import Record
+from squad.reproduce import whole
 from squad.search import show, trials
 from squad.train import TrainConfig
 
@@ -282,13 +282,13 @@ def write_selection() -> None:
 
 def populations() -> str:
     """How long trials take together and one at a time."""
-    study = trials.read(ROOT / "experiments" / "paper" / "search" / "squad")
+    study = trials.read(ROOT / "experiments" / "paper" / "search" / "fashion-mnist" / "squad")
     record = Record.load(ROOT / "benchmarks" / "results" / "search_population.json")
     together, alone = record.results["together"], record.results["alone"]
     taken = show.time_text(study.seconds())
     return (
         f"On one {record.machine['gpu']}, {len(study.measured)} trials of SQUAD 2 x 32 on Fashion-MNIST took {taken} "
-        f"([experiments/paper](../experiments/paper/README.md)). The first {together['trials']} of them, in "
+        f"([experiments/paper](../experiments/paper/search.md)). The first {together['trials']} of them, in "
         f"{record.settings['slots']} slots, took {together['seconds_per_trial']:.2f} s each and "
         f"{1000 * together['seconds_per_epoch']:.1f} ms an epoch; {alone['trials']} of these, trained one after the "
         f"other by the same machine in the same run, {alone['seconds_per_trial']:.2f} s and "
@@ -300,7 +300,7 @@ def populations() -> str:
 def main() -> None:
     between(ROOT / "docs" / "settings.md", "settings", all_settings())
     between(ROOT / "docs" / "search.md", "search", populations())
-    paper.main()
+    whole.write(ROOT / "experiments" / "paper", ROOT / "experiments" / "paper")
     write_selection()
     digits = load_images("digits")
     predictors = demo.train(digits, 100, 0)

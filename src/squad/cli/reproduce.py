@@ -1,31 +1,20 @@
 """``squad reproduce``: the paper's tables and figures, run again."""
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from squad.cli.options import DataDir, Device
-from squad.cli.screen import StoppedError, say
+from squad.cli.screen import StoppedError, say, table
 
 __all__ = ["reproduce"]
 
 
-class What(StrEnum):
-    """What can be run."""
-
-    TABLE1 = "table1"
-    TABLE2 = "table2"
-    TABLE3 = "table3"
-    FIGURES = "figures"
-    ALL = "all"
-
-
 def reproduce(
     what: Annotated[
-        What, typer.Argument(metavar="WHAT", help="table1, table2, table3, figures or all.", show_default=False)
+        str, typer.Argument(metavar="WHAT", help="table1, table2, table3, figures or all.", show_default=False)
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds, epochs and rows: minutes on two cores.")] = False,
     from_records: Annotated[
@@ -46,7 +35,7 @@ def reproduce(
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Run the paper's tables and figures again, or write them from their records.
+    """Run the paper's tables and figures again.
 
     What has a record is not run again, so a run that was stopped goes on. Whole runs are for a GPU; the data sets must
     be there (squad data fetch).
@@ -57,6 +46,7 @@ def reproduce(
       squad reproduce all --quick
       squad reproduce table2 --minutes 8 --device cuda
     """
+    from squad.outputs import check_writable
     from squad.predictor import choose_device
     from squad.reproduce import whole
     from squad.reproduce.run import Clock
@@ -64,10 +54,12 @@ def reproduce(
     from squad.train import make_progress
 
     begun = time.monotonic()
-    chosen = whole.plans(str(what), folder, quick=quick)
+    whole.need_packages()
+    chosen = whole.plans(what, folder, quick=quick)
     out = out or (folder / "quick" if quick else folder)
+    check_writable(out / "README.md")
     if quick:
-        say("quick: fewer seeds, epochs and rows than the paper's; the figures are not comparable with it")
+        say("quick: fewer networks, epochs and rows; the figures are not comparable with the paper's")
     complete = True
     if not from_records:
         try:
@@ -83,6 +75,28 @@ def reproduce(
             )
         except KeyboardInterrupt:
             raise StoppedError("stopped; what has a record is kept, and the same command goes on.") from None
-    say(f"{time.monotonic() - begun:.0f} s")
     if not complete:
-        say("the time is over; the same command goes on")
+        say(
+            f"{time.monotonic() - begun:.0f} s; the time is over. The same command goes on, and --from-records writes what there is"
+        )
+        return
+    pages = whole.write(folder, out, quick=quick)
+    for plan in chosen:
+        if plan.name.startswith("table"):
+            _show(plan, out / "results")
+    drawn = sum(path.suffix == ".png" for path in pages)
+    typer.echo(f"{out / 'README.md'}, {len(pages) - drawn - 1} more pages and {drawn} figures")
+    say(f"{time.monotonic() - begun:.0f} s")
+
+
+def _show(plan: Any, results: Path) -> None:
+    """A table on the screen: the paper's figures and ours, row by row."""
+    from squad.reproduce.markdown import MEASURES
+    from squad.reproduce.tables import compared, load
+
+    rows = []
+    for label, who, cells in compared(load(plan, results)):
+        first = f"{label}, paper" if who == "paper" else "  difference" if who == "difference" else f"  {label}"
+        rows.append([first, *cells])
+    title = f"{plan.title}{' (quick: not comparable)' if plan.quick else ''}"
+    table(title, ["", *MEASURES.values()], rows)

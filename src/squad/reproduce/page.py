@@ -27,8 +27,8 @@ CERTIFICATES = (
     "by this library's default method (`squad.certify`) on the same rows; and, over {halves} random halves of the test "
     "rows, certified on one half and looked at on the other, the share answered there, the share of wrong answers "
     "among these, and how often that share was above r, all in per cent and means over the networks. A certificate is "
-    "about the risk over all cases to come, at most r with 99 % certainty; among a few thousand rows it varies around that, "
-    "so it may be above r in more than 1 % of the halves although the promise is kept."
+    "about the risk over all cases to come, at most r with 99 % certainty; among a few thousand rows it varies around "
+    "that, so it may be above r in more than 1 % of the halves although the promise is kept."
 )
 #: Which rows a table's page compares in pairs: the first minus the second.
 PAIRS = (

@@ -23,7 +23,7 @@ from squad.errors import ArgumentError, SquadError
 from squad.search.trials import TRIALS, Search, TrialRecord, read
 from squad.settings import assigned, fit_settings
 
-__all__ = ["Job", "Plan", "PlanError", "Row", "Study", "Way", "read_plan"]
+__all__ = ["ENDED", "Job", "Plan", "PlanError", "Row", "Study", "Way", "read_plan"]
 
 #: What a file may say for all of its rows; a row, a grid and ``quick`` may say it too, and come later.
 COMMON = ("data", "members", "validation", "halves", "train_rows", "probes", "network", "training")
@@ -31,6 +31,8 @@ COMMON = ("data", "members", "validation", "halves", "train_rows", "probes", "ne
 OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "note", "group", *COMMON)
 #: Confidences: the largest mean probability, or minus the variance of that class's probability over the samples.
 CONFIDENCES = ("response", "variance")
+#: States of trials that count as evaluations.
+ENDED = ("complete", "pruned")
 
 
 class PlanError(SquadError):
@@ -82,6 +84,7 @@ class Study:
         data, model, trials, objective: what is searched.
         settings: what all trials share, in tables.
         space: file of what varies, below the folder of the plans; None is the model's own.
+        prune: whether trials whose accuracy stays below the median are given up.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Study:
     objective: str
     settings: Mapping[str, Any]
     space: str | None = None
+    prune: bool = False
 
 
 @dataclass(frozen=True)
@@ -232,7 +236,7 @@ class Plan:
         if not self.has(row.study):
             raise PlanError(f"{row.name} takes its settings from the study {row.study.name}, which is not in {folder}.")
         search = read(folder)
-        first = [trial for trial in search.counted if trial.measured or trial.diverged][: row.first]
+        first = [trial for trial in search.counted if trial.state in ENDED][: row.first]
         if len(first) < (row.first or row.study.trials):
             raise PlanError(
                 f"{row.name} needs the first {row.first or row.study.trials} trials of {row.study.name}; "
@@ -272,7 +276,7 @@ def read_plan(path: Path, *, quick: bool = False) -> Plan:
 def _plan(path: Path, tables: Mapping[str, Any], quick: bool) -> Plan:
     check_keys("an experiment", tables, ["title", "search", "quick", "row", "grid", *COMMON])
     check_keys("quick", tables.get("quick", {}), ["leave_out", *COMMON])
-    check_keys("search", tables.get("search", {}), ["objective", "trials", "more", "spaces"])
+    check_keys("search", tables.get("search", {}), ["objective", "trials", "more", "spaces", "prune"])
     common = {name: tables[name] for name in COMMON if name in tables}
     small = dict(tables.get("quick", {})) if quick else {}
     left_out = small.pop("leave_out", [])
@@ -334,7 +338,16 @@ def _row(plan: str, name: str, content: dict[str, Any], search: Mapping[str, Any
         objective = search.get("objective", "coverage@risk=.02")
         # A study is named after its data, which need not be the row's: notMNIST is answered without tuning.
         data, _, model = where.partition("/")
-        study = Study(where, data, model, trials, objective, shared, search.get("spaces", {}).get(where))
+        study = Study(
+            where,
+            data,
+            model,
+            trials,
+            objective,
+            shared,
+            search.get("spaces", {}).get(where),
+            bool(search.get("prune")),
+        )
     return Row(
         f"{plan}/{name}",
         str(content.get("label", name)),

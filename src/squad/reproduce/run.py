@@ -14,7 +14,7 @@ from squad.fitting import prepare
 from squad.records import Record
 from squad.reproduce.answers import ask
 from squad.reproduce.measure import cells, curve
-from squad.reproduce.plan import Job, Plan, Study
+from squad.reproduce.plan import ENDED, Job, Plan, Study
 from squad.reproduce.probes import PROBES, Subject
 from squad.search.trials import TRIALS, read
 from squad.settings import fit_settings
@@ -71,6 +71,7 @@ def run_study(study: Study, folder: Path, device: str, clock: Clock, data_dir: P
             out=place,
             device=device,
             minutes=clock.minutes,
+            prune=study.prune,
             progress=progress,
         )
     return _complete(place, study)
@@ -79,7 +80,7 @@ def run_study(study: Study, folder: Path, device: str, clock: Clock, data_dir: P
 def _complete(place: Path, study: Study) -> bool:
     if not (place / TRIALS).is_file():
         return False
-    return sum(trial.state in ("complete", "pruned") for trial in read(place).trials) >= study.trials
+    return sum(trial.state in ENDED for trial in read(place).trials) >= study.trials
 
 
 def run_plan(

@@ -29,8 +29,9 @@ def page(plans: Sequence[Plan], attempts: str) -> str:
     parts = [
         "# Searches",
         "Written by `squad reproduce all --from-records`. Settings of every row but those the paper gives were found "
-        "by TPE on validation rows, which are split off the training rows; test rows were not looked at. A study has a folder "
-        "with every trial as [JSON](search) and CSV, and the best settings as TOML for `squad fit --config`.",
+        "by TPE on validation rows, which are split off the training rows; test rows had no part in it "
+        "but for what is told below. A study has a folder with every trial as [JSON](search) and CSV, and the best "
+        "settings as TOML for `squad fit --config`.",
         attempts.strip(),
     ]
     for plan in plans:
@@ -57,7 +58,9 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
             f"## {study.name}",
             f"    squad search {study.data} --model {study.model} --trials {study.trials} "
             f"--objective {study.objective} "
-            + " ".join(f"--set {name}={value}" for name, value in _flat(study.settings)),
+            + " ".join(f"--set {name}={value}" for name, value in _flat(study.settings))
+            + (f" --space {study.space}" if study.space else "")
+            + (" --prune" if study.prune else ""),
             f"{show.count_text(search)}, in {show.time_text(search.seconds())} on one "
             f"{machine.get('gpu') or machine['cpu']}, {search.record.settings['slots']} trials at once; "
             f"{rows['training']:,} rows to train on, {rows['validation']:,} to measure the objective on. The best "

@@ -235,8 +235,8 @@ def _linear(records: Callable[[str], Record | None]) -> list[str]:
     weights = many.results["weights"] / few.results["weights"]
     seconds = many.results["probes"]["epoch"]["median"] / few.results["probes"]["epoch"]["median"]
     told = (
-        f"63 bins instead of 15, 4.2 times as many, take {weights:.2f} times the weights and {seconds:.2f} times the time "
-        "of an epoch"
+        f"63 bins instead of 15, 4.2 times as many, take {weights:.2f} times the weights and {seconds:.2f} times the "
+        "time of an epoch"
     )
     return [what, told, _yes(weights < 4.2 and seconds < 4.2)]
 

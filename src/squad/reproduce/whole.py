@@ -6,11 +6,14 @@ from typing import Any
 
 import torch
 
+from squad.core.checks import check_choice
+from squad.errors import SquadError
+from squad.reproduce import figures, page
 from squad.reproduce.plan import Plan, read_plan
 from squad.reproduce.run import Clock, Tell, run_plan, run_study
 from squad.train import Progress
 
-__all__ = ["PLANS", "plans", "run"]
+__all__ = ["PLANS", "need_packages", "plans", "run", "write"]
 
 #: The files, in the order in which they build on each other.
 PLANS = ("table1", "table2", "table3", "figures")
@@ -18,6 +21,7 @@ PLANS = ("table1", "table2", "table3", "figures")
 
 def plans(what: str, folder: Path, *, quick: bool = False) -> list[Plan]:
     """Those of one word, or of "all"."""
+    check_choice("WHAT", what, (*PLANS, "all"))
     return [read_plan(folder / f"{name}.toml", quick=quick) for name in (PLANS if what == "all" else (what,))]
 
 
@@ -54,3 +58,25 @@ def run(
         if not run_plan(plan, results, device, clock, tell, progress, data_dir):
             return False
     return True
+
+
+def write(folder: Path, out: Path, *, quick: bool = False) -> list[Path]:
+    """Write the pages and figures of all plans from the records there are; needs nothing else.
+
+    Args:
+        folder: of the plans, with ``search`` beside them.
+        out: with the records in ``results``; the pages go there, the figures into ``figures``.
+        quick: whether the records are those of --quick.
+    """
+    drawn = figures.write(folder, out / "results", out / "figures", quick)
+    captions = {f"figures/{path.name}": figures.CAPTIONS[path.stem] for path in drawn}
+    return [*page.write(plans("all", folder, quick=quick), out / "results", out, captions), *drawn]
+
+
+def need_packages() -> None:
+    """That what draws is installed: found out before the work, not after."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as cause:
+        hint = "pip install 'squad-torch[search]'"
+        raise SquadError(f"Matplotlib is not installed, which figures need. Install it: {hint}") from cause

@@ -1,1 +1,0 @@
-"""What was measured with this library."""

@@ -1,0 +1,55 @@
+"""Where figures take their numbers from: records and studies, by name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from squad.records import Record
+from squad.reproduce.plan import read_plan
+from squad.reproduce.run import record_path
+from squad.reproduce.tables import Measured, Variant, load, of_name
+from squad.search.trials import TRIALS, Search, read
+
+__all__ = ["Sources"]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Records, as far as they are there.
+
+    Attributes:
+        folder: of the plans, with ``search`` beside them.
+        results: of the records.
+        quick: whether they are those of --quick.
+    """
+
+    folder: Path
+    results: Path
+    quick: bool = False
+
+    def measured(self, plan: str) -> list[Measured]:
+        """The rows of a plan, with their records."""
+        return load(read_plan(self.folder / f"{plan}.toml", quick=self.quick), self.results)
+
+    def variants(self, plan: str, names: Sequence[str]) -> list[Variant] | None:
+        """Rows of a plan by name, each asked in its first way; None unless all of them have a record."""
+        measured = self.measured(plan)
+        found = [of_name(measured, name) for name in names]
+        there = [one for one in found if one is not None]
+        return there if len(there) == len(found) else None
+
+    def grid(self, plan: str, name: str) -> list[Variant] | None:
+        """The points of a grid, in the plan's order, each asked in its first way; None unless all have a record."""
+        points = [one for one in self.measured(plan) if one.row.name.startswith(f"{plan}/{name}/")]
+        found = [variant for point in points for variant in point.variants()[:1]]
+        return found if found and len(found) == len(points) else None
+
+    def record(self, name: str) -> Record | None:
+        """By the name of its job, such as "figures/latents"."""
+        path = record_path(self.results, name)
+        return Record.load(path) if path.is_file() else None
+
+    def search(self, name: str) -> Search | None:
+        """A study, such as "fashion-mnist/squad"."""
+        path = self.folder / "search" / name / TRIALS
+        return read(path) if path.is_file() else None

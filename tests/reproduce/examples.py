@@ -1,0 +1,61 @@
+"""Small plans, studies and records for the tests of squad.reproduce."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from squad.records import Record
+from squad.reproduce.plan import Plan, read_plan
+from squad.search.trials import TRIALS
+
+#: The repository's own experiments.
+PAPER = Path(__file__).parents[2] / "experiments" / "paper"
+#: The start of a plan that trains for an instant.
+HEAD = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
+#: Settings of such a training.
+TINY = {"network": {"hidden": [4]}, "training": {"max_epochs": 2}}
+
+
+def plan_of(folder: Path, text: str, *, name: str = "small", quick: bool = False) -> Plan:
+    """The plan of a text, written to a file first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_plan(path, quick=quick)
+
+
+def trial(number: int, value: float | None = None, settings: Mapping[str, Any] | None = None, **own: Any) -> Any:
+    """As a search records it: complete, unless it is told otherwise."""
+    return {
+        "number": number,
+        "state": "complete",
+        "value": value,
+        "settings": dict(settings or {}),
+        "params": {},
+        "ended": "stopped early",
+        "details": {},
+        "started": None,
+        "finished": None,
+        "retried_from": None,
+        "worker": None,
+        **own,
+    }
+
+
+def study_of(
+    folder: Path, trials: Sequence[Any], *, name: str = "digits/mlp", base: Mapping[str, Any] | None = None
+) -> Path:
+    """A study that nobody ran, below the folder of the plans."""
+    model = name.rpartition("/")[2]
+    objective = "coverage@risk=0.02,delta=0.01"
+    settings = {
+        "model": model,
+        "objective": {"asked": objective, "used": objective},
+        "base": dict(base or {}),
+        "space": {},
+        "seed": 0,
+        "slots": 1,
+        "data": {},
+    }
+    record = Record("search", model, settings, {"notes": [], "trials": list(trials)}, 0, machine={}, versions={})
+    return record.save(folder / "search" / name / TRIALS)
