@@ -76,9 +76,8 @@ def reproduce(
         except KeyboardInterrupt:
             raise StoppedError("stopped; what has a record is kept, and the same command goes on.") from None
     if not complete:
-        say(
-            f"{time.monotonic() - begun:.0f} s; the time is over. The same command goes on, and --from-records writes what there is"
-        )
+        say(f"{time.monotonic() - begun:.0f} s; the time is over. The same command goes on")
+        say(f"squad reproduce {what} --from-records writes what there is")
         return
     pages = whole.write(folder, out, quick=quick)
     for plan in chosen:
@@ -90,13 +89,19 @@ def reproduce(
 
 
 def _show(plan: Any, results: Path) -> None:
-    """A table on the screen: the paper's figures and ours, row by row."""
-    from squad.reproduce.markdown import MEASURES
+    """A table on the screen: the paper's figures and ours, row by row; means alone, so that it fits."""
     from squad.reproduce.tables import compared, load
 
-    rows = []
+    rows: list[list[str]] = []
     for label, who, cells in compared(load(plan, results)):
-        first = f"{label}, paper" if who == "paper" else "  difference" if who == "difference" else f"  {label}"
-        rows.append([first, *cells])
-    title = f"{plan.title}{' (quick: not comparable)' if plan.quick else ''}"
-    table(title, ["", *MEASURES.values()], rows)
+        first = f"{label}: paper" if who == "paper" else f"  {label.removeprefix(_last(rows))}"
+        rows.append([first, *(cell.partition(" (")[0].replace("not run yet", "-") for cell in cells)])
+    quick = " (quick: not comparable)" if plan.quick else ""
+    title = f"{plan.title}{quick}. Coverage in %; difference in the paper's standard deviations"
+    table(title, ["", "cov. .5 %", "1 %", "2 %", "NLL", "acc."], rows)
+
+
+def _last(rows: list[list[str]]) -> str:
+    """How the labels of ours begin: with the name above them, which need not be said again."""
+    names = [row[0].removesuffix(": paper") for row in rows if row[0].endswith(": paper")]
+    return f"{names[-1]}, " if names else ""

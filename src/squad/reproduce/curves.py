@@ -7,8 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.reproduce.drawing import (
-    COLOURS, GRAY, INK, SMALL, TEXT, Style, band, canvas, draw_band, name_ends, percents, plain_numbers,
-)  # fmt: skip
+    COLOURS,
+    GRAY,
+    INK,
+    SMALL,
+    TEXT,
+    Style,
+    across,
+    band,
+    canvas,
+    draw_band,
+    name_ends,
+    percents,
+    plain_numbers,
+    told,
+)
 from squad.reproduce.measure import COVERAGES, RISKS
 from squad.reproduce.sources import Sources
 from squad.reproduce.tables import Variant
@@ -66,7 +79,7 @@ def risk_coverage(sources: Sources) -> "Figure | None":
     panels[0].set(xscale="log", yscale="log", xlim=(FIRST, 100), ylim=(FLOOR, 20))
     plain_numbers(panels[0].xaxis, [10, 20, 30, 50, 70, 100])
     plain_numbers(panels[0].yaxis, [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20])
-    titles = (f"single networks: mean of {count}, and its 90 % band", f"ensembles of {count}")
+    titles = (told(count), f"the ensemble of these {count}")
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, fontsize=TEXT, loc="left")
         axes.set_xlabel("coverage: rows that are answered, the surest first")
@@ -99,7 +112,7 @@ def samples(sources: Sources) -> "Figure | None":
         axes.set_xlabel("samples T")
         if measure.startswith("coverage"):
             percents(axes.yaxis)
-    _legend(figure, panels[0], f"mean of {count} networks, and its 90 % band:")
+    _legend(figure, panels[0], f"{told(count)}:")
     return figure
 
 
@@ -123,18 +136,15 @@ def coverage_table1(sources: Sources) -> "Figure | None":
     figure, panels = canvas(11, 5.2, len(RISKS), sharey=True)
     for axes, risk in zip(panels, RISKS, strict=True):
         axes.set_title(f"risk at most {100 * risk:g} %", fontsize=TEXT, loc="left")
-        axes.grid(visible=False, axis="y")
-        axes.grid(axis="x", color="#e4e4e4", linewidth=0.7)
+        across(axes, [place - 0.5 for place in range(1, len(TABLE1))])
         for place, (name, variant) in enumerate(zip(TABLE1, variants, strict=True)):
             _method(axes, place, variant, risk, COLOURS[name])
-        axes.set_xlim(-3, 80)
+        axes.set_xlim(-4, 84)
+        axes.set_xticks(range(0, 81, 20))
         axes.set_xlabel("coverage by SGR")
         percents(axes.xaxis)
-        for place in range(1, len(TABLE1)):
-            axes.axhline(place - 0.5, color="#e4e4e4", linewidth=0.7)
     panels[0].set_ylim(len(TABLE1) - 0.5, -0.5)
     panels[0].set_yticks(range(len(TABLE1)), [variant.row.label for variant in variants], fontsize=TEXT)
-    panels[0].tick_params(axis="y", length=0)
     _marks(figure, len(variants[0].each))
     return figure
 
@@ -159,6 +169,8 @@ def _method(axes: "Axes", place: int, variant: Variant, risk: float, colour: str
             [mean], [place + 0.25], xerr=[spread[0] if spread else 0.0], fmt="|", color=INK, markersize=9,
             markeredgewidth=1.6, elinewidth=1.1, capsize=0, label="paper",
         )  # fmt: skip
+    elif column == 0:
+        axes.text(2, place + 0.25, "not in the paper's table", fontsize=SMALL, color=GRAY, va="center")
     if variant.row.paper_ensemble is not None:
         axes.plot(
             [variant.row.paper_ensemble[column][0]], [place + 0.25], "D", markerfacecolor="white", color=INK,
@@ -168,7 +180,7 @@ def _method(axes: "Axes", place: int, variant: Variant, risk: float, colour: str
 
 def _beside(count: int) -> NDArray[np.float64]:
     """Up and down a little, so that equal ones can be told apart: even, and the same every time."""
-    return 0.14 * ((np.arange(count) * 0.6180339887 + 0.5) % 1 - 0.5) * 2
+    return np.asarray(0.28 * ((np.arange(count) * 0.6180339887 + 0.5) % 1 - 0.5), dtype=np.float64)
 
 
 def _marks(figure: "Figure", count: int) -> None:

@@ -1,6 +1,6 @@
 """What the figures of the records share: colours, means with bands, names beside lines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "COLOURS", "FAINT", "GRAY", "INK", "LEVEL", "SMALL", "TEXT", "Band", "Style", "band", "canvas", "dots", "draw_band",
-    "name_ends", "percents", "plain_numbers", "tidy",
+    "COLOURS", "FAINT", "GRAY", "INK", "LEVEL", "SMALL", "TEXT", "Band", "Style", "across", "apart", "band", "canvas",
+    "dots", "draw_band", "name_ends", "percents", "plain_numbers", "told",
 ]  # fmt: skip
 
 TEXT, SMALL = 10.0, 9.0
@@ -65,11 +65,11 @@ def canvas(width: float, height: float, columns: int, **more: Any) -> "tuple[Fig
     figure = matplotlib_figure()(figsize=(width, height), layout="constrained", facecolor="white")
     panels = list(figure.subplots(1, columns, squeeze=False, **more)[0])
     for axes in panels:
-        tidy(axes)
+        _tidy(axes)
     return figure, panels
 
 
-def tidy(axes: "Axes") -> None:
+def _tidy(axes: "Axes") -> None:
     """Two spines, faint lines across, text that can be read."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GRAY)
@@ -78,6 +78,20 @@ def tidy(axes: "Axes") -> None:
     axes.tick_params(labelsize=SMALL, color=GRAY)
     axes.xaxis.label.set_fontsize(TEXT)
     axes.yaxis.label.set_fontsize(TEXT)
+
+
+def across(axes: "Axes", places: Sequence[float]) -> None:
+    """Faint lines up instead of across, for rows of things that are separated at these places."""
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color=FAINT, linewidth=0.7)
+    axes.tick_params(axis="y", length=0)
+    for place in places:
+        axes.axhline(place, color=FAINT, linewidth=0.9)
+
+
+def told(count: int) -> str:
+    """What a line with a band is."""
+    return f"mean of {count} networks, with its 90 % band" if count > 1 else "one network"
 
 
 def draw_band(axes: "Axes", x: ArrayLike, found: Band, style: Style, label: str, floor: float | None = None) -> None:
@@ -100,24 +114,22 @@ def draw_band(axes: "Axes", x: ArrayLike, found: Band, style: Style, label: str,
 def dots(axes: "Axes", x: ArrayLike, values: ArrayLike, colour: str) -> None:
     """Each network's own: values are (networks, points)."""
     for each in np.asarray(values, dtype=np.float64):
-        axes.plot(x, each, "o", color=colour, alpha=0.35, markersize=3, markeredgewidth=0, zorder=1.5)
+        axes.plot(x, each, "o", color=colour, alpha=0.5, markersize=3.5, markeredgewidth=0, zorder=1.5)
 
 
-def name_ends(axes: "Axes", gap: float = 0.07, names: Mapping[str, str] | None = None) -> None:
+def name_ends(axes: "Axes", gap: float) -> None:
     """Write beside the last point of every line what it is, moved apart where two are closer than ``gap``.
 
     Args:
         axes: whose limits are set, and whose lines have labels.
         gap: of the height of the axes.
-        names: what is written instead of a line's label.
     """
     lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
     ends = [np.asarray(line.get_xydata(), dtype=np.float64)[-1] for line in lines]
     places = [float(axes.transLimits.transform(axes.transScale.transform(end))[1]) for end in ends]
     for line, place in zip(lines, apart(places, gap), strict=True):
-        label = str(line.get_label())
         axes.annotate(
-            (names or {}).get(label, label),
+            str(line.get_label()),
             (1.0, place),
             xycoords="axes fraction",
             xytext=(5, 0),
@@ -130,7 +142,7 @@ def name_ends(axes: "Axes", gap: float = 0.07, names: Mapping[str, str] | None =
 
 
 def apart(places: Sequence[float], gap: float) -> list[float]:
-    """The same numbers, none closer to the next than ``gap``, as near to where they were as may be, within [0, 1].
+    """The same numbers, none closer to the next than ``gap``, and not far from where they were.
 
     >>> apart([0.5, 0.52, 0.9], 0.1)
     [0.46, 0.56, 0.9]

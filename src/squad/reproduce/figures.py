@@ -31,7 +31,78 @@ FIGURES: dict[str, Callable[[Sources], "Figure | None"]] = {
     "cost": claims.cost,
 }
 
-CAPTIONS: dict[str, str] = {}
+#: What stands below each, the diagrams among them.
+CAPTIONS: dict[str, str] = {
+    **diagrams.CAPTIONS,
+    "coverage-table1": (
+        "Table 1 as a picture: coverage on the test rows of Fashion-MNIST that SGR guarantees at three risks, with a "
+        "chance of 1 % that a guarantee is false. Above, ours: a dot for each initialization and split, a "
+        "stroke for their mean, a diamond for their ensemble. Below, the paper's: its mean with two standard "
+        "deviations to each side, and its ensemble as a hollow diamond. 0 % is what SGR says where it can guarantee "
+        "nothing."
+    ),
+    "risk-coverage": (
+        "Risk over coverage of 2-layer models on notMNIST, both axes logarithmic, as in the paper's figure: the rows "
+        "of which a model is surest are answered first, and lines further down and to the right are better. Left: the "
+        "mean of single networks, and around it 90 % bounds of that mean, by Student's t over initializations and "
+        "splits. Right: their ensembles. A line or a band that leaves the picture below is at a risk of 0, "
+        "which a logarithmic axis does not have; what falls straight in the right picture is one wrong answer among "
+        "more and more rows."
+    ),
+    "samples": (
+        "What more samples are worth on the test rows of Fashion-MNIST: the same networks, asked with T = 1 to 64 "
+        "samples. Lines are means over initializations and splits; bands are 90 % intervals of these means by "
+        "Student's t. SQUAD has the paper's settings, Maxout MC dropout those of its search."
+    ),
+    "stereotypes-layer1": (
+        "Distributions that the first layer of a SQUAD network predicts for the test rows of Fashion-MNIST. A: shapes "
+        "one hopes to find. B: the predicted distributions nearest to each, of different units; a shape may be moved "
+        "or mirrored to match. C: how near all of them are, as a share of all; blue is what is below a KL of 0.2 nats. "
+        "A mode counts if it stands out by a probability of 0.05."
+    ),
+    "stereotypes-layer2": ("The same for the second layer, whose input are values that were sampled in the first."),
+    "activation": (
+        "An activation function that was learned, as in the paper's figure: a unit of the first layer of a "
+        "SQUAD-factorized network with B = 1, along its one input. Red: its expected value; blue: its most likely "
+        "value; green, on the left axis: the probability of that value; dots: samples; below: where the test rows of "
+        "Fashion-MNIST are. The small pictures show the expected value of every unit of the layer; inputs are turned "
+        "so that each rises."
+    ),
+    "weights": (
+        "Where the distributions come from: the weights of each of the C bins of the twelfth unit of the first layer, "
+        "less what all bins have in common, as pictures of 28 x 28; and five test rows of Fashion-MNIST for which the "
+        "unit predicts something near to a typical shape, with what it predicts."
+    ),
+    "pairwise": (
+        "Each pair of settings of the search for SQUAD on Fashion-MNIST, coloured by coverage on the validation rows; "
+        "the best trials are ringed, 60 of them or a quarter if there are fewer than 240. As in the paper, only trials "
+        "with the best one's bin values and prior are shown. A point of a setting that has few values stands a little "
+        "beside its value, so that others can be seen."
+    ),
+    "depth": (
+        "Networks without batch normalization, deeper and deeper, on the test rows of Fashion-MNIST. Left: standard "
+        "deviation of what each hidden layer puts out, over rows and units, in the deepest networks before training "
+        "and after; the logits of the output layer are left out. Middle and right: accuracy and coverage over the "
+        "number of layers. Lines are means over initializations and splits, bands 90 % intervals of these means "
+        "by Student's t, dots single networks."
+    ),
+    "bins": (
+        "Bins as a bottleneck: SQUAD networks that differ in their number of bins C, on the test rows of "
+        "Fashion-MNIST. Left: mutual information of a latent and its layer's input, which cannot exceed log2 C bits; "
+        "the mean over the units of a layer, and, dotted, the largest. Right: coverage by SGR. Lines are means over "
+        "initializations and splits, bands 90 % intervals of these means by Student's t, dots single networks."
+    ),
+    "ablation": (
+        "Spacing of the bins, prior, and whether their values are learned: every combination, with SQUAD's other "
+        "settings as they are in the paper, on the test rows of Fashion-MNIST. Dots are single networks, strokes means "
+        "over initializations and splits, bars 90 % intervals of these means by Student's t."
+    ),
+    "cost": (
+        "What bins cost. Left: the time of an epoch's steps in training one SQUAD network, the median of seven epochs "
+        "with quartiles (most are smaller than the points), and a straight line by least squares. Right: its number of "
+        "weights."
+    ),
+}
 
 
 def write(folder: Path, results: Path, out: Path, quick: bool = False) -> list[Path]:

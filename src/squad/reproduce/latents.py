@@ -1,6 +1,7 @@
-"""What is inside: latents of one network, drawn by :mod:`squad.analysis`, and settings of a study, by its own module."""
+"""What is inside: latents of one network, as :mod:`squad.analysis` draws them, and the settings of a study."""
 
 import dataclasses
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from squad.analysis.figures import draw_activation, draw_stereotypes, draw_weigh
 from squad.analysis.shapes import Found, Nearest
 from squad.analysis.weights import BinWeights
 from squad.reproduce.sources import Sources
+from squad.search.pairwise import KEY
 from squad.search.pairwise import pairwise as draw_pairwise
 from squad.search.trials import Search
 
@@ -49,9 +51,9 @@ def activation(sources: Sources) -> "Figure | None":
     rows = -(-len(others) // COLUMNS)
     heights = [5.4, 0.75 + 0.95 * rows]
     figure = matplotlib_figure()(figsize=(11, sum(heights)), layout="constrained", facecolor="white")
-    top, below = figure.subfigures(2, 1, height_ratios=heights)
-    draw_activation(unit, top)
-    _others(below, others, unit)
+    parts = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
+    draw_activation(unit, parts[0])
+    _others(parts[1], others, unit)
     return figure
 
 
@@ -59,8 +61,8 @@ def _others(part: "FigureBase", others: Any, unit: Activation) -> None:
     """The expectation of every unit along its own input, all to one height."""
     rows = -(-len(others) // COLUMNS)
     part.suptitle(
-        f"Expected value of each of the {len(others)} units of the layer, over its own input (from the lowest to the "
-        "highest of the rows)",
+        f"Expected value of each of the {len(others)} units of the layer, over its own input (the central 99.8 % of "
+        "the rows)",
         x=0.008, ha="left", fontsize=10,
     )  # fmt: skip
     air = 0.08 * float(np.ptp(unit.values)) or 1.0
@@ -127,12 +129,14 @@ def pairwise(sources: Sources) -> "Figure | None":
     assert best is not None
     figure = draw_pairwise(kept)
     words = [f"{name.partition('.')[2]} = {best.settings[name]}" for name in FILTERS]
-    told = [
-        f"{len(kept.measured)} of {len(search.measured)} trials: those with the best trial's bin values and prior,",
-        f"{', '.join(words)}.",
-    ]
+    told = (
+        f"{len(kept.measured)} of {len(search.measured)} trials: those with the best one's bin values and prior, "
+        f"{', '.join(words)}."
+    )
     if best.settings["network.spacing"] == "gaussian":
-        told.append("limit is not shown: only linear spacing has one.")
-    height = float(figure.get_size_inches()[1])
-    figure.text(0.985, 1 - 1.62 / height, "\n".join(told), fontsize=8.5, ha="right", va="top", linespacing=1.5)
+        told += " Its limit is not shown: only linear spacing has one."
+    width, height = (float(inches) for inches in figure.get_size_inches())
+    # Below what colours and rings mean.
+    place = ((width - KEY[0] - 0.15) / width, 1 - (KEY[1] + 0.2) / height)
+    figure.text(*place, "\n".join(textwrap.wrap(told, 54)), fontsize=8.5, va="top", linespacing=1.45)
     return figure

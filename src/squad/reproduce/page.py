@@ -4,12 +4,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from squad.records import Record
 from squad.reproduce import studies, tables, verdicts
 from squad.reproduce.markdown import MEASURES, mean_and_spread, table
-from squad.reproduce.plan import Plan
-from squad.reproduce.run import record_path
-from squad.reproduce.tables import Measured, Variant, of_name
+from squad.reproduce.plan import PLANS, TABLES
+from squad.reproduce.sources import Sources
+from squad.reproduce.tables import Measured, of_name
 
 __all__ = ["write"]
 
@@ -44,46 +43,24 @@ PAIRS = (
 )
 
 
-class Reproduction:
-    """All plans with what was measured of them."""
-
-    def __init__(self, plans: Sequence[Plan], results: Path) -> None:
-        self.plans, self.results = {plan.name: plan for plan in plans}, results
-        self.measured: Mapping[str, Sequence[Measured]] = {plan.name: tables.load(plan, results) for plan in plans}
-
-    def record(self, name: str) -> Record | None:
-        """Of a job."""
-        path = record_path(self.results, name)
-        return Record.load(path) if path.is_file() else None
-
-    def variant(self, name: str, way: str | None = None) -> Variant | None:
-        """A row by its whole name."""
-        plan, _, row = name.partition("/")
-        return of_name(self.measured[plan], row, way)
-
-
-def write(plans: Sequence[Plan], results: Path, out: Path, figures: Mapping[str, str]) -> list[Path]:
+def write(sources: Sources, out: Path, figures: Mapping[str, str]) -> list[Path]:
     """Write all pages.
 
     Args:
-        plans: all of them.
-        results: folder of the records.
+        sources: plans and their records.
         out: where the pages go.
         figures: captions of the figures that are there, by file below ``out``.
 
     Returns:
         The files.
     """
-    done = Reproduction(plans, results)
-    quick = any(plan.quick for plan in plans)
-    folder = plans[0].folder
-    notes = {path.stem: path.read_text(encoding="utf-8") for path in sorted((folder / "notes").glob("*.md"))}
+    notes = {path.stem: path.read_text(encoding="utf-8") for path in sorted((sources.folder / "notes").glob("*.md"))}
     pages = {
-        "README.md": _readme(done, quick, figures, notes),
-        **{f"{name}.md": _table_page(done, name, quick) for name in done.plans if name.startswith("table")},
+        "README.md": _readme(sources, figures, notes),
+        **{f"{name}.md": _table_page(sources, name) for name in TABLES},
     }
-    if not quick:
-        pages["search.md"] = studies.page(list(done.plans.values()), notes.get("attempts", ""))
+    if not sources.quick:
+        pages["search.md"] = studies.page([sources.plan(name) for name in PLANS], notes.get("attempts", ""))
     out.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         (out / name).write_text(text, encoding="utf-8")
@@ -94,9 +71,10 @@ def _joined(parts: Sequence[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
-def _readme(done: Reproduction, quick: bool, figures: Mapping[str, str], notes: Mapping[str, str]) -> str:
-    missing = [one.row.name for rows in done.measured.values() for one in rows if one.record is None]
-    total = sum(map(len, done.measured.values()))
+def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, str]) -> str:
+    every = [one for name in PLANS for one in sources.measured(name)]
+    quick = sources.quick
+    missing = [one.row.name for one in every if one.record is None]
     parts = [
         "# The paper, run again",
         QUICK if quick else "",
@@ -106,15 +84,15 @@ def _readme(done: Reproduction, quick: bool, figures: Mapping[str, str], notes: 
         "    squad reproduce all --from-records     # these pages and figures again, without data or a GPU\n"
         "    squad reproduce all --quick            # everything from nothing, small, on two cores in minutes\n"
         "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
-        f"{total - len(missing)} of {total} records are there." + _listed(missing),
+        f"{len(every) - len(missing)} of {len(every)} records are there." + _listed(missing),
         "" if quick else "How settings were found: [search.md](search.md).",
         "## What was aimed at",
-        verdicts.aims(done.measured),
+        verdicts.aims(sources),
     ]
-    for place, name in enumerate((name for name in done.plans if name.startswith("table")), 1):
-        rows = done.measured[name]
+    for place, name in enumerate(TABLES, 1):
+        rows = sources.measured(name)
         parts += [
-            f"## Table {place}: {done.plans[name].title}",
+            f"## Table {place}: {sources.plan(name).title}",
             READING if place == 1 else "",
             tables.against_paper(rows),
             _further(rows),
@@ -125,10 +103,10 @@ def _readme(done: Reproduction, quick: bool, figures: Mapping[str, str], notes: 
         ]
     parts += [
         "## What the paper says, and what was measured",
-        verdicts.claims(done.measured, done.record),
+        verdicts.claims(sources),
         notes.get("claims", ""),
         "## Where we deviate, and what that changes",
-        _deviations(done),
+        _deviations(sources),
         notes.get("deviations", ""),
         "## Figures",
         *(f"![{text}]({file})\n\n{text}" for file, text in figures.items()),
@@ -165,8 +143,8 @@ def _pairs(rows: Sequence[Measured]) -> list[str]:
     ]
 
 
-def _table_page(done: Reproduction, name: str, quick: bool) -> str:
-    rows, plan = done.measured[name], done.plans[name]
+def _table_page(sources: Sources, name: str) -> str:
+    rows, plan, quick = sources.measured(name), sources.plan(name), sources.quick
     halves = next((one.record.settings["halves"] for one in rows if one.record), 0)
     groups = list(dict.fromkeys(one.row.group for one in rows))
     scores = tables.scores_compared(rows)
@@ -195,11 +173,11 @@ def _notes(rows: Sequence[Measured]) -> list[str]:
     return ["About the data: " + " ".join(found)] if found else []
 
 
-def _deviations(done: Reproduction) -> str:
+def _deviations(sources: Sources) -> str:
     """One row each: what is different, what the paper has, what we have, and what was measured of it."""
 
     def told(name: str, way: str | None = None) -> str:
-        variant = done.variant(name, way)
+        variant = sources.variant(name, way)
         if variant is None:
             return "not run yet"
         return ", ".join(
@@ -233,13 +211,13 @@ def _deviations(done: Reproduction) -> str:
         ["", "a quarter of them", told("table2/squad-quarter")],
     ]
     return "\n\n".join(
-        [table(["deviation", "taken", "measured, SQUAD with the paper's settings"], rows), *_images(done)]
+        [table(["deviation", "taken", "measured, SQUAD with the paper's settings"], rows), *_images(sources)]
     )
 
 
-def _images(done: Reproduction) -> list[str]:
+def _images(sources: Sources) -> list[str]:
     """How many images it would take to reach the paper's accuracy on notMNIST, if gains went on as they are."""
-    quarter, half, whole = (done.variant(f"table2/squad-{name}") for name in ("quarter", "half", "paper"))
+    quarter, half, whole = (sources.variant(f"table2/squad-{name}") for name in ("quarter", "half", "paper"))
     if quarter is None or half is None or whole is None or whole.row.paper is None:
         return []
     first, second, third = (100 * statistics.fmean(one.values("accuracy")) for one in (quarter, half, whole))

@@ -23,10 +23,13 @@ from squad.errors import ArgumentError, SquadError
 from squad.search.trials import TRIALS, Search, TrialRecord, read
 from squad.settings import assigned, fit_settings
 
-__all__ = ["ENDED", "Job", "Plan", "PlanError", "Row", "Study", "Way", "read_plan"]
+__all__ = ["ENDED", "PLANS", "TABLES", "Job", "Plan", "PlanError", "Row", "Study", "Way", "read_plan"]
 
+#: The files: tables, and what figures and claims are made of, in the order in which they build on each other.
+TABLES = ("table1", "table2", "table3")
+PLANS = (*TABLES, "figures")
 #: What a file may say for all of its rows; a row, a grid and ``quick`` may say it too, and come later.
-COMMON = ("data", "members", "validation", "halves", "train_rows", "probes", "network", "training")
+COMMON = ("data", "members", "validation", "halves", "train_rows", "test_rows", "probes", "network", "training")
 #: What only a row or a grid says.
 OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "note", "group", *COMMON)
 #: Confidences: the largest mean probability, or minus the variance of that class's probability over the samples.
@@ -133,7 +136,7 @@ class Job:
         data: name of the data set.
         settings: of the fit, in tables; members, seeds and splits among them.
         halves: how many random halves of the test rows are certified.
-        train_rows: at most so many training rows are taken; None is all.
+        train_rows, test_rows: at most so many are taken; None is all.
         probes: what is looked at beside the answers (:mod:`squad.reproduce.probes`).
         source: where the settings come from.
     """
@@ -143,6 +146,7 @@ class Job:
     settings: Mapping[str, Any]
     halves: int
     train_rows: int | None
+    test_rows: int | None
     probes: tuple[str, ...]
     source: Mapping[str, Any]
 
@@ -161,6 +165,7 @@ class Job:
             "train_rows": self.train_rows,
             "probes": self.probes,
             "source": self.source,
+            **({} if self.test_rows is None else {"test_rows": self.test_rows}),
         }
         plain: dict[str, Any] = json.loads(json.dumps(found))
         return plain
@@ -221,6 +226,7 @@ class Plan:
             base,
             content["halves"],
             content.get("train_rows"),
+            content.get("test_rows"),
             tuple(content.get("probes", ())),
             source,
         )

@@ -1,5 +1,6 @@
 """Run jobs: train, ask, measure, write a record; what has a record is not run again."""
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -132,9 +133,9 @@ def summary(record: Record) -> str:
 
 def perform(job: Job, device: torch.device, progress: Progress | None = None, data_dir: Path | None = None) -> Record:
     """Train the networks of a job, ask them, measure."""
-    images = _images(job.data, data_dir)
+    images = _few(_images(job.data, data_dir), job.train_rows, job.test_rows)
     settings = fit_settings(job.settings)
-    ready = prepare(images.x_train[: job.train_rows], images.y_train[: job.train_rows], settings)
+    ready = prepare(images.x_train, images.y_train, settings)
     fitted = fit(settings.network, settings.training, ready.data, settings.seeds, device=device, progress=progress)
     transform = ready.transform
     assert isinstance(transform, ArrayTransform)
@@ -175,6 +176,17 @@ def perform(job: Job, device: torch.device, progress: Progress | None = None, da
         "probes": {name: PROBES[name](subject) for name in job.probes if name != "curves"},
     }
     return Record("experiment", job.name, job.described(), results, settings.seed)
+
+
+def _few(images: ImageSet, train: int | None, test: int | None) -> ImageSet:
+    """The first so many of each part, which are in no order."""
+    return dataclasses.replace(
+        images,
+        x_train=images.x_train[:train],
+        y_train=images.y_train[:train],
+        x_test=images.x_test[:test],
+        y_test=images.y_test[:test],
+    )
 
 
 @functools.lru_cache(maxsize=1)

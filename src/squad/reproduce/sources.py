@@ -1,12 +1,11 @@
 """Where figures take their numbers from: records and studies, by name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from squad.records import Record
-from squad.reproduce.plan import read_plan
-from squad.reproduce.run import record_path
+from squad.reproduce.plan import Plan, read_plan
 from squad.reproduce.tables import Measured, Variant, load, of_name
 from squad.search.trials import TRIALS, Search, read
 
@@ -26,10 +25,22 @@ class Sources:
     folder: Path
     results: Path
     quick: bool = False
+    _known: dict[str, list[Measured]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def plan(self, name: str) -> Plan:
+        """Such as "table1"."""
+        return read_plan(self.folder / f"{name}.toml", quick=self.quick)
 
     def measured(self, plan: str) -> list[Measured]:
         """The rows of a plan, with their records."""
-        return load(read_plan(self.folder / f"{plan}.toml", quick=self.quick), self.results)
+        if plan not in self._known:
+            self._known[plan] = load(self.plan(plan), self.results)
+        return self._known[plan]
+
+    def variant(self, name: str, way: str | None = None) -> Variant | None:
+        """A row such as "table1/squad", asked in a way (its first by default)."""
+        plan, _, row = name.partition("/")
+        return of_name(self.measured(plan), row, way)
 
     def variants(self, plan: str, names: Sequence[str]) -> list[Variant] | None:
         """Rows of a plan by name, each asked in its first way; None unless all of them have a record."""
@@ -46,8 +57,8 @@ class Sources:
 
     def record(self, name: str) -> Record | None:
         """By the name of its job, such as "figures/latents"."""
-        path = record_path(self.results, name)
-        return Record.load(path) if path.is_file() else None
+        rows = self.measured(name.partition("/")[0])
+        return next((one.record for one in rows if one.row.name == name), None)
 
     def search(self, name: str) -> Search | None:
         """A study, such as "fashion-mnist/squad"."""

@@ -9,7 +9,7 @@ from typing import Any
 from squad.records import Record
 from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
 from squad.reproduce.measure import DEFAULT, RISKS
-from squad.reproduce.plan import Plan, Row, Way
+from squad.reproduce.plan import Plan, PlanError, Row, Way
 from squad.reproduce.run import record_path
 
 __all__ = [
@@ -76,11 +76,18 @@ class Variant:
 
 def load(plan: Plan, results: Path) -> list[Measured]:
     """The rows of a plan, with what was measured of them; a record of other settings than the plan's is not theirs."""
-    found = []
-    for row in plan.rows:
-        path = record_path(results, row.name)
-        found.append(Measured(row, Record.load(path) if path.is_file() else None))
-    return found
+    return [Measured(row, _record(plan, row, results)) for row in plan.rows]
+
+
+def _record(plan: Plan, row: Row, results: Path) -> Record | None:
+    path = record_path(results, row.name)
+    if not path.is_file():
+        return None
+    record = Record.load(path)
+    try:
+        return record if record.settings == plan.job(row).described() else None
+    except PlanError:  # its study is gone, and with it what it should be compared with
+        return None
 
 
 def _variants(measured: Sequence[Measured], groups: Sequence[str]) -> list[Variant]:

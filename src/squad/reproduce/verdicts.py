@@ -1,12 +1,14 @@
 """What was aimed at and what the paper claims, each beside what was measured: from records alone."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from squad.records import Record
 from squad.reproduce.markdown import MEASURES, number, table
-from squad.reproduce.tables import Measured, Variant, of_name
+from squad.reproduce.plan import TABLES
+from squad.reproduce.sources import Sources
+from squad.reproduce.tables import Variant
 
 __all__ = ["aims", "claims"]
 
@@ -17,22 +19,20 @@ SVHN_WEIGHTS = 3_570_000
 BETTER = {name: -1 if name == "nll" else 1 for name in MEASURES}
 MISSING = "not run yet"
 
-Tables = Mapping[str, Sequence[Measured]]
-
 
 def mean(variant: Variant, measure: str) -> float:
     """Over its networks."""
     return statistics.fmean(variant.values(measure))
 
 
-def aims(measured: Tables) -> str:
+def aims(sources: Sources) -> str:
     """A table: the aim, what was reached, whether that is it."""
-    rows = [*_near_the_paper(measured["table1"]), *_order(measured["table1"]), *_svhn(measured["table3"])]
+    rows = [*_near_the_paper(sources), *_order(sources), *_svhn(sources)]
     return table(["aim", "reached", ""], rows)
 
 
-def _near_the_paper(measured: Sequence[Measured]) -> list[list[str]]:
-    variant = of_name(measured, "squad", "relaxed 32")
+def _near_the_paper(sources: Sources) -> list[list[str]]:
+    variant = sources.variant("table1/squad", "relaxed 32")
     rows = []
     for place, (name, heading) in enumerate(MEASURES.items()):
         if name == "coverage@0.005":
@@ -55,11 +55,11 @@ def _whole(name: str, heading: str) -> str:
     return f"coverage {heading}" if heading.startswith("at ") else heading
 
 
-def _order(measured: Sequence[Measured]) -> list[list[str]]:
+def _order(sources: Sources) -> list[list[str]]:
     rows = []
     for first, second in (("squad", "mlp"), ("maxout-dropout", "mlp"), ("mlp", "dlgm")):
         for name in ("coverage@0.01", "coverage@0.02"):
-            one, other = of_name(measured, first), of_name(measured, second)
+            one, other = sources.variant(f"table1/{first}"), sources.variant(f"table1/{second}")
             if one is None or other is None:
                 rows.append([f"{first} ahead of {second}", MISSING, ""])
                 continue
@@ -69,9 +69,9 @@ def _order(measured: Sequence[Measured]) -> list[list[str]]:
     return rows
 
 
-def _svhn(measured: Sequence[Measured]) -> list[list[str]]:
-    ours = of_name(measured, "squad-factorized", "relaxed 32")
-    plain = of_name(measured, "squad", "relaxed 32")
+def _svhn(sources: Sources) -> list[list[str]]:
+    ours = sources.variant("table3/squad-factorized", "relaxed 32")
+    plain = sources.variant("table3/squad", "relaxed 32")
     rows = []
     for name, aim in SVHN_AIMS.items():
         what = f"SQUAD-factorized on SVHN, {_whole(name, MEASURES[name])}: {number(aim)} at least"
@@ -98,27 +98,23 @@ def _yes(good: bool) -> str:
     return "yes" if good else "**no**"
 
 
-def claims(measured: Tables, records: Callable[[str], Record | None]) -> str:
-    """A table: what the paper says, what was measured, and whether that agrees.
-
-    Args:
-        measured: the tables, by name.
-        records: of the figures' jobs, by name; None where there is none.
-    """
+def claims(sources: Sources) -> str:
+    """A table: what the paper says, what was measured, and whether that agrees."""
     rows = [
-        _modes(records("figures/latents")),
-        _ensembles(measured),
-        _relu(measured["table1"]),
-        _response(measured["table1"]),
-        _depth(records),
-        _bottleneck(records),
-        _efficiency(records),
-        _linear(records),
+        _modes(sources),
+        _ensembles(sources),
+        _relu(sources),
+        _response(sources),
+        _depth(sources),
+        _bottleneck(sources),
+        _efficiency(sources),
+        _linear(sources),
     ]
     return table(["the paper says", "measured", ""], rows)
 
 
-def _modes(record: Record | None) -> list[str]:
+def _modes(sources: Sources) -> list[str]:
+    record = sources.record("figures/latents")
     what = "Predicted distributions are multimodal, not one peak each"
     if record is None:
         return [what, MISSING, ""]
@@ -127,11 +123,11 @@ def _modes(record: Record | None) -> list[str]:
     return [what, told, _yes(min(shares.values()) > 0.1)]
 
 
-def _ensembles(measured: Tables) -> list[str]:
+def _ensembles(sources: Sources) -> list[str]:
     what = "Deep ensembles improve results for all methods"
     cells = better = 0
-    for name in ("table1", "table2", "table3"):
-        for variant in (variant for one in measured[name] for variant in one.variants()):
+    for name in TABLES:
+        for variant in (variant for one in sources.measured(name) for variant in one.variants()):
             for key in MEASURES:
                 cells += 1
                 better += BETTER[key] * (variant.ensemble[key] - mean(variant, key)) >= 0
@@ -144,17 +140,19 @@ def _ensembles(measured: Tables) -> list[str]:
     ]
 
 
-def _relu(measured: Sequence[Measured]) -> list[str]:
+def _relu(sources: Sources) -> list[str]:
     what = "Maxout is a stronger MC dropout than ReLU with equally many units"
-    maxout, relu = of_name(measured, "maxout-dropout"), of_name(measured, "relu-dropout")
+    maxout, relu = (sources.variant(f"table1/{name}") for name in ("maxout-dropout", "relu-dropout"))
     if maxout is None or relu is None:
         return [what, MISSING, ""]
     return _compared(what, maxout, relu, ("coverage@0.01", "coverage@0.02"))
 
 
-def _response(measured: Sequence[Measured]) -> list[str]:
+def _response(sources: Sources) -> list[str]:
     what = "Softmax response serves MC dropout better than variance"
-    response, variance = (of_name(measured, "maxout-dropout", way) for way in ("sample 32", "sample 32 by variance"))
+    response, variance = (
+        sources.variant("table1/maxout-dropout", way) for way in ("sample 32", "sample 32 by variance")
+    )
     if response is None or variance is None:
         return [what, MISSING, ""]
     return _compared(what, response, variance, ("coverage@0.005", "coverage@0.01", "coverage@0.02"))
@@ -168,9 +166,9 @@ def _compared(what: str, one: Variant, other: Variant, names: Sequence[str]) -> 
     return [what, told, _yes(all(mean(one, name) > mean(other, name) for name in names))]
 
 
-def _depth(records: Callable[[str], Record | None]) -> list[str]:
+def _depth(sources: Sources) -> list[str]:
     what = "Self-normalizing: no batch normalization is needed"
-    found = {depth: records(f"figures/depth-squad/{'x'.join(['32'] * depth)}") for depth in range(1, 9)}
+    found = {depth: sources.record(f"figures/depth-squad/{'x'.join(['32'] * depth)}") for depth in range(1, 9)}
     if any(record is None for record in found.values()):
         return [what, MISSING, ""]
     accuracy = {depth: _first(record, "accuracy") for depth, record in found.items() if record is not None}
@@ -184,10 +182,10 @@ def _depth(records: Callable[[str], Record | None]) -> list[str]:
     return [what, told, _yes(min(accuracy.values()) > max(accuracy.values()) - 0.02)]
 
 
-def _bottleneck(records: Callable[[str], Record | None]) -> list[str]:
+def _bottleneck(sources: Sources) -> list[str]:
     what = "The number of bins bounds the bits a latent carries, and controls that bottleneck"
     bins = [3, 5, 7, 9, 11, 15, 21, 31, 45, 63]
-    found = [records(f"figures/bins/{count}") for count in bins]
+    found = [sources.record(f"figures/bins/{count}") for count in bins]
     kept = [record for record in found if record is not None]
     if len(kept) < len(found):
         return [what, MISSING, ""]
@@ -201,9 +199,9 @@ def _bottleneck(records: Callable[[str], Record | None]) -> list[str]:
     return [what, told, _yes(bits[0] < bits[5] <= bits[-1] + 0.05)]
 
 
-def _efficiency(records: Callable[[str], Record | None]) -> list[str]:
+def _efficiency(sources: Sources) -> list[str]:
     what = "SQUAD suffers less from few samples than MC dropout"
-    squad, maxout = records("figures/samples-squad"), records("figures/samples-maxout-dropout")
+    squad, maxout = sources.record("figures/samples-squad"), sources.record("figures/samples-maxout-dropout")
     if squad is None or maxout is None:
         return [what, MISSING, ""]
 
@@ -226,9 +224,9 @@ def _efficiency(records: Callable[[str], Record | None]) -> list[str]:
     ]
 
 
-def _linear(records: Callable[[str], Record | None]) -> list[str]:
+def _linear(sources: Sources) -> list[str]:
     what = "Cost and weights are linear in C"
-    found = {count: records(f"figures/bins/{count}") for count in (15, 63)}
+    found = {count: sources.record(f"figures/bins/{count}") for count in (15, 63)}
     few, many = found[15], found[63]
     if few is None or many is None:
         return [what, MISSING, ""]

@@ -9,14 +9,11 @@ import torch
 from squad.core.checks import check_choice
 from squad.errors import SquadError
 from squad.reproduce import figures, page
-from squad.reproduce.plan import Plan, read_plan
+from squad.reproduce.plan import PLANS, Plan, read_plan
 from squad.reproduce.run import Clock, Tell, run_plan, run_study
 from squad.train import Progress
 
-__all__ = ["PLANS", "need_packages", "plans", "run", "write"]
-
-#: The files, in the order in which they build on each other.
-PLANS = ("table1", "table2", "table3", "figures")
+__all__ = ["need_packages", "plans", "run", "write"]
 
 
 def plans(what: str, folder: Path, *, quick: bool = False) -> list[Plan]:
@@ -70,7 +67,7 @@ def write(folder: Path, out: Path, *, quick: bool = False) -> list[Path]:
     """
     drawn = figures.write(folder, out / "results", out / "figures", quick)
     captions = {f"figures/{path.name}": figures.CAPTIONS[path.stem] for path in drawn}
-    return [*page.write(plans("all", folder, quick=quick), out / "results", out, captions), *drawn]
+    return [*page.write(figures.Sources(folder, out / "results", quick), out, captions), *drawn]
 
 
 def need_packages() -> None:
