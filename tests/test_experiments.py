@@ -1,42 +1,57 @@
-"""experiments/paper: its page is what its records say, byte for byte."""
+"""experiments/paper: its pages are what its records say, byte for byte, and its figures are there."""
 
+import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy.stats import ttest_rel
 
-from experiments.paper import write
-from squad.records import Record
+from squad.reproduce import figures, page, studies
+from squad.reproduce.plan import PLANS
+from squad.reproduce.run import done
+from squad.reproduce.sources import Sources
 
-FOLDER = Path(write.__file__).parent
-
-
-def test_the_page_is_written_from_the_records() -> None:
-    assert (FOLDER / "README.md").read_text(encoding="utf-8") == write.page()
+FOLDER = Path(__file__).parents[1] / "experiments" / "paper"
+SOURCES = Sources(FOLDER, FOLDER / "results")
 
 
-@pytest.mark.parametrize("name", write.PICTURES)
-def test_its_pictures_are_there(name: str) -> None:
-    assert (FOLDER / "search" / "squad" / name).read_bytes()[:4] == b"\x89PNG"
-
-
-def test_differences_are_those_of_pairs() -> None:
-    """New minus old, with the interval of scipy's paired test; that of two groups would be ten times as wide."""
-    old = np.linspace(0.6, 0.8, 10)
-    new = old + 0.01 + 0.002 * np.sin(np.arange(10))
-    results = {
-        name: {"relaxed, T = 32": [dict.fromkeys(write.HEADINGS, float(value)) for value in values], "epochs": [1]}
-        for name, values in (("the paper's", old), ("the search's best", new))
+def captions() -> dict[str, str]:
+    """Of the figures that are there, in the order of the page."""
+    return {
+        f"figures/{name}.png": text
+        for name, text in figures.CAPTIONS.items()
+        if (FOLDER / "figures" / f"{name}.png").is_file()
     }
-    *_, row = write.differences(Record("experiment", "search-squad", {}, results, 0)).splitlines()
-    found = [cell.strip() for cell in row.strip("|").split("|")]
-    test = ttest_rel(new, old)
-    low, high = test.confidence_interval(0.95)
-    mean = float((new - old).mean())
-    percent = f"{100 * mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-    assert found[0] == "relaxed, T = 32"
-    assert dict(zip(write.HEADINGS, found[1:], strict=True)) == {
-        name: f"{mean:+.3f} ({low:+.3f} to {high:+.3f})" if name == "nll" else percent for name in write.HEADINGS
-    }
-    assert high - low < 0.01
+
+
+def test_the_pages_are_written_from_the_records(tmp_path: Path) -> None:
+    for path in page.write(SOURCES, tmp_path, captions()):
+        assert path.read_text(encoding="utf-8") == (FOLDER / path.name).read_text(encoding="utf-8"), path.name
+
+
+def test_what_the_pages_show_is_there() -> None:
+    shown = [
+        (name, link)
+        for name in ("README.md", "search.md", "table1.md", "table2.md", "table3.md")
+        for link in re.findall(r"\]\(([^)#:]+)\)", (FOLDER / name).read_text(encoding="utf-8"))
+    ]
+    assert len(shown) > 20
+    for name, link in shown:
+        assert (FOLDER / link).exists(), (name, link)
+        if link.endswith(".png"):
+            assert (FOLDER / link).read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_records_are_those_of_the_plans(name: str) -> None:
+    """A record that no row has, or that was made with other settings, would be shown nowhere."""
+    plan = SOURCES.plan(name)
+    rows = {f"{row.name}.json": row for row in plan.rows}
+    for path in (FOLDER / "results" / name).rglob("*.json"):
+        row = rows[path.relative_to(FOLDER / "results").as_posix()]
+        assert done(plan.job(row), FOLDER / "results"), path
+
+
+def test_studies_have_their_pictures() -> None:
+    for folder in (path.parent for path in (FOLDER / "search").rglob("trials.json")):
+        for picture in studies.PICTURES:
+            assert (folder / picture).is_file(), folder

@@ -20,6 +20,7 @@ COMMANDS = (
     ["certify"],
     ["predict"],
     ["report"],
+    ["inspect"],
     ["info"],
     ["strip"],
     ["data", "list"],

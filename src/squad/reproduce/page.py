@@ -151,7 +151,7 @@ def _table_page(sources: Sources, name: str) -> str:
     parts = [
         f"# {plan.title}",
         QUICK if quick else "",
-        f"Written by `squad reproduce {name} --from-records` from [results/{name}](results/{name}).",
+        f"Written by `squad reproduce {name} --from-records` from the records in [results](results).",
         "## Beside the paper",
         READING,
         tables.against_paper(rows, groups),
