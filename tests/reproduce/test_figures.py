@@ -24,6 +24,7 @@ from squad.reproduce import claims, curves, diagrams, drawing, figures, latents
 from squad.reproduce.diagrams import DIAGRAMS
 from squad.reproduce.figures import CAPTIONS, FIGURES, Sources, write
 from squad.reproduce.measure import COVERAGES, RISKS
+from squad.reproduce.plan import read_plan
 from squad.search.trials import read
 from tests.reproduce.test_diagrams import draw, outside, overlaps
 
@@ -55,8 +56,16 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         ]
         way = {**like.results["ways"][0], "each": each}
         name = f"figures/ablation/{'-'.join(kind)}"
-        replace(like, name=name, results={**like.results, "ways": [way]}).save(results / f"{name}.json")
+        results_of = {**like.results, "ways": [way]}
+        replace(like, name=name, settings=asked(name), results=results_of).save(results / f"{name}.json")
     return Sources(PAPER, results)
+
+
+def asked(name: str, quick: bool = False) -> dict[str, Any]:
+    """What the record of a job must say was asked."""
+    plan = read_plan(PAPER / f"{name.partition('/')[0]}.toml", quick=quick)
+    (row,) = (row for row in plan.rows if row.name == name)
+    return plan.job(row).described()
 
 
 @pytest.fixture(scope="module")
@@ -335,7 +344,8 @@ def test_without_records_there_are_no_figures(tmp_path: Path) -> None:
 
 
 def test_one_network_has_no_band(tmp_path: Path) -> None:
-    for count in BINS:
+    few = [3, 7, 15, 31, 63]
+    for count in few:
         record = Record.load(PAPER / "results" / "figures" / "bins" / f"{count}.json")
         way = {**record.results["ways"][0], "each": record.results["ways"][0]["each"][:1]}
         layers = [
@@ -343,9 +353,9 @@ def test_one_network_has_no_band(tmp_path: Path) -> None:
         ]
         probes = {**record.results["probes"], "information": layers}
         results = {**record.results, "ways": [way], "probes": probes}
-        replace(record, results=results).save(tmp_path / "figures" / "bins" / f"{count}.json")
+        settings = asked(f"figures/bins/{count}", quick=True)
+        replace(record, settings=settings, results=results).save(tmp_path / "figures" / "bins" / f"{count}.json")
     figure: Any = claims.bins(Sources(PAPER, tmp_path, quick=True))
-    few = [3, 7, 15, 31, 63]
     assert list(line(figure.axes[1], "at 2 % risk")[0]) == few
     assert all(low == high for low, high in bands(figure.axes[1])[0].values())
     assert "lines: one network" in figure.get_supxlabel()

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from squad.errors import ArgumentError, SquadError
-from squad.reproduce.plan import CONFIDENCES, Job, PlanError, Way, read_plan
-from squad.reproduce.whole import PLANS, plans
+from squad.reproduce.plan import CONFIDENCES, PLANS, Job, PlanError, Way, read_plan
+from squad.reproduce.whole import plans
 from squad.search.trials import read
 from squad.settings import fit_settings
 from tests.reproduce.examples import HEAD, PAPER, plan_of, study_of, trial
@@ -190,6 +190,13 @@ def test_settings_that_are_none_are_told_with_their_row(tmp_path: Path) -> None:
     with pytest.raises(SquadError, match="max_epoch is not a setting of training") as error:
         plan.job(plan.rows[0])
     assert "small/mlp" in str(error.value)
+
+
+def test_a_way_is_one_of_its_network(tmp_path: Path) -> None:
+    """An MLP would answer "relaxed 32", by one pass, and the record would not tell."""
+    plan = plan_of(tmp_path, f'{HEAD}{MLP}ways = ["relaxed 32"]')
+    with pytest.raises(PlanError, match="small/mlp: sampling must be one of 'mean' for the network mlp"):
+        plan.job(plan.rows[0])
 
 
 def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
@@ -458,6 +465,7 @@ CHANGES = {
     "data": ('data = "digits"', 'data = "svhn"'),
     "validation": ("validation = 0.25", "validation = 0.2"),
     "rows": ("train_rows = 150", "train_rows = 151"),
+    "test rows": ("halves = 4", "halves = 4\ntest_rows = 9"),
     "halves": ("halves = 4", "halves = 5"),
     "members": ("halves = 4", "halves = 4\nmembers = 2"),
     "model": ('model = "mlp"', 'model = "relu-dropout"'),

@@ -16,7 +16,7 @@ from squad.fitting import fit_predictor
 from squad.records import Record
 from squad.reproduce import run as running
 from squad.reproduce import whole
-from squad.reproduce.plan import Job, Plan, PlanError, Study
+from squad.reproduce.plan import PLANS, Job, Plan, PlanError, Study
 from squad.reproduce.run import Clock, done, perform, record_path, run_plan, run_study
 from squad.search.trials import read
 from squad.settings import fit_settings
@@ -29,7 +29,7 @@ EVER = Clock(None)
 TWO = (
     HEAD
     + "members = 2\nhalves = 2\nnetwork = {hidden = [4]}\ntraining = {max_epochs = 3, lr = 0.03}\n"
-    + '[quick]\nmembers = 1\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["curves", "spread"]\n'
+    + '[quick]\nmembers = 1\ntest_rows = 90\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["curves", "spread"]\n'
     + '[row.squad]\nmodel = "squad"\nways = ["relaxed 2", "relaxed 2 by variance"]\n'
     + 'probes = ["curves", "information"]\n'
 )
@@ -140,6 +140,16 @@ def test_one_record_a_row(made: Path) -> None:
     assert mlp["weights"] == 64 * 4 + 4 + 4 * 10 + 10  # of one network
     assert mlp["probes"].keys() == {"spread"}
     assert squad["probes"].keys() == {"information"}
+
+
+def test_a_way_is_measured_by_its_own_confidence(made: Path) -> None:
+    response, variance = Record.load(made / "results" / "small" / "squad.json").results["ways"]
+    for one, other in zip(
+        [*response["each"], response["ensemble"]], [*variance["each"], variance["ensemble"]], strict=True
+    ):
+        assert one["accuracy"] == other["accuracy"]
+        assert one["nll"] == pytest.approx(other["nll"], rel=1e-9)
+        assert one["aurc"] != other["aurc"]  # other rows come first
 
 
 def test_figures_are_of_the_test_rows_by_the_networks_that_a_fit_gives(made: Path) -> None:
@@ -381,7 +391,7 @@ def command(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
     """``squad reproduce`` in a folder of which table 1 was run; pages and figures are not written."""
-    for name in whole.PLANS:
+    for name in PLANS:
         text = TWO if name == "table1" else TWO.replace("[row.", "[row.no-")
         (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     shutil.move(folder / "results" / "small", folder / "results" / "table1")
@@ -398,11 +408,10 @@ def command(
 def test_the_command_runs_what_is_missing(
     command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
 ) -> None:
-    code, out, err = command("table1")
-    assert (code, performed) == (0, [])
-    assert "not run yet" not in out
+    assert command("table1")[0] == 0
+    assert performed == []
     (folder / "results" / "table1" / "squad.json").unlink()
-    code, out, err = command("table1")
+    code, _, err = command("table1")
     assert (code, performed) == (0, ["table1/squad"])
     assert "table1: 1 of 2 records are there" in err
     assert "table1/squad: coverage at 2 %" in err
@@ -422,6 +431,8 @@ def test_quick_says_so_and_keeps_to_a_folder_of_its_own(
     assert "not comparable" in err.splitlines()[0]
     assert files(folder / "results") == before
     assert files(folder / "quick" / "results").keys() == {"table1/mlp.json", "table1/squad.json"}
+    rows = Record.load(folder / "quick" / "results" / "table1" / "mlp.json").results["rows"]
+    assert rows == {"training": 113, "validation": 37, "test": 90}
     elsewhere = folder / "elsewhere"
     assert command("table1", "--quick", "--out", str(elsewhere))[0] == 0
     assert files(elsewhere / "results").keys() == {"table1/mlp.json", "table1/squad.json"}
@@ -436,7 +447,7 @@ def test_from_records_runs_nothing(
     before = files(folder)
     code, out, _ = command("table1", "--from-records")
     assert code == 0
-    assert "not run yet" in out
+    assert "README.md" in out
     assert files(folder) == before
 
 

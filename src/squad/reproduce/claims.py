@@ -33,6 +33,8 @@ __all__ = ["ablation", "bins", "cost", "depth"]
 
 #: Grids of depth, with the name of their lines.
 DEPTHS = {"depth-squad": ("SQUAD", COLOURS["squad"]), "depth-mlp": ("Plain MLP", COLOURS["mlp"])}
+#: One more, drawn where it is there: whether it is the KL of many layers that depth suffers from.
+LIGHT, LIGHT_LABEL = "depth-squad-light", "SQUAD, a ninth of the KL"
 LAYERS = (Style(COLOURS["squad"], "-", "o"), Style(COLOURS["dlgm"], (0, (4, 1.5)), "s"))
 #: How the bins of the ablation are called.
 WORDS = {"per_layer": "learned by layer", "per_neuron": "learned by neuron", "fixed": "fixed values"}
@@ -69,6 +71,12 @@ def depth(sources: Sources) -> "Figure | None":
             shares = _shares(there[name], measure)
             dots(axes, depths, shares, colour)
             draw_band(axes, depths, band(shares), Style(colour, "-", "o"), label)
+    light = sources.grid("figures", LIGHT) or []
+    for axes, measure in zip(panels[1:], ("accuracy", "coverage@0.02"), strict=True):
+        if light:
+            few = [len(_setting(variant, "hidden")) for variant in light]
+            dashed = Style(COLOURS["hard"], (0, (4, 1.5)), "v")
+            draw_band(axes, few, band(_shares(light, measure)), dashed, LIGHT_LABEL)
     titles = (f"spread of activations, {max(depths)} hidden layers", "test accuracy", "coverage at 2 % risk (SGR)")
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, fontsize=TEXT, loc="left")

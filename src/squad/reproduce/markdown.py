@@ -43,7 +43,8 @@ def difference(values: Sequence[float], paper: Sequence[float], measure: str) ->
     if len(paper) < 2 or paper[1] == 0:
         return ""
     scale = 1 if measure == "nll" else 100
-    return f"{(scale * statistics.fmean(values) - paper[0]) / (paper[1] / 2):+.1f}"
+    apart = (scale * statistics.fmean(values) - paper[0]) / (paper[1] / 2)
+    return f"{round(apart, 1) + 0.0:+.1f}"  # no -0.0
 
 
 def interval(values: Sequence[float], measure: str) -> str:

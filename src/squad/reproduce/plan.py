@@ -20,6 +20,9 @@ from typing import Any
 
 from squad.core.checks import check_choice, check_count, check_keys
 from squad.errors import ArgumentError, SquadError
+from squad.models import CONFIGS
+from squad.models.sampling import SAMPLINGS
+from squad.reproduce.probes import PROBES
 from squad.search.trials import TRIALS, Search, TrialRecord, read
 from squad.settings import assigned, fit_settings
 
@@ -30,6 +33,8 @@ TABLES = ("table1", "table2", "table3")
 PLANS = (*TABLES, "figures")
 #: What a file may say for all of its rows; a row, a grid and ``quick`` may say it too, and come later.
 COMMON = ("data", "members", "validation", "halves", "train_rows", "test_rows", "probes", "network", "training")
+#: Of these, tables; whoever says something later adds to them.
+FIT = ("network", "training")
 #: What only a row or a grid says.
 OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "note", "group", *COMMON)
 #: Confidences: the largest mean probability, or minus the variance of that class's probability over the samples.
@@ -67,9 +72,10 @@ class Way:
         if words[-2:-1] == ["by"]:
             confidence = check_choice("confidence", words[-1], CONFIDENCES)
             words = words[:-2]
-        if len(words) not in (1, 2) or (len(words) == 2 and not words[1].isdigit()):
+        if len(words) not in (1, 2) or (len(words) == 2 and not words[1].isdecimal()):
             raise ArgumentError.of("ways", repr(text), "of the form 'relaxed 32', 'mean' or 'sample 32 by variance'")
-        return cls(words[0], int(words[1]) if len(words) == 2 else 1, confidence)
+        samples = check_count("ways", int(words[1]), 1) if len(words) == 2 else 1
+        return cls(check_choice("ways", words[0], SAMPLINGS), samples, confidence)
 
     @property
     def text(self) -> str:
@@ -194,7 +200,10 @@ class Plan:
         return {row.study.name: row.study for row in self.rows if row.study is not None}
 
     def job(self, row: Row) -> Job:
-        """The whole settings of a row; of one with a study that is not there yet, a :class:`PlanError`."""
+        """The whole settings of a row; a study that is not there, or settings that are none, are a :class:`PlanError`.
+
+        What is said later wins: the defaults, the file for all rows, the study, the row, and --quick.
+        """
         content = row.content
         base: dict[str, Any] = {
             "model": content["model"],
@@ -204,11 +213,12 @@ class Plan:
             "split_per_member": True,
         }
         source: dict[str, Any] = {"from": "the defaults and the file"}
+        found: dict[str, Any] = {}
         if row.study is not None and self.quick and not self.has(row.study):
             source = {"from": f"the defaults: there is no study {row.study.name}"}
         elif row.study is not None:
             search, trial = self.chosen(row)
-            base = assigned(base, _settings(search, trial))
+            found = _settings(search, trial)
             source = {
                 "from": "search",
                 "study": row.study.name,
@@ -216,10 +226,14 @@ class Plan:
                 "trial": trial.number,
                 "value": trial.value,
             }
-        # What the file says comes last: a grid varies what a study has found.
-        for table in ("network", "training"):
-            base = assigned(base, {f"{table}.{name}": value for name, value in content.get(table, {}).items()})
-        fit_settings(base)  # that they are settings
+        try:
+            for said in (_dotted(content["file"]), found, _dotted(content), _dotted(content["quick"])):
+                base = assigned(base, said)
+            network = fit_settings(base).network
+            for way in row.ways:
+                network.check_sampling(way.sampling, way.samples)
+        except ArgumentError as cause:
+            raise PlanError(f"{row.name}: {cause}") from cause
         return Job(
             row,
             content["data"],
@@ -249,17 +263,20 @@ class Plan:
                 f"there are {len(first)}."
             )
         numbers = {trial.number for trial in first}
-        best = next(trial for trial in search.top(len(search.measured)) if trial.number in numbers)
+        best = next((trial for trial in search.top(len(search.measured)) if trial.number in numbers), None)
+        if best is None:
+            raise PlanError(f"{row.name}: all of the first {len(first)} trials of {row.study.name} came to nothing.")
         return search, best
 
 
 def _settings(search: Search, trial: TrialRecord) -> dict[str, Any]:
     """A trial's settings and those that all of its study share, by dotted names; not the split, which is the row's."""
-    shared = search.record.settings["base"]
-    found = {
-        f"{table}.{name}": value for table in ("network", "training") for name, value in shared.get(table, {}).items()
-    }
-    return {**found, **trial.settings}
+    return {**_dotted(search.record.settings["base"]), **trial.settings}
+
+
+def _dotted(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the network and of training by their dotted names."""
+    return {f"{table}.{name}": value for table in FIT for name, value in tables.get(table, {}).items()}
 
 
 def read_plan(path: Path, *, quick: bool = False) -> Plan:
@@ -281,41 +298,61 @@ def read_plan(path: Path, *, quick: bool = False) -> Plan:
 
 def _plan(path: Path, tables: Mapping[str, Any], quick: bool) -> Plan:
     check_keys("an experiment", tables, ["title", "search", "quick", "row", "grid", *COMMON])
-    check_keys("quick", tables.get("quick", {}), ["leave_out", *COMMON])
-    check_keys("search", tables.get("search", {}), ["objective", "trials", "more", "spaces", "prune"])
-    common = {name: tables[name] for name in COMMON if name in tables}
-    small = dict(tables.get("quick", {})) if quick else {}
+    search, small = _table("search", tables), _table("quick", tables)
+    check_keys("quick", small, ["leave_out", *COMMON])
+    check_keys("search", search, ["objective", "trials", "validation", "more", "spaces", "prune"])
     left_out = small.pop("leave_out", [])
-    rows = [
-        _row(path.stem, name, {**common, **content}, tables.get("search", {}), small)
-        for name, content in _contents(tables)
-        if not any(name == out or name.startswith(f"{out}/") for out in left_out)
-    ]
-    names = [row.name for row in rows]
+    contents = list(_contents(tables))
+    names = [name for name, _ in contents]
     if len(set(names)) < len(names):
-        raise ArgumentError.of("row", ", ".join(names), "of a name of its own each")
+        raise ArgumentError.of("row", ", ".join(f"{path.stem}/{name}" for name in names), "of a name of its own each")
+    for out in left_out:
+        if not any(_within(name, out) for name in names):
+            raise ArgumentError.of("leave_out", repr(out), f"of rows or grids: {', '.join(names)}")
+    common = {name: tables[name] for name in COMMON if name in tables}
+    rows = [
+        _row(path.stem, name, common, content, small if quick else {}, search)
+        for name, content in contents
+        if not quick or not any(_within(name, out) for out in left_out)
+    ]
     return Plan(path.stem, str(tables.get("title", path.stem)), path.parent, tuple(rows), quick)
+
+
+def _within(name: str, out: str) -> bool:
+    """Whether a row is the one, or of the grid, that is called so."""
+    return name == out or name.startswith(f"{out}/")
+
+
+def _table(name: str, tables: Mapping[str, Any]) -> dict[str, Any]:
+    found = tables.get(name, {})
+    if not isinstance(found, dict):
+        raise ArgumentError.of(name, repr(found), "a table")
+    return dict(found)
 
 
 def _contents(tables: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows, and the points of grids, by name."""
-    for name, content in tables.get("row", {}).items():
+    rows, grids = _table("row", tables), _table("grid", tables)
+    for name in rows:
+        content = _table(name, rows)
         check_keys(f"the row {name}", content, OWN)
-        yield name, dict(content)
-    for name, content in tables.get("grid", {}).items():
+        yield name, content
+    for name in grids:
+        content = _table(name, grids)
         check_keys(f"the grid {name}", content, ["over", *OWN])
-        over = content.get("over", {})
+        over = _table("over", content)
+        content.pop("over", None)
+        if not over or not all(isinstance(values, list) and values for values in over.values()):
+            raise ArgumentError.of("over", repr(over), "a table of settings, each with a list of values")
         for values in itertools.product(*over.values()):
-            point = {key: value for key, value in content.items() if key != "over"}
-            # A value may stand for several settings that go together, named in the key and given as a list.
+            point = {**content, **{table: _table(table, content) for table in FIT if table in content}}
             for setting, value in zip(over, values, strict=True):
                 table, _, key = setting.partition(".")
-                if table not in ("network", "training") or not key:
+                if table not in FIT or not key:
                     raise ArgumentError.of("over", repr(setting), "a setting such as network.bins")
                 point[table] = {**point.get(table, {}), key: value}
             words = [_word(value) for value in values]
-            point.setdefault("label", name)
-            point["label"] = f"{point['label']}: {', '.join(words)}"
+            point["label"] = f"{content.get('label', name)}: {', '.join(words)}"
             yield f"{name}/{'-'.join(words)}", point
 
 
@@ -323,44 +360,37 @@ def _word(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _row(plan: str, name: str, content: dict[str, Any], search: Mapping[str, Any], small: Mapping[str, Any]) -> Row:
-    for key, value in small.items():  # the last word has --quick
-        content[key] = {**content.get(key, {}), **value} if isinstance(value, dict) else value
+def _row(
+    plan: str,
+    name: str,
+    common: Mapping[str, Any],
+    own: Mapping[str, Any],
+    small: Mapping[str, Any],
+    search: Mapping[str, Any],
+) -> Row:
+    """A row of what the file says for all, of it, and for --quick; the last has the last word."""
+    content = {**common, **own, **small}
     for key in ("data", "model"):
         if not isinstance(content.get(key), str):
             raise ArgumentError.of(f"{name}.{key}", repr(content.get(key)), "a name")
     content["members"] = check_count("members", content.get("members", 1), 1)
     content["halves"] = check_count("halves", content.get("halves", 0), 0)
+    for key in ("train_rows", "test_rows", "first"):
+        if key in content:
+            content[key] = check_count(key, content[key], 1)
     content.setdefault("validation", 0.1)
-    ways = tuple(Way.parse(text) for text in content.get("ways", ()))
-    study = None
-    if "search" in content:
-        where = str(content["search"])
-        trials = search.get("more", {}).get(where, search.get("trials", 100))
-        shared = {
-            "validation": content["validation"],
-            **({"network": {"hidden": hidden}} if (hidden := content.get("network", {}).get("hidden")) else {}),
-        }
-        objective = search.get("objective", "coverage@risk=.02")
-        # A study is named after its data, which need not be the row's: notMNIST is answered without tuning.
-        data, _, model = where.partition("/")
-        study = Study(
-            where,
-            data,
-            model,
-            trials,
-            objective,
-            shared,
-            search.get("spaces", {}).get(where),
-            bool(search.get("prune")),
-        )
+    for probe in _texts(name, "probes", content):
+        check_choice("probes", probe, tuple(PROBES))
+    # Who has said what of the fit is kept apart: a study's word comes between.
+    content["file"], content["quick"] = ({key: _table(key, said) for key in FIT} for said in (common, small))
+    content |= {key: _table(key, own) for key in FIT}
     return Row(
         f"{plan}/{name}",
         str(content.get("label", name)),
         str(content.get("group", "")),
-        study,
+        _study(content, search) if "search" in content else None,
         content.get("first"),
-        ways,
+        tuple(Way.parse(text) for text in _texts(name, "ways", content)),
         _figures(name, content.get("paper")),
         _figures(name, content.get("paper_ensemble")),
         str(content.get("note", "")),
@@ -368,10 +398,40 @@ def _row(plan: str, name: str, content: dict[str, Any], search: Mapping[str, Any
     )
 
 
+def _texts(name: str, key: str, content: Mapping[str, Any]) -> list[str]:
+    found = content.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise ArgumentError.of(f"{name}.{key}", repr(found), "a list of texts")
+    return found
+
+
+def _study(content: Mapping[str, Any], search: Mapping[str, Any]) -> Study:
+    """What a row names; it is named after its data, which need not be the row's: notMNIST is not tuned for."""
+    name = str(content["search"])
+    data, _, model = name.partition("/")
+    if model not in CONFIGS:
+        raise ArgumentError.of("search", repr(name), f"DATA/MODEL with a model of {', '.join(CONFIGS)}")
+    settings: dict[str, Any] = {"validation": search.get("validation", content["validation"])}
+    hidden = content["file"]["network"].get("hidden")
+    if hidden is not None:  # of all rows: a grid over it has the study of the others
+        settings["network"] = {"hidden": hidden}
+    return Study(
+        name,
+        data,
+        model,
+        check_count("trials", search.get("more", {}).get(name, search.get("trials", 100)), 1),
+        str(search.get("objective", "coverage@risk=.02")),
+        settings,
+        search.get("spaces", {}).get(name),
+        bool(search.get("prune")),
+    )
+
+
 def _figures(name: str, figures: Any) -> tuple[tuple[float, ...], ...] | None:
     if figures is None:
         return None
-    found = tuple(tuple(map(float, one if isinstance(one, list) else [one])) for one in figures)
-    if len(found) != 5 or any(len(one) not in (1, 2) for one in found):
+    each = [one if isinstance(one, list) else [one] for one in figures] if isinstance(figures, list) else []
+    numbers = all(isinstance(number, (int, float)) for one in each for number in one)
+    if len(each) != 5 or not numbers or any(len(one) not in (1, 2) for one in each):
         raise ArgumentError.of(f"{name}.paper", repr(figures), "coverage at three risks, NLL and accuracy")
-    return found
+    return tuple(tuple(map(float, one)) for one in each)

@@ -61,6 +61,8 @@ def run_study(study: Study, folder: Path, device: str, clock: Clock, data_dir: P
     place = folder / "search" / study.name
     if not _complete(place, study):
         images = _images(study.data, data_dir)
+        if clock.over:  # reading takes a while
+            return False
         tune(
             images.x_train,
             images.y_train,

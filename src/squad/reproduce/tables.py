@@ -69,9 +69,9 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """With the way, unless there is but one that matters."""
-        plain = self.way.sampling in ("mean", "sample") and self.way.confidence == "response"
-        return self.row.label if plain and self.way.samples in (1, 32) else f"{self.row.label}, {self.way.text}"
+        """With the way, unless it is the one that networks of its kind are usually asked in."""
+        usual = self.way in (Way("mean", 1), Way("sample", 32))
+        return self.row.label if usual else f"{self.row.label}, {self.way.text}"
 
 
 def load(plan: Plan, results: Path) -> list[Measured]:

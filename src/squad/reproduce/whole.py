@@ -47,9 +47,7 @@ def run(
     for plan in chosen:
         if not plan.quick:  # which takes the studies that are there
             for study in plan.studies().values():
-                if clock.over or not run_study(
-                    study, plan.folder, str(device), clock, data_dir, search_progress(study.name)
-                ):
+                if not run_study(study, plan.folder, str(device), clock, data_dir, search_progress(study.name)):
                     tell(f"{plan.name}: the study {study.name} is not complete")
                     return False
         if not run_plan(plan, results, device, clock, tell, progress, data_dir):
