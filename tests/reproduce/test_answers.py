@@ -132,3 +132,24 @@ def test_one_sample_has_no_variance() -> None:
     found = ask(network_of("maxout-dropout"), Way("sample", 1, "variance"), rows())
     assert found.confidence is not None
     assert not found.confidence.any()  # exactly: rounding would rank the rows
+
+
+def test_the_variance_of_sure_answers_is_not_lost_to_rounding() -> None:
+    """Where p is 1 up to rounding, its variance is that of 1 - p: sure rows are what a ranking is about."""
+    network, x = network_of("maxout-dropout", members=1), rows()
+    with torch.no_grad():
+        for parameter in network.stages[-1].parameters():
+            parameter.mul_(4.0)
+    logits = []
+    with torch.no_grad():
+        for index in range(6):
+            with squad.sample_index(index):
+                logits.append(network(x).logits)
+    gaps = -torch.expm1(torch.stack(logits).log_softmax(-1))  # (samples, M, N, classes)
+    best = gaps.mean(0).argmin(-1)
+    expected = gaps.gather(-1, best.expand(6, *best.shape).unsqueeze(-1)).squeeze(-1).var(0, unbiased=False).numpy()
+    found = ask(network, Way("sample", 6, "variance"), x).confidence
+    assert found is not None
+    sure = (expected > 1e-60) & (expected < 1e-17)
+    assert sure.sum() > 2
+    np.testing.assert_allclose(-found[sure], expected[sure], rtol=1e-6)

@@ -537,3 +537,22 @@ def test_a_study_is_the_same_whichever_plan_asks_for_it() -> None:
         for row in plan.rows:
             if row.study is not None:
                 assert found.setdefault(row.study.name, row.study) == row.study, row.name
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        ('model = "mlp"\nprobes = ["information"]', "information for mlp"),
+        ('model = "squad"\nnetwork = {hidden = [4]}\nprobes = ["activation"]', "activation of 4 units"),
+        ('model = "mlp"\nways = ["relaxed 3"]', "sampling must be one of"),
+    ],
+)
+def test_what_a_network_has_not_is_found_out_before_it_is_trained(tmp_path: Path, row: str, wrong: str) -> None:
+    plan = plan_of(tmp_path, f"{HEAD}[row.one]\n{row}\n")
+    with pytest.raises(PlanError, match=f"small/one: .*{wrong}"):
+        plan.job(plan.rows[0])
+
+
+def test_a_label_that_would_break_a_table(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"without \|"):
+        plan_of(tmp_path, f'{HEAD}{MLP}label = "a|b"')

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -49,7 +50,8 @@ def subject_of(images: ImageSet, name: str, **network: Any) -> Subject:
         for parameter in made.parameters():
             parameter.add_(0.5 * torch.randn(parameter.shape, generator=moved))
     transform = cast(ArrayTransform, ready.transform)
-    return Subject(made, settings, torch.from_numpy(transform.apply(images.x_test).x), images, ready.data)
+    test = torch.from_numpy(transform.apply(images.x_test).x)
+    return Subject(made, settings, test, images, ready.data, tuple(settings.seeds))
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +101,10 @@ def test_the_spread_of_a_relu_is_after_it(mlp_subject: Subject) -> None:
 
 
 def test_more_rows_than_so_many_are_not_looked_at(squad_subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Subject(squad_subject.network, squad_subject.settings, squad_subject.x[:40], *_rest(squad_subject))
+    few = replace(squad_subject, x=squad_subject.x[:40])
     expected = probes.spread(few), probes.information(few)
     monkeypatch.setattr(probes, "ROWS", 40)
     assert (probes.spread(squad_subject), probes.information(squad_subject)) == expected
-
-
-def _rest(subject: Subject) -> tuple[Any, Any]:
-    return subject.images, subject.data
 
 
 def test_information_against_the_definition(squad_subject: Subject) -> None:

@@ -202,11 +202,11 @@ def test_the_papers_figures_beside_ours(measured: list[Measured]) -> None:
     rows = cells_of(tables.against_paper(measured))
     assert rows == [
         ["", "coverage at .5 %", "at 1 %", "at 2 %", "NLL", "accuracy"],
-        ["**One**, paper", "40.0 (4)", "50.0", "0.0 (0)", "0.408 (0.036)", "87.7 (0.42)"],
+        ["**One**, paper", "40.0 (4.00)", "50.0", "0.0 (0.00)", "0.408 (0.036)", "87.7 (0.42)"],
         ["One, ours", "30.0 (28.3)", "40.0 (28.3)", "50.0 (28.3)", "0.600 (0.283)", "70.0 (28.3)"],
         ["difference", "-5.0", "", "", "+10.7", "-84.3"],
         ["Two, ours", "40.0 (34.6)", "50.0 (34.6)", "60.0 (34.6)", "0.700 (0.346)", "80.0 (34.6)"],
-        ["**Three**, paper", "1.0", "2.0", "3.0", "4.0", "5.0"],
+        ["**Three**, paper", "1.0", "2.0", "3.0", "4.000", "5.0"],
         ["Three, ours", *["not run yet"] * 5],
     ]
     assert [row[0] for row in cells_of(tables.against_paper(measured, ("further",)))[1:]] == [

@@ -93,11 +93,11 @@ def _show(plan: Any, results: Path) -> None:
     from squad.reproduce.tables import compared, load
 
     rows: list[list[str]] = []
-    for label, who, cells in compared(load(plan, results)):
+    for label, who, cells in compared(load(plan, results), differences=not plan.quick):
         first = f"{label}: paper" if who == "paper" else f"  {label.removeprefix(_last(rows))}"
         rows.append([first, *(cell.partition(" (")[0].replace("not run yet", "-") for cell in cells)])
-    quick = " (quick: not comparable)" if plan.quick else ""
-    title = f"{plan.title}{quick}. Coverage in %; difference in the paper's standard deviations"
+    note = "quick: not comparable" if plan.quick else "difference in the paper's standard deviations"
+    title = f"{plan.title}. Coverage in %; {note}"
     table(title, ["", "cov. .5 %", "1 %", "2 %", "NLL", "acc."], rows)
 
 

@@ -94,8 +94,8 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         parts += [
             f"## Table {place}: {sources.plan(name).title}",
             READING if place == 1 else "",
-            tables.against_paper(rows),
-            _further(rows),
+            tables.against_paper(rows, differences=not quick),
+            _further(rows, differences=not quick),
             "Deep ensembles of the same networks:" if any(one.record for one in rows) else "",
             tables.ensembles(rows) if any(one.record for one in rows) else "",
             *_pairs(rows),
@@ -121,12 +121,12 @@ def _listed(missing: Sequence[str]) -> str:
     return f" Not run yet: {shown}."
 
 
-def _further(rows: Sequence[Measured]) -> str:
+def _further(rows: Sequence[Measured], *, differences: bool) -> str:
     """Rows that the paper has not, or not so."""
     groups = [group for group in dict.fromkeys(one.row.group for one in rows) if group]
     if not groups:
         return ""
-    return "Further rows:\n\n" + tables.against_paper(rows, groups)
+    return "Further rows:\n\n" + tables.against_paper(rows, groups, differences=differences)
 
 
 def _pairs(rows: Sequence[Measured]) -> list[str]:
@@ -154,7 +154,7 @@ def _table_page(sources: Sources, name: str) -> str:
         f"Written by `squad reproduce {name} --from-records` from the records in [results](results).",
         "## Beside the paper",
         READING,
-        tables.against_paper(rows, groups),
+        tables.against_paper(rows, groups, differences=not quick),
         "## Ensembles",
         tables.ensembles(rows, groups),
         *(["## In pairs", *_pairs(rows)] if _pairs(rows) else []),

@@ -22,7 +22,7 @@ from squad.core.checks import check_choice, check_count, check_keys
 from squad.errors import ArgumentError, SquadError
 from squad.models import CONFIGS
 from squad.models.sampling import SAMPLINGS
-from squad.reproduce.probes import PROBES
+from squad.reproduce import probes
 from squad.search.trials import TRIALS, Search, TrialRecord, read
 from squad.settings import assigned, fit_settings
 
@@ -232,6 +232,8 @@ class Plan:
             network = fit_settings(base).network
             for way in row.ways:
                 network.check_sampling(way.sampling, way.samples)
+            for probe in content.get("probes", ()):
+                probes.check(probe, network)
         except ArgumentError as cause:
             raise PlanError(f"{row.name}: {cause}") from cause
         return Job(
@@ -373,6 +375,9 @@ def _row(
     for key in ("data", "model"):
         if not isinstance(content.get(key), str):
             raise ArgumentError.of(f"{name}.{key}", repr(content.get(key)), "a name")
+    label = str(content.get("label", name))
+    if "|" in label:
+        raise ArgumentError.of(f"{name}.label", repr(label), "without |, which parts the cells of a table")
     content["members"] = check_count("members", content.get("members", 1), 1)
     content["halves"] = check_count("halves", content.get("halves", 0), 0)
     for key in ("train_rows", "test_rows", "first"):
@@ -380,13 +385,13 @@ def _row(
             content[key] = check_count(key, content[key], 1)
     content.setdefault("validation", 0.1)
     for probe in _texts(name, "probes", content):
-        check_choice("probes", probe, tuple(PROBES))
+        check_choice("probes", probe, tuple(probes.PROBES))
     # Who has said what of the fit is kept apart: a study's word comes between.
     content["file"], content["quick"] = ({key: _table(key, said) for key in FIT} for said in (common, small))
     content |= {key: _table(key, own) for key in FIT}
     return Row(
         f"{plan}/{name}",
-        str(content.get("label", name)),
+        label,
         str(content.get("group", "")),
         _study(content, search) if "search" in content else None,
         content.get("first"),

@@ -9,16 +9,19 @@ import torch
 from torch import Tensor
 
 from squad import analysis
+from squad.core.checks import check_choice
 from squad.data.images import ImageSet
+from squad.errors import ArgumentError
 from squad.fitting import FitSettings
-from squad.models import Network, build
+from squad.models import Network, NetworkConfig, build
+from squad.models.config import SquadConfig
 from squad.models.networks import Stage
 from squad.train import TrainingData
 from squad.train.adam import Adam
 from squad.train.data import shuffled
 from squad.train.step import make_steps
 
-__all__ = ["PROBES", "Subject"]
+__all__ = ["PROBES", "Subject", "check"]
 
 #: Rows that are looked at; more would change nothing that is shown.
 ROWS = 5000
@@ -38,6 +41,7 @@ class Subject:
         x: (N, in), the test rows as the network takes them.
         images: the data set they are of.
         data: what it was trained on.
+        seeds: of its members.
     """
 
     network: Network
@@ -45,6 +49,7 @@ class Subject:
     x: Tensor
     images: ImageSet
     data: TrainingData
+    seeds: tuple[int, ...]
 
 
 def spread(subject: Subject) -> dict[str, Any]:
@@ -53,7 +58,7 @@ def spread(subject: Subject) -> dict[str, Any]:
     The spread is over rows and units; the last entry is the output layer's logits.
     """
     x = subject.x[:ROWS]
-    fresh = build(subject.settings.network, x.shape[1], subject.network.classes, subject.settings.seeds)
+    fresh = build(subject.settings.network, x.shape[1], subject.network.classes, subject.seeds)
     return {
         "before": _spreads(fresh.to(x.device, x.dtype).eval(), x),
         "after": _spreads(subject.network, x),
@@ -172,6 +177,15 @@ def _rounded(value: Any) -> Any:
 
 def _short(values: Any) -> list[float]:
     return cast(list[float], _rounded(values.tolist()))
+
+
+def check(name: str, network: NetworkConfig) -> None:
+    """That a probe finds in such a network what it looks for: found out before it is trained."""
+    check_choice("probes", name, tuple(PROBES))
+    if name in ("information", "stereotypes", "weights", "activation") and not isinstance(network, SquadConfig):
+        raise ArgumentError.of("probes", f"{name} for {network.name}", "of a network with quantized latents")
+    if name in ("weights", "activation") and network.hidden[0] < UNIT:
+        raise ArgumentError.of("probes", f"{name} of {network.hidden[0]} units", f"of {UNIT} at least")
 
 
 PROBES: Mapping[str, Callable[[Subject], Any]] = {

@@ -11,6 +11,7 @@ import torch
 
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
+from squad.errors import ArgumentError
 from squad.fitting import prepare
 from squad.records import Record
 from squad.reproduce.answers import ask
@@ -138,6 +139,9 @@ def perform(job: Job, device: torch.device, progress: Progress | None = None, da
     images = _few(_images(job.data, data_dir), job.train_rows, job.test_rows)
     settings = fit_settings(job.settings)
     ready = prepare(images.x_train, images.y_train, settings)
+    if len(ready.classes) < len(images.classes):
+        few = f"{len(ready.classes)} of {len(images.classes)} classes in {len(images.y_train):,} rows"
+        raise ArgumentError.of("train_rows", few, "so many that all classes are among them")
     fitted = fit(settings.network, settings.training, ready.data, settings.seeds, device=device, progress=progress)
     transform = ready.transform
     assert isinstance(transform, ArrayTransform)
@@ -161,7 +165,8 @@ def perform(job: Job, device: torch.device, progress: Progress | None = None, da
         if "curves" in job.probes and way.confidence == "response":
             found["curves"] = [curve(p, images.y_test) for p in (*answers.p, answers.ensemble)]
         ways.append(found)
-    subject = Subject(network, settings, test, images, ready.data)
+    seeds = tuple(member.seed for member in kept)
+    subject = Subject(network, settings, test, images, ready.data, seeds)
     results = {
         "rows": {
             "training": ready.data.train.shape[1],

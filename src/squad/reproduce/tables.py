@@ -94,28 +94,31 @@ def _variants(measured: Sequence[Measured], groups: Sequence[str]) -> list[Varia
     return [variant for one in measured if one.row.group in groups for variant in one.variants()]
 
 
-def against_paper(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> str:
+def against_paper(measured: Sequence[Measured], groups: Sequence[str] = ("",), *, differences: bool = True) -> str:
     """For every row and way: the paper's figures, ours, and the difference in the paper's standard deviations."""
     rows = [
-        [f"**{label}**, paper" if who == "paper" else label, *cells] for label, who, cells in compared(measured, groups)
+        [f"**{label}**, paper" if who == "paper" else label, *cells]
+        for label, who, cells in compared(measured, groups, differences=differences)
     ]
     return table(["", *MEASURES.values()], rows)
 
 
-def compared(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> list[tuple[str, str, list[str]]]:
+def compared(
+    measured: Sequence[Measured], groups: Sequence[str] = ("",), *, differences: bool = True
+) -> list[tuple[str, str, list[str]]]:
     """The same as rows: a label, whose figures they are ("paper", "ours" or "difference"), and the cells."""
     rows: list[tuple[str, str, list[str]]] = []
     for one in measured:
         if one.row.group not in groups:
             continue
         if one.row.paper is not None:
-            rows.append((one.row.label, "paper", [_published(figures) for figures in one.row.paper]))
+            rows.append((one.row.label, "paper", _published(one.row.paper)))
         for variant in one.variants():
             if variant.way.confidence != "response":
                 continue
             found = [mean_and_spread(variant.values(name), name) for name in MEASURES]
             rows.append((f"{variant.label}, ours", "ours", found))
-            if one.row.paper is not None:
+            if one.row.paper is not None and differences:
                 told = zip(MEASURES, one.row.paper, strict=True)
                 apart = [difference(variant.values(name), paper, name) for name, paper in told]
                 rows.append(("difference", "difference", apart))
@@ -124,11 +127,13 @@ def compared(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> lis
     return rows
 
 
-def _published(figures: Sequence[float]) -> str:
-    # As printed there, with its number of decimals.
-    digits = 3 if figures[0] < 1 and figures[0] != 0 else 1
-    spread = f" ({figures[1]:g})" if len(figures) > 1 else ""
-    return f"{figures[0]:.{digits}f}{spread}"
+def _published(figures: Sequence[Sequence[float]]) -> list[str]:
+    """As the paper prints them, with its numbers of decimals."""
+    found = []
+    for name, (mean, *spread) in zip(MEASURES, figures, strict=True):
+        digits = (3, 3) if name == "nll" else (1, 2)
+        found.append(f"{mean:.{digits[0]}f}" + "".join(f" ({each:.{digits[1]}f})" for each in spread))
+    return found
 
 
 def ensembles(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> str:
@@ -138,7 +143,7 @@ def ensembles(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> st
         if one.row.group not in groups:
             continue
         if one.row.paper_ensemble is not None:
-            rows.append([f"**{one.row.label}**, paper", *map(_published, one.row.paper_ensemble)])
+            rows.append([f"**{one.row.label}**, paper", *_published(one.row.paper_ensemble)])
         for variant in one.variants():
             if variant.way.confidence != "response":
                 continue
@@ -147,6 +152,8 @@ def ensembles(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> st
             rows.append([f"{variant.label}, ours", *(number(together[name], name) for name in MEASURES)])
             gains = [number(together[name] - single[name], name, sign=True) for name in MEASURES]
             rows.append([f"minus the mean of its {len(variant.each)}", *gains])
+        if one.record is None:
+            rows.append([f"{one.row.label}, ours", *["not run yet"] * len(MEASURES)])
     return table(["", *MEASURES.values()], rows)
 
 
@@ -156,6 +163,8 @@ def paired(pairs: Sequence[tuple[Variant, Variant]]) -> str:
     for one, other in pairs:
         others = {each["seed"]: each for each in other.each}
         both = [(each, others[each["seed"]]) for each in one.each if each["seed"] in others]
+        if not both:
+            continue
         rows.append(
             [
                 f"{one.label} minus {other.label}",
