@@ -41,7 +41,8 @@ class _Moments(Sampler):
 
     def _add(self, y: Tensor, probabilities: Tensor, entropy: Tensor) -> None:
         super()._add(y, probabilities, entropy)
-        gap = -torch.expm1(y[:, :, : probabilities.shape[1]].double().log_softmax(-1))
+        p = y[:, :, : probabilities.shape[1]].double().softmax(-1)
+        gap = p @ (1 - torch.eye(p.shape[-1], dtype=p.dtype, device=p.device))  # what all other classes have
         self.gaps += gap.sum(1) / self.num_samples
         self.squares += gap.square().sum(1) / self.num_samples
 
