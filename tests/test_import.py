@@ -1,5 +1,6 @@
 """What `import squad` costs others: no heavy package, and only the names that are promised."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import squad
 HEAVY = ["sqlalchemy", "ray", "scipy.stats", "sklearn", "triton", "matplotlib", "pandas", "optuna"]
 
 
+@functools.cache
 def modules_after(statement: str) -> set[str]:
     code = f"{statement}; import sys, json; print(json.dumps(sorted(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -31,6 +33,10 @@ def test_the_command_is_light_too() -> None:
 def test_a_predictor_is_light_too() -> None:
     # What only answers on arrays has no use for scikit-learn.
     assert not set(HEAVY) & modules_after("import squad; squad.load, squad.Predictor") - modules_after("import torch")
+
+
+def test_figures_need_matplotlib_when_they_are_drawn() -> None:
+    assert "matplotlib" not in modules_after("import squad.analysis.figures, squad.reproduce.figures")
 
 
 def test_names_that_are_imported_when_asked_for() -> None:

@@ -73,12 +73,12 @@ def test_one_layer_and_many(hidden: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_both_kinds_of_steps_agree(config: NetworkConfig) -> None:
-    agree(config, 2)
+    agree(config, 2, batch=5)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_both_kinds_agree_on_adversarial_neighbours(config: NetworkConfig) -> None:
-    agree(config, 2, reach=0.1)
+    agree(config, 1, members=1, batch=4, reach=0.1)
 
 
 def test_an_epoch_of_one_batch() -> None:

@@ -1,0 +1,37 @@
+"""Every example of every --help runs as it is written."""
+
+import io
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from squad.cli import main
+from tests.cli.test_help import COMMANDS, examples
+
+
+def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    (here / "train.csv").write_text((here / "train.csv").read_text()[:4000].rpartition("\n")[0] + "\n")
+    for command in COMMANDS:
+        main([*command, "--help"])
+        for line in examples(capsys.readouterr().out):
+            program, *arguments = shlex.split(line)
+            assert program == "squad"
+            if arguments[0] == "fit" and "model" in arguments:
+                arguments.append("--overwrite")  # of the model that came with the files
+            target = arguments[-1] if ">" in arguments else ""
+            arguments = arguments[: arguments.index(">")] if target else arguments
+            with monkeypatch.context() as patch:
+                stream = io.StringIO()
+                if target:
+                    patch.setattr(sys, "stdout", stream)
+                assert main(arguments) == 0, (line, capsys.readouterr().err)
+            if target:
+                (here / target).write_text(stream.getvalue())
+            seen.append(line)
+    assert len(seen) == len(set(seen)) >= 32
+    for made in ("model", "ensemble", "by-patient", "digits-model", "other", "the-same", "demo/model"):
+        assert (here / made / "config.json").exists()
+    assert (here / "answers.parquet").exists()
