@@ -240,7 +240,7 @@ def settings(measured: Sequence[Measured]) -> str:
             else "given"
         )
         given = {**asked["fit"].get("network", {}), **asked["fit"].get("training", {})}
-        members = found["members"]
+        members, epoch = found["members"], found.get("probes", {}).get("epoch")
         rows.append(
             [
                 one.row.label,
@@ -249,9 +249,12 @@ def settings(measured: Sequence[Measured]) -> str:
                 f"{found['weights']:,}",
                 f"{statistics.fmean(member['epochs'] for member in members):.0f}",
                 f"{found['seconds']:.0f} s",
+                f"{1000 * epoch['median']:.0f} ms" if epoch else "",
             ]
         )
-    return table(["", "chosen", "settings", "weights", "epochs", "training, all networks"], rows)
+    heads = ["", "chosen", "settings", "weights", "epochs", "training, all networks", "an epoch's steps, one network"]
+    timed = any(row[-1] for row in rows)
+    return table(heads if timed else heads[:-1], rows if timed else [row[:-1] for row in rows])
 
 
 def _value(value: Any) -> str:
