@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from squad.records import Record
-from squad.reproduce.plan import Plan, read_plan
+from squad.reproduce.plan import Plan
+from squad.reproduce.reading import read_plan
 from squad.search.trials import TRIALS
 
 #: The repository's own experiments.

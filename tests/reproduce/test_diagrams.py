@@ -22,7 +22,8 @@ from squad.core.bins import gaussian_bins, gaussian_log_weights, linear_bins, un
 from squad.errors import SquadError
 from squad.layers import SquadLinear
 from squad.reproduce import diagrams
-from squad.reproduce.diagrams import ACCENT, CAPTIONS, DIAGRAMS
+from squad.reproduce.diagrams import CAPTIONS, DIAGRAMS
+from squad.reproduce.shapes import ACCENT
 
 #: Pixels, at 100 an inch, by which boxes are made smaller on each side: letters do not fill theirs.
 AIR = 1.0

@@ -23,7 +23,7 @@ from squad.reproduce import claims, curves, diagrams, drawing, figures, latents
 from squad.reproduce.diagrams import DIAGRAMS
 from squad.reproduce.figures import CAPTIONS, FIGURES, Sources, write
 from squad.reproduce.measure import COVERAGES, RISKS
-from squad.reproduce.plan import read_plan
+from squad.reproduce.reading import read_plan
 from squad.search.trials import read
 from tests.reproduce.test_diagrams import draw, outside, overlaps
 

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from squad.errors import ArgumentError, SquadError
-from squad.reproduce.plan import CONFIDENCES, PLANS, Job, PlanError, Way, read_plan
+from squad.reproduce.plan import CONFIDENCES, PLANS, Job, PlanError, Way
+from squad.reproduce.reading import read_plan
 from squad.reproduce.whole import plans
 from squad.search.trials import read
 from squad.settings import fit_settings

@@ -16,7 +16,8 @@ from squad.records import Record
 from squad.reproduce import tables
 from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
 from squad.reproduce.measure import DEFAULT, RISKS
-from squad.reproduce.plan import PLANS, Plan, Way, read_plan
+from squad.reproduce.plan import PLANS, Plan, Way
+from squad.reproduce.reading import read_plan
 from squad.reproduce.run import record_path
 from squad.reproduce.tables import Measured, Variant, load, of_name
 from tests.reproduce.examples import HEAD, PAPER, plan_of

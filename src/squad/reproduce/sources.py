@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from squad.records import Record
-from squad.reproduce.plan import Plan, read_plan
+from squad.reproduce.plan import Plan
+from squad.reproduce.reading import read_plan
 from squad.reproduce.tables import Measured, Variant, load, of_name
 from squad.search.trials import TRIALS, Search, read
 

@@ -9,7 +9,8 @@ import torch
 from squad.core.checks import check_choice
 from squad.errors import SquadError
 from squad.reproduce import figures, page
-from squad.reproduce.plan import PLANS, Plan, read_plan
+from squad.reproduce.plan import PLANS, Plan
+from squad.reproduce.reading import read_plan
 from squad.reproduce.run import Clock, Tell, run_plan, run_study
 from squad.train import Progress
 
