@@ -23,7 +23,7 @@ from squad.errors import SquadError
 from squad.layers import SquadLinear
 from squad.reproduce import diagrams
 from squad.reproduce.diagrams import CAPTIONS, DIAGRAMS
-from squad.reproduce.shapes import ACCENT
+from squad.reproduce.sketch import ACCENT
 
 #: Pixels, at 100 an inch, by which boxes are made smaller on each side: letters do not fill theirs.
 AIR = 1.0

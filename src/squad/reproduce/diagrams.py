@@ -20,8 +20,8 @@ from squad.core.bins import linear_bins
 from squad.core.distribution import Quantized
 from squad.layers import FactorizedSquadLinear, Linear, SquadLinear
 from squad.layers.quantized import Prior, Spacing, SquadLayer
-from squad.reproduce import shapes
-from squad.reproduce.shapes import ACCENT, FAINT, GREEN, GREY, INK, LIGHT, LINE, SMALL, TEXT, Point
+from squad.reproduce import sketch
+from squad.reproduce.sketch import ACCENT, FAINT, GREEN, GREY, INK, LIGHT, LINE, SMALL, TEXT, Point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,22 +73,22 @@ def latent_layers() -> "Figure":
     """Layers of stochastic latents between x and y; in each latent the distribution that a small network predicts."""
     features, rows, bins = FEATURES[:6], 4, 9
     found = _ancestral(features, rows, bins)
-    figure, axes = shapes.blank(9.6, 5.1)
+    figure, axes = sketch.blank(9.6, 5.1)
     first, *columns, last = stops = (0.7, 2.45, 4.35, 6.85, 8.9)
     heights = [4.02 - 0.94 * row for row in range(rows)]
     middle, gap = sum(heights) / rows, sum(columns[1:]) / 2
     latents = [[(x, y) for y in heights] for x in columns]
-    inputs = shapes.cells(axes, (first, middle), features, 0.3, across=False)
-    classes = shapes.cells(axes, (last, middle), found.classes.tolist(), 0.3, across=False)
+    inputs = sketch.cells(axes, (first, middle), features, 0.3, across=False)
+    classes = sketch.cells(axes, (last, middle), found.classes.tolist(), 0.3, across=False)
     for one, other in pairwise([inputs, *latents, classes]):
-        shapes.fan(axes, one, other)
-    shapes.box(axes, (gap, middle), 0.84, 3.6, "white", "white", order=0.6)  # layers that are left out
-    shapes.write(axes, (gap, middle), r"$\cdots$", size=24)
+        sketch.fan(axes, one, other)
+    sketch.box(axes, (gap, middle), 0.84, 3.6, "white", "white", order=0.6)  # layers that are left out
+    sketch.write(axes, (gap, middle), r"$\cdots$", size=24)
     for layer, (column, (probs, drawn)) in enumerate(zip(latents, found.layers, strict=True), 1):
         for row, center in enumerate(column):
-            shapes.circle(axes, center, 0.4, edge=FAINT)
+            sketch.circle(axes, center, 0.4, edge=FAINT)
             colours = [ACCENT if place == int(drawn[row]) else LIGHT for place in range(bins)]
-            shapes.bars(axes, f"latent {layer} {row + 1}", center, shapes.array(probs[row]), 0.52, 0.36, colours)
+            sketch.bars(axes, f"latent {layer} {row + 1}", center, sketch.array(probs[row]), 0.52, 0.36, colours)
     _name_layers(axes, stops, gap)
     return figure
 
@@ -98,15 +98,15 @@ def _name_layers(axes: "Axes", stops: Sequence[float], gap: float) -> None:
     symbols = (r"\mathbf{x}", r"\mathbf{z}_1", r"\mathbf{z}_2", r"\mathbf{z}_L", r"\mathbf{y}")
     givens = (r"\mathbf{x}", r"\mathbf{z}_1", r"\mathbf{z}_{L-1}", r"\mathbf{z}_L")
     for x, symbol in zip(stops, symbols, strict=True):
-        shapes.write(axes, (x, 0.53), f"${symbol}$", size=18)
+        sketch.write(axes, (x, 0.53), f"${symbol}$", size=18)
     for x, symbol, given, law in zip(stops[1:], symbols[1:], givens, "pppq", strict=True):
-        shapes.write(axes, (x, 4.8), rf"${law}({symbol}\,|\,{given})$", size=14)
-    shapes.write(axes, (gap, 0.53), r"$\cdots$", size=16, colour=FAINT)
+        sketch.write(axes, (x, 4.8), rf"${law}({symbol}\,|\,{given})$", size=14)
+    sketch.write(axes, (gap, 0.53), r"$\cdots$", size=16, colour=FAINT)
     for start, stop in pairwise(sorted([*stops, gap])):
-        shapes.arrow(axes, (start + 0.35, 0.53), (stop - 0.35, 0.53), FAINT)
+        sketch.arrow(axes, (start + 0.35, 0.53), (stop - 0.35, 0.53), FAINT)
     words = "layers of latent variables (red: the value that was sampled)"
     for x, word in ((stops[0], "input"), ((stops[1] + stops[-2]) / 2, words), (stops[-1], "classes")):
-        shapes.write(axes, (x, 0.17), word, colour=GREY)
+        sketch.write(axes, (x, 0.17), word, colour=GREY)
 
 
 def _target() -> Any:
@@ -157,11 +157,11 @@ def approximation() -> "Figure":
     path = _descent()
     falls = [int(np.argmax(path.kls < level)) for level in (2.2, 1.2, 0.95)]
     shown = [0, *falls, len(path.kls) - 1]
-    figure = shapes.figure_class()(figsize=(10.5, 4.3), layout="constrained", facecolor="white")
+    figure = sketch.figure_class()(figsize=(10.5, 4.3), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.08))
 
     z = linear_bins(501, 4.2, dtype=torch.float64)
-    density = shapes.array(_target().log_prob(z).exp())
+    density = sketch.array(_target().log_prob(z).exp())
     left.fill_between(z, density, color="#ececec", linewidth=0)
     left.plot(z, density, color=INK, linewidth=1.8, label="target")
     for at in shown:
@@ -171,8 +171,8 @@ def approximation() -> "Figure":
         left.plot(z, q, color=ACCENT, linewidth=2.2 if last else 1.0, alpha=1.0 if last else 0.45, label=name)
     left.set(xlim=(-4.2, 4.2), ylim=(0, 0.86), yticks=[])
     left.spines[["left", "top", "right"]].set_visible(False)
-    shapes.write(left, (2.0, 0.345), r"$p_{\theta^{\!*}}$", size=18)
-    shapes.write(left, (-2.35, 0.7), r"$q_\phi$", size=18, colour=ACCENT)
+    sketch.write(left, (2.0, 0.345), r"$p_{\theta^{\!*}}$", size=18)
+    sketch.write(left, (-2.35, 0.7), r"$q_\phi$", size=18, colour=ACCENT)
     _name_axes(left, "$z$")
     left.set_title("a density, and Gaussians on the way to it", loc="left", fontsize=TEXT + 1)
 
@@ -180,8 +180,8 @@ def approximation() -> "Figure":
     right.plot(path.means, path.deviations, color=ACCENT, linewidth=1.4, label="descent")
     right.plot(path.means[shown], path.deviations[shown], "o", color=ACCENT, markersize=4, alpha=0.6)
     right.plot(path.means[-1:], path.deviations[-1:], "o", color=ACCENT, markersize=8)
-    shapes.write(right, (path.means[0] + 0.15, path.deviations[0] + 0.03), "start", ha="left", colour=ACCENT)
-    shapes.write(
+    sketch.write(right, (path.means[0] + 0.15, path.deviations[0] + 0.03), "start", ha="left", colour=ACCENT)
+    sketch.write(
         right,
         (path.means[-1] + 0.2, path.deviations[-1] - 0.14),
         f"closest: {path.kls[-1]:.2f}",
@@ -225,14 +225,14 @@ def quantized_domain() -> "Figure":
     path = _descent()
     closest = Normal(torch.tensor(path.means[-1]), torch.tensor(path.deviations[-1]))
 
-    figure = shapes.figure_class()(figsize=(9, 4.3), layout="constrained", facecolor="white")
+    figure = sketch.figure_class()(figsize=(9, 4.3), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    bars = axes.bar(shapes.array(values), shapes.array(q.probs), 0.86 * width, color=LIGHT)
+    bars = axes.bar(sketch.array(values), sketch.array(q.probs), 0.86 * width, color=LIGHT)
     z = linear_bins(601, 4.1, dtype=torch.float64)
     (dashed,) = axes.plot(z, width * closest.log_prob(z).exp(), color=ACCENT, linewidth=1.2, dashes=(4, 3))
     (curve,) = axes.plot(z, width * _target().log_prob(z).exp(), color=INK, linewidth=1.8)
     numbers = [f"{round(v, 6) + 0:g}".replace("-", "\N{MINUS SIGN}") for v in values.tolist()]
-    axes.set_xticks(shapes.array(values), [f"$v_{{{c}}}$\n{number}" for c, number in enumerate(numbers, 1)])
+    axes.set_xticks(sketch.array(values), [f"$v_{{{c}}}$\n{number}" for c, number in enumerate(numbers, 1)])
     axes.spines[["top", "right"]].set_visible(False)
     axes.set(xlim=(-4.1, 4.1), ylim=(0, 0.58), yticks=[0, 0.1, 0.2, 0.3, 0.4, 0.5])
     words = ("a density, times the width of a bin", f"$p(z=v_c)$ on $C={BINS}$ bins", "the closest Gaussian")
@@ -288,7 +288,7 @@ def _weights() -> dict[str, int]:
 
 def sampling_graph() -> "Figure":
     """Left: how one latent is sampled in training, with the numbers of a small layer. Right: the factorized variant."""
-    figure, axes = shapes.blank(11, 8.3)
+    figure, axes = sketch.blank(11, 8.3)
     _plain_graph(axes)
     _factorized_graph(axes)
     _weight_bars(axes)
@@ -301,59 +301,59 @@ def _plain_graph(axes: "Axes") -> None:
         layer = SquadLinear(len(FEATURES), 1, bins=BINS, prior="gaussian")
     found = _one_latent(layer, 2)
     main, side, branch = 2.95, 0.98, 5.3
-    shapes.write(axes, (0.2, 8.02), "SQUAD, one latent variable in training", size=13, ha="left", weight="bold")
+    sketch.write(axes, (0.2, 8.02), "SQUAD, one latent variable in training", size=13, ha="left", weight="bold")
 
     # Outside of the plate: the input above, the rest of the network below.
-    places = shapes.cells(axes, (main, 7.4), FEATURES)
-    shapes.write(axes, (main - 1.15, 7.4), r"$\mathbf{x}$", size=17)
-    shapes.write(axes, (main + 1.02, 7.4), r"$|X|$ numbers", ha="left", colour=GREY)
-    shapes.box(axes, (3.19, 4.29), 6.06, 5.0, "#fafafa", LINE, order=0.2)
-    shapes.write(axes, (6.05, 2.02), r"one of $K$ latent variables", ha="right", colour=GREY)
+    places = sketch.cells(axes, (main, 7.4), FEATURES)
+    sketch.write(axes, (main - 1.15, 7.4), r"$\mathbf{x}$", size=17)
+    sketch.write(axes, (main + 1.02, 7.4), r"$|X|$ numbers", ha="left", colour=GREY)
+    sketch.box(axes, (3.19, 4.29), 6.06, 5.0, "#fafafa", LINE, order=0.2)
+    sketch.write(axes, (6.05, 2.02), r"one of $K$ latent variables", ha="right", colour=GREY)
 
-    bars = shapes.bars(axes, "logits", (main, 6.1), shapes.array(found.logits), colour=FAINT)
-    shapes.fan(axes, [(x, y - 0.1) for x, y in places], [(x, 6.45) for x in bars])
-    shapes.write(axes, (side, 7.24), r"$\mathbf{W}$", size=15)
-    shapes.write(axes, (side, 6.97), r"$|X|\times K\times C$", colour=GREY)
-    shapes.write(axes, (side, 6.2), r"$\mathbf{W}\mathbf{x}+\mathbf{b}$", size=15)
-    shapes.write(axes, (side, 5.92), r"$C$ logits", colour=GREY)
+    bars = sketch.bars(axes, "logits", (main, 6.1), sketch.array(found.logits), colour=FAINT)
+    sketch.fan(axes, [(x, y - 0.1) for x, y in places], [(x, 6.45) for x in bars])
+    sketch.write(axes, (side, 7.24), r"$\mathbf{W}$", size=15)
+    sketch.write(axes, (side, 6.97), r"$|X|\times K\times C$", colour=GREY)
+    sketch.write(axes, (side, 6.2), r"$\mathbf{W}\mathbf{x}+\mathbf{b}$", size=15)
+    sketch.write(axes, (side, 5.92), r"$C$ logits", colour=GREY)
 
-    shapes.arrow(axes, (main, 5.75), (main, 5.3))
+    sketch.arrow(axes, (main, 5.75), (main, 5.3))
     _operator(axes, (main, 5.13), "+")
-    shapes.bars(axes, "noise", (side, 5.13), shapes.array(found.noise), 1.3, 0.5, colour=FAINT)
-    shapes.arrow(axes, (side + 0.7, 5.13), (main - 0.17, 5.13))
-    shapes.write(axes, (side, 4.7), r"$\epsilon$, Gumbel noise", colour=INK)
+    sketch.bars(axes, "noise", (side, 5.13), sketch.array(found.noise), 1.3, 0.5, colour=FAINT)
+    sketch.arrow(axes, (side + 0.7, 5.13), (main - 0.17, 5.13))
+    sketch.write(axes, (side, 4.7), r"$\epsilon$, Gumbel noise", colour=INK)
 
-    shapes.arrow(axes, (main, 4.96), (main, 4.5))
-    shapes.write(axes, (main + 0.12, 4.74), rf"softmax$(\,\cdot\,/\,\tau)$, $\tau={TAU:g}$", ha="left")
-    shapes.bars(axes, "relaxed", (main, 4.12), shapes.array(found.relaxed), colour=ACCENT)
-    shapes.arrow(axes, (main, 3.76), (main, 3.37))
+    sketch.arrow(axes, (main, 4.96), (main, 4.5))
+    sketch.write(axes, (main + 0.12, 4.74), rf"softmax$(\,\cdot\,/\,\tau)$, $\tau={TAU:g}$", ha="left")
+    sketch.bars(axes, "relaxed", (main, 4.12), sketch.array(found.relaxed), colour=ACCENT)
+    sketch.arrow(axes, (main, 3.76), (main, 3.37))
     _operator(axes, (main, 3.2), r"$\bullet$", 9)
-    shapes.bars(axes, "values", (side, 3.2), shapes.array(found.values), 1.3, 0.5, colour=INK)
-    shapes.arrow(axes, (side + 0.7, 3.2), (main - 0.17, 3.2))
-    shapes.write(axes, (side, 2.77), r"$\mathbf{v}$, the values", colour=INK)
-    shapes.arrow(axes, (main, 3.03), (main, 2.6))
-    shapes.circle(axes, (main, 2.3), 0.29, edge=ACCENT)
-    shapes.write(axes, (main, 2.3), "$z_k$", size=16, colour=ACCENT, zorder=3)
-    shapes.write(axes, (main + 0.4, 2.3), f"$={found.z:.2f}$", size=12, ha="left", colour=ACCENT)
+    sketch.bars(axes, "values", (side, 3.2), sketch.array(found.values), 1.3, 0.5, colour=INK)
+    sketch.arrow(axes, (side + 0.7, 3.2), (main - 0.17, 3.2))
+    sketch.write(axes, (side, 2.77), r"$\mathbf{v}$, the values", colour=INK)
+    sketch.arrow(axes, (main, 3.03), (main, 2.6))
+    sketch.circle(axes, (main, 2.3), 0.29, edge=ACCENT)
+    sketch.write(axes, (main, 2.3), "$z_k$", size=16, colour=ACCENT, zorder=3)
+    sketch.write(axes, (main + 0.4, 2.3), f"$={found.z:.2f}$", size=12, ha="left", colour=ACCENT)
 
-    shapes.arrow(axes, (main + 0.88, 6.1), (branch - 0.88, 6.1))
-    shapes.write(axes, ((main + branch) / 2, 6.25), "softmax", size=SMALL)
-    shapes.bars(axes, "probs", (branch, 6.1), shapes.array(found.probs))
-    shapes.write(axes, (branch, 6.6), r"$p(z_k\,|\,\mathbf{x})$", size=13)
-    shapes.arrow(axes, (branch, 5.75), (branch, 5.34))
-    shapes.box(axes, (branch, 5.12), 1.2, 0.4)
-    shapes.write(axes, (branch, 5.12), rf"$\mathrm{{KL}}={found.kl:.2f}$", size=13)
-    shapes.arrow(axes, (branch, 4.3), (branch, 4.9))
-    shapes.bars(axes, "prior", (branch, 3.95), shapes.array(found.prior), colour=LIGHT)
-    shapes.write(axes, (branch, 3.45), "$r(z_k)$, the prior", size=12)
-    shapes.elbow(axes, [(branch + 0.6, 5.12), (6.4, 5.12), (6.4, 0.46), (main + 2.02, 0.46)])
+    sketch.arrow(axes, (main + 0.88, 6.1), (branch - 0.88, 6.1))
+    sketch.write(axes, ((main + branch) / 2, 6.25), "softmax", size=SMALL)
+    sketch.bars(axes, "probs", (branch, 6.1), sketch.array(found.probs))
+    sketch.write(axes, (branch, 6.6), r"$p(z_k\,|\,\mathbf{x})$", size=13)
+    sketch.arrow(axes, (branch, 5.75), (branch, 5.34))
+    sketch.box(axes, (branch, 5.12), 1.2, 0.4)
+    sketch.write(axes, (branch, 5.12), rf"$\mathrm{{KL}}={found.kl:.2f}$", size=13)
+    sketch.arrow(axes, (branch, 4.3), (branch, 4.9))
+    sketch.bars(axes, "prior", (branch, 3.95), sketch.array(found.prior), colour=LIGHT)
+    sketch.write(axes, (branch, 3.45), "$r(z_k)$, the prior", size=12)
+    sketch.elbow(axes, [(branch + 0.6, 5.12), (6.4, 5.12), (6.4, 0.46), (main + 2.02, 0.46)])
 
-    shapes.arrow(axes, (main, 2.01), (main, 1.57))
-    shapes.box(axes, (main, 1.36), 0.7, 0.4)
-    shapes.write(axes, (main, 1.36), r"$f_\theta$", size=15)
-    shapes.arrow(axes, (main, 1.15), (main, 0.81))
-    shapes.box(axes, (main, 0.46), 4.0, 0.66, "white")
-    shapes.write(
+    sketch.arrow(axes, (main, 2.01), (main, 1.57))
+    sketch.box(axes, (main, 1.36), 0.7, 0.4)
+    sketch.write(axes, (main, 1.36), r"$f_\theta$", size=15)
+    sketch.arrow(axes, (main, 1.15), (main, 0.81))
+    sketch.box(axes, (main, 0.46), 4.0, 0.66, "white")
+    sketch.write(
         axes,
         (main, 0.46),
         r"$\mathcal{L}=\log q_\theta(\mathbf{y}\,|\,\mathbf{z})-\beta\,\sum_k\,\mathrm{KL}_k$",
@@ -362,33 +362,33 @@ def _plain_graph(axes: "Axes") -> None:
 
 
 def _operator(axes: "Axes", center: Point, sign: str, size: float = 15) -> None:
-    shapes.circle(axes, center, 0.16)
-    shapes.write(axes, center, sign, size=size, zorder=3)
+    sketch.circle(axes, center, 0.16)
+    sketch.write(axes, center, sign, size=size, zorder=3)
 
 
 def _factorized_graph(axes: "Axes") -> None:
     with _seeded(8):
         layer = FactorizedSquadLinear(len(FEATURES), 1, bins=BINS, rank=2)
-        inner = shapes.array(layer.inner(torch.tensor(FEATURES)))
-        logits = shapes.array(layer.logits(torch.tensor(FEATURES)))
+        inner = sketch.array(layer.inner(torch.tensor(FEATURES)))
+        logits = sketch.array(layer.logits(torch.tensor(FEATURES)))
     main, side = 9.55, 7.85
-    shapes.write(axes, (7.0, 8.02), "SQUAD-factorized", size=13, ha="left", weight="bold")
-    places = shapes.cells(axes, (main, 7.4), FEATURES)
-    shapes.write(axes, (main - 1.15, 7.4), r"$\mathbf{x}$", size=17)
-    middle = shapes.cells(axes, (main, 6.35), inner.tolist())
-    bars = shapes.bars(axes, "factorized logits", (main, 5.15), logits, colour=FAINT)
-    shapes.fan(axes, [(x, y - 0.1) for x, y in places], [(x, y + 0.1) for x, y in middle])
-    shapes.fan(axes, [(x, y - 0.1) for x, y in middle], [(x, 5.5) for x in bars])
+    sketch.write(axes, (7.0, 8.02), "SQUAD-factorized", size=13, ha="left", weight="bold")
+    places = sketch.cells(axes, (main, 7.4), FEATURES)
+    sketch.write(axes, (main - 1.15, 7.4), r"$\mathbf{x}$", size=17)
+    middle = sketch.cells(axes, (main, 6.35), inner.tolist())
+    bars = sketch.bars(axes, "factorized logits", (main, 5.15), logits, colour=FAINT)
+    sketch.fan(axes, [(x, y - 0.1) for x, y in places], [(x, y + 0.1) for x, y in middle])
+    sketch.fan(axes, [(x, y - 0.1) for x, y in middle], [(x, 5.5) for x in bars])
     for height, symbol, shape in (
         (6.88, r"$\mathbf{W}^\prime$", r"$|X|\times K\times B$"),
         (5.85, r"$\mathbf{W}^{\prime\prime}$", r"$K\times B\times C$"),
     ):
-        shapes.write(axes, (side, height + 0.11), symbol, size=15)
-        shapes.write(axes, (side, height - 0.17), shape, colour=GREY)
-    shapes.write(axes, (main + 0.4, 6.35), "$B$ numbers", ha="left", colour=GREY)
-    shapes.write(axes, (side, 5.15), "$C$ logits", colour=GREY)
-    shapes.arrow(axes, (main, 4.8), (main, 4.35))
-    shapes.write(axes, (main, 4.18), "then as on the left", colour=GREY)
+        sketch.write(axes, (side, height + 0.11), symbol, size=15)
+        sketch.write(axes, (side, height - 0.17), shape, colour=GREY)
+    sketch.write(axes, (main + 0.4, 6.35), "$B$ numbers", ha="left", colour=GREY)
+    sketch.write(axes, (side, 5.15), "$C$ logits", colour=GREY)
+    sketch.arrow(axes, (main, 4.8), (main, 4.35))
+    sketch.write(axes, (main, 4.18), "then as on the left", colour=GREY)
 
 
 def _weight_bars(axes: "Axes") -> None:
@@ -400,15 +400,15 @@ def _weight_bars(axes: "Axes") -> None:
         "shared": r"the same, one $\mathbf{W}^\prime$ for all $K$",
     }
     sizes = rf"$|X|={INPUTS},\ K={LATENTS},\ C={MANY_BINS},\ B={RANK}$"
-    shapes.write(axes, (7.0, 3.5), "weights and biases of a layer", ha="left", size=TEXT + 0.5)
-    shapes.write(axes, (7.0, 3.2), sizes, ha="left", size=12, colour=GREY)
-    inset = shapes.inset(axes, "weights", (8.9, 1.62), 3.8, 2.6)
+    sketch.write(axes, (7.0, 3.5), "weights and biases of a layer", ha="left", size=TEXT + 0.5)
+    sketch.write(axes, (7.0, 3.2), sizes, ha="left", size=12, colour=GREY)
+    inset = sketch.inset(axes, "weights", (8.9, 1.62), 3.8, 2.6)
     places = np.arange(len(counts))
     inset.barh(places, list(counts.values()), 0.3, color=[FAINT, GREEN, GREEN])
     inset.set(xlim=(0, max(counts.values())), ylim=(len(counts) - 0.55, -0.75))
     for place, (name, count) in enumerate(counts.items()):
-        shapes.write(inset, (0, place - 0.32), names[name], ha="left")
-        shapes.write(inset, (max(counts.values()), place - 0.32), f"{count:,}", ha="right")
+        sketch.write(inset, (0, place - 0.32), names[name], ha="left")
+        sketch.write(inset, (max(counts.values()), place - 0.32), f"{count:,}", ha="right")
 
 
 def priors_and_spacings() -> "Figure":
@@ -418,17 +418,17 @@ def priors_and_spacings() -> "Figure":
         ("evenly spaced, a normal's mass", "linear", "gaussian"),
         ("equal normal mass, equal weights", "gaussian", "uniform"),
     ]
-    figure = shapes.figure_class()(figsize=(11, 3.9), layout="constrained", facecolor="white")
+    figure = sketch.figure_class()(figsize=(11, 3.9), layout="constrained", facecolor="white")
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     scale = float(linear_bins(BINS).diff()[0])  # a bar over linear bins is then about as high as the density
     for axes, (words, spacing, prior) in zip(panels, kinds, strict=True):
         with _seeded(0):
             r = SquadLinear(1, 1, bins=BINS, spacing=spacing, prior=prior).prior
         _draw_normal(axes, scale, _cuts(r, spacing, prior))
-        axes.bar(shapes.array(r.values), shapes.array(r.probs), 0.13, color=GREEN)
-        axes.plot(shapes.array(r.values), shapes.array(r.probs), "o", color=GREEN, markersize=4.5)
+        axes.bar(sketch.array(r.values), sketch.array(r.probs), 0.13, color=GREEN)
+        axes.plot(sketch.array(r.values), sketch.array(r.probs), "o", color=GREEN, markersize=4.5)
         axes.set_title(words, fontsize=TEXT, loc="left", pad=22)
-        shapes.write(
+        sketch.write(
             axes,
             (0, 1.045),
             f'spacing="{spacing}", prior="{prior}"',
@@ -448,8 +448,8 @@ def priors_and_spacings() -> "Figure":
 def _cuts(r: Quantized, spacing: Spacing, prior: Prior) -> npt.NDArray[np.float64]:
     """Where the line is cut into the bins' cells; nowhere, if the normal has no part in the bins."""
     if spacing == "gaussian":
-        return shapes.array(torch.special.ndtri(torch.arange(1, BINS).double() / BINS))
-    values = shapes.array(r.values)
+        return sketch.array(torch.special.ndtri(torch.arange(1, BINS).double() / BINS))
+    values = sketch.array(r.values)
     return (values[1:] + values[:-1]) / 2 if prior == "gaussian" else np.array([])
 
 
