@@ -40,7 +40,7 @@ def test_nothing_half_written(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("{", "does not parse"),
-        ("[]", "got None"),
+        ("[]", "with a schema"),
         (json.dumps({"schema": SCHEMA + 1}), f"got {SCHEMA + 1}. Upgrade"),
         (json.dumps({"schema": SCHEMA, "kind": "x"}), "must have the fields"),
     ],

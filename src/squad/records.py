@@ -107,8 +107,11 @@ class Record:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as cause:
-            raise RecordError(f"{path} must be a JSON record; it does not parse: {cause}.") from cause
-        schema = data.get("schema") if isinstance(data, dict) else None
+            hint = "Delete it, and run again what made it."
+            raise RecordError(f"{path} must be a JSON record; it does not parse: {cause}. {hint}") from cause
+        if not isinstance(data, dict) or "schema" not in data:
+            raise RecordError(f"{path} must be a record, with a schema. Delete it, and run again what made it.")
+        schema = data["schema"]
         if schema != SCHEMA:
             raise RecordError(
                 f"{path} must be a record of schema {SCHEMA}; got {schema}. Upgrade squad-torch, or run again."

@@ -47,7 +47,7 @@ def test_a_unit_is_drawn(run: Run, here: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("model: layer 1 of 2, unit 3, on 20 rows of new.csv\n")
     assert done.out.endswith("inspect-layer1-unit3.png\n")
-    for word in ("information", "modes", "values", "activation", "typical shapes", "bits about the input"):
+    for word in ("information", "modes", "values", "activation", "nearest shapes", "bits about the input"):
         assert word in done.out
     with Image.open(here / "inspect-layer1-unit3.png") as picture:
         assert picture.size[0] == 1200
@@ -130,7 +130,10 @@ def test_members_are_counted_as_info_does(run: Run, pictured: Path) -> None:
         (["model", "fashion"], "Did you mean fashion-mnist"),
         (["model", "images.npz"], "trained on a table"),
         (["ensemble", "test.csv"], "trained on arrays"),
-        (["plain"], "MODEL must be one with quantized latents: squad, squad-factorized; got plain, a mlp network."),
+        (
+            ["plain"],
+            "MODEL must be one with quantized latents: squad, squad-factorized; got plain, whose network is mlp.",
+        ),
     ],
 )
 def test_what_is_refused(run: Run, pictured: Path, arguments: list[str], message: str) -> None:
@@ -162,4 +165,4 @@ def test_two_bins_have_no_shapes(run: Run, pictured: Path) -> None:
     model("squad", "images", bins=2).save(pictured / "binary")
     done = run("inspect", "binary", "images.npz", "--unit", "1")
     assert done.code == 0
-    assert re.search(r"typical shapes +none", done.out)
+    assert re.search(r"nearest shapes +none", done.out)

@@ -86,15 +86,15 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         'title = "A small one"\n'
         + HEAD
         + 'members = 3\nhalves = 5\nprobes = ["spread"]\n'
-        + '[row.mlp]\nlabel = "Plain"\ngroup = "further"\nnote = "A note."\nmodel = "mlp"\nways = ["mean"]\n'
+        + '[row.mlp]\nlabel = "Plain"\ngroup = "further"\nmodel = "mlp"\nways = ["mean"]\n'
         + "paper = [1, [2.0, 0.5], [3.0, 0.1], 0.4, [90.0, 1.0]]\n"
         + '[row.bare]\nmodel = "squad"\nmembers = 1\ntrain_rows = 7\nhalves = 0\nprobes = []\n',
         name="some",
     )
     assert (plan.name, plan.title, plan.folder, plan.quick) == ("some", "A small one", tmp_path, False)
     one, two = plan.rows
-    assert (one.name, one.label, one.group, one.note) == ("some/mlp", "Plain", "further", "A note.")
-    assert (two.name, two.label, two.group, two.note) == ("some/bare", "bare", "", "")
+    assert (one.name, one.label, one.group) == ("some/mlp", "Plain", "further")
+    assert (two.name, two.label, two.group) == ("some/bare", "bare", "")
     assert one.ways == (Way("mean", 1),)
     assert two.ways == ()
     assert one.paper == ((1.0,), (2.0, 0.5), (3.0, 0.1), (0.4,), (90.0, 1.0))
@@ -483,7 +483,7 @@ def test_a_job_is_described_as_json_keeps_it(tmp_path: Path) -> None:
     assert json.loads(json.dumps(described)) == described
     assert job_of(tmp_path, SAME).described() == described
     # What people call it, and what the paper has, is not what is run.
-    words = 'label = "Other"\nnote = "x"\ngroup = "further"\npaper = [1, 2, 3, 4, 5]\ntraining ='
+    words = 'label = "Other"\ngroup = "further"\npaper = [1, 2, 3, 4, 5]\ntraining ='
     assert job_of(tmp_path, SAME.replace("training =", words)).described() == described
 
 

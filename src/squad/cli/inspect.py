@@ -112,7 +112,7 @@ def _units(predictor: Any, model: Path) -> tuple[int, ...]:
     if not predictor.network.has_temperature:
         raise ArgumentError.of(
             "MODEL",
-            f"{model}, a {predictor.config.name} network",
+            f"{model}, whose network is {predictor.config.name}",
             "one with quantized latents: squad, squad-factorized",
         )
     return latent_layers(predictor.network)
@@ -264,7 +264,7 @@ def _facts(found: "Posteriors", unit: int, line: "Activation", chosen: "list[Fou
         ("modes", f"{modes} of the rows"),
         ("values", f"{_range(line.values)}, {len(line.values)} bins"),
         ("activation", f"{along}; expected value from {line.mean.min():.2f} to {line.mean.max():.2f}"),
-        ("typical shapes", shapes or "none"),
+        ("nearest shapes", f"{shapes}; a KL below 0.2 is near, one above 0.7 is not" if shapes else "none"),
     ]
 
 

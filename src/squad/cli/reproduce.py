@@ -11,6 +11,8 @@ from squad.cli.screen import StoppedError, say, table
 
 __all__ = ["reproduce"]
 
+FOLDER = Path("experiments/paper")
+
 
 def reproduce(
     what: Annotated[
@@ -22,7 +24,7 @@ def reproduce(
     ] = False,
     folder: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Of the experiments: settings, studies, records.")
-    ] = Path("experiments/paper"),
+    ] = FOLDER,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -48,14 +50,16 @@ def reproduce(
     """
     from squad.outputs import check_writable
     from squad.predictor import choose_device
-    from squad.reproduce import whole
+    from squad.reproduce import sketch, whole
     from squad.reproduce.run import Clock
     from squad.search.progress import make_progress as make_search_progress
     from squad.train import make_progress
 
     begun = time.monotonic()
-    whole.need_packages()
+    sketch.figure_class()  # without it nothing could be drawn in the end
     chosen = whole.plans(what, folder, quick=quick)
+    clock = Clock(minutes)
+    given = ["--quick"] * quick + [f"--folder {folder}"] * (folder != FOLDER) + [f"--out {out}"] * (out is not None)
     out = out or (folder / "quick" if quick else folder)
     check_writable(out / "README.md")
     if quick:
@@ -67,7 +71,7 @@ def reproduce(
                 chosen,
                 out / "results",
                 choose_device(device),
-                Clock(minutes),
+                clock,
                 say,
                 lambda label: make_progress(label=label),
                 lambda label: make_search_progress(label=label),
@@ -77,7 +81,7 @@ def reproduce(
             raise StoppedError("stopped; what has a record is kept, and the same command goes on.") from None
     if not complete:
         say(f"{time.monotonic() - begun:.0f} s; the time is over. The same command goes on")
-        say(f"squad reproduce {what} --from-records writes what there is")
+        say(f"squad reproduce {' '.join([what, *given])} --from-records writes what there is")
         return
     pages = whole.write(folder, out, quick=quick)
     for plan in chosen:

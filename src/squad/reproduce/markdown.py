@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scipy.stats import t
 
-__all__ = ["MEASURES", "difference", "interval", "mean_and_spread", "number", "table"]
+__all__ = ["MEASURES", "difference", "interval", "mean_and_spread", "number", "student", "table"]
 
 #: What the paper's tables show, by its name in a record, with its heading; all but the NLL are shares.
 MEASURES = {
@@ -47,11 +47,18 @@ def difference(values: Sequence[float], paper: Sequence[float], measure: str) ->
     return f"{round(apart, 1) + 0.0:+.1f}"  # no -0.0
 
 
-def interval(values: Sequence[float], measure: str) -> str:
-    """The mean, and in parentheses a 95 % interval of it by Student's t."""
+def student(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and half the width of its 95 % interval by Student's t."""
     mean = statistics.fmean(values)
     if len(values) < 2:
+        return mean, math.inf
+    return mean, float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def interval(values: Sequence[float], measure: str) -> str:
+    """The mean, and in parentheses a 95 % interval of it by Student's t."""
+    mean, half = student(values)
+    if math.isinf(half):
         return number(mean, measure, sign=True)
-    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
     low, high = number(mean - half, measure, sign=True), number(mean + half, measure, sign=True)
     return f"{number(mean, measure, sign=True)} ({low} to {high})"

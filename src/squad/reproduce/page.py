@@ -19,7 +19,8 @@ QUICK = (
 READING = (
     "Coverage in per cent of the test rows, by SGR on the test rows themselves at delta = .01, as in the paper. Ours: "
     "mean over the networks, in parentheses two standard deviations. Difference: ours minus the paper's, in the "
-    "paper's standard deviations (half of its parentheses); blank where it gives none."
+    "paper's standard deviations (half of its parentheses); blank where it gives none. The spread is over seeds and "
+    "splits into training and validation rows; the test rows are always the same."
 )
 CERTIFICATES = (
     "SGR on the test rows uses them up: what it accepts was chosen on them. So beside it, for every row: the coverage "
@@ -27,7 +28,8 @@ CERTIFICATES = (
     "rows, certified on one half and looked at on the other, the share answered there, the share of wrong answers "
     "among these, and how often that share was above r, all in per cent and means over the networks. A certificate is "
     "about the risk over all cases to come, at most r with 99 % certainty; among a few thousand rows it varies around "
-    "that, so it may be above r in more than 1 % of the halves although the promise is kept."
+    "that, so it may be above r in more than 1 % of the halves although the promise is kept. (The ways to sample were "
+    "chosen in view of Fashion-MNIST's test rows: see search.md.)"
 )
 #: Which rows a table's page compares in pairs: the first minus the second.
 PAIRS = (
@@ -86,6 +88,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
         f"{len(every) - len(missing)} of {len(every)} records are there." + _listed(missing),
         "" if quick else "How settings were found: [search.md](search.md).",
+        f"**In short.** {verdicts.summary(sources)}" if not quick else "",
         "## What was aimed at",
         verdicts.aims(sources),
     ]
@@ -159,12 +162,13 @@ def _table_page(sources: Sources, name: str) -> str:
         tables.ensembles(rows, groups),
         *(["## In pairs", *_pairs(rows)] if _pairs(rows) else []),
         *(["## Softmax response and variance", scores] if scores.count("\n") > 1 else []),
-        "## Certificates",
-        CERTIFICATES.format(halves=halves),
     ]
-    for risk, text in tables.RISK_TEXT.items():
-        parts += [f"### r = {text}", tables.certificates(rows, risk)]
-    parts += ["## Settings and costs", tables.settings(rows), *_notes(rows)]
+    if halves:
+        parts += ["## Certificates", CERTIFICATES.format(halves=halves)]
+        for risk, text in tables.RISK_TEXT.items():
+            parts += [f"### r = {text}", tables.certificates(rows, risk)]
+    if any(one.record for one in rows):
+        parts += ["## Settings and costs", tables.settings(rows), *_notes(rows)]
     return _joined(parts)
 
 
@@ -174,22 +178,23 @@ def _notes(rows: Sequence[Measured]) -> list[str]:
 
 
 def _deviations(sources: Sources) -> str:
-    """One row each: what is different, what the paper has, what we have, and what was measured of it."""
+    """One row for each choice: what was taken, and what it gave."""
 
     def told(name: str, way: str | None = None) -> str:
         variant = sources.variant(name, way)
         if variant is None:
             return "not run yet"
-        return ", ".join(
+        figures = ", ".join(
             f"{heading} {mean_and_spread(variant.values(key), key)}"
             for key, heading in MEASURES.items()
             if key != "coverage@0.005"
         )
+        return f"{figures}; {len(variant.each)} networks"
 
     rows = [
         [
             "samples at test time",
-            "drawn from the multinomial (hard); how many is not told",
+            "hard, T = 32: drawn from the multinomial, as the paper's equation says; its T is not told",
             told("table1/squad-paper", "hard 32"),
         ],
         [
@@ -226,7 +231,8 @@ def _images(sources: Sources) -> list[str]:
     return [
         f"On notMNIST accuracy rises by {second - first:.1f} points from a quarter of the images to half of them, and "
         f"by {third - second:.1f} from half to all. If it went on like that, the paper's {paper:g} % would take about "
-        f"{times:.0f} times the images that the small set has: the paper probably trained on the large one (529,000 "
-        "images), of which it says nothing. With 5,000 test rows a coverage at .5 % is a matter of a few wrong "
+        f"{times:.0f} times the images that the small set has: the paper may have trained on the large one (529,000 "
+        "images); it does not say. Duplicates, which we drop, and another test part may have helped, too. With 5,000 "
+        "test rows a coverage at .5 % is a matter of a few wrong "
         "answers, hence its spread."
     ]

@@ -103,7 +103,7 @@ class Row:
         study, first: where its settings come from: the best of the first so many trials of a study.
         ways: how it is asked.
         paper, paper_ensemble: the paper's figures, each [mean, two standard deviations] or [number].
-        note: a sentence about it.
+        paper_ways: those of ways that the paper has in a row of their own.
         content: everything else, as tables.
     """
 
@@ -115,8 +115,12 @@ class Row:
     ways: tuple[Way, ...]
     paper: tuple[tuple[float, ...], ...] | None
     paper_ensemble: tuple[tuple[float, ...], ...] | None
-    note: str
+    paper_ways: Mapping[Way, tuple[tuple[float, ...], ...]]
     content: Mapping[str, Any] = field(repr=False)
+
+    def published(self, way: Way) -> tuple[tuple[float, ...], ...] | None:
+        """The paper's figures of this way."""
+        return self.paper_ways.get(way, self.paper)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from squad.core.checks import check_choice, check_count, check_keys
+from squad.data.registry import DATASETS
 from squad.errors import ArgumentError
 from squad.models import CONFIGS
 from squad.reproduce import probes
@@ -25,7 +26,7 @@ __all__ = ["read_plan"]
 #: What a file may say for all of its rows; a row, a grid and ``quick`` may say it too, and come later.
 COMMON = ("data", "members", "validation", "halves", "train_rows", "test_rows", "probes", "network", "training")
 #: What only a row or a grid says.
-OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "note", "group", *COMMON)
+OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "paper_ways", "group", *COMMON)
 
 
 def read_plan(path: Path, *, quick: bool = False) -> Plan:
@@ -125,6 +126,7 @@ def _row(
     label = str(content.get("label", name))
     if "|" in label:
         raise ArgumentError.of(f"{name}.label", repr(label), "without |, which parts the cells of a table")
+    check_choice("data", content["data"], tuple(DATASETS))
     content["members"] = check_count("members", content.get("members", 1), 1)
     content["halves"] = check_count("halves", content.get("halves", 0), 0)
     for key in ("train_rows", "test_rows", "first"):
@@ -145,7 +147,7 @@ def _row(
         tuple(Way.parse(text) for text in _texts(name, "ways", content)),
         _figures(name, content.get("paper")),
         _figures(name, content.get("paper_ensemble")),
-        str(content.get("note", "")),
+        {Way.parse(way): _paper_of_way(name, figures) for way, figures in _table("paper_ways", content).items()},
         content,
     )
 
@@ -171,12 +173,18 @@ def _study(content: Mapping[str, Any], search: Mapping[str, Any]) -> Study:
         name,
         data,
         model,
-        check_count("trials", search.get("more", {}).get(name, search.get("trials", 100)), 1),
+        check_count("trials", _table("more", search).get(name, search.get("trials", 100)), 1),
         str(search.get("objective", "coverage@risk=.02")),
         settings,
-        search.get("spaces", {}).get(name),
+        _table("spaces", search).get(name),
         bool(search.get("prune")),
     )
+
+
+def _paper_of_way(name: str, figures: Any) -> tuple[tuple[float, ...], ...]:
+    found = _figures(name, figures)
+    assert found is not None  # TOML has no null
+    return found
 
 
 def _figures(name: str, figures: Any) -> tuple[tuple[float, ...], ...] | None:

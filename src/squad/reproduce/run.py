@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from squad.core.checks import check_number
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
 from squad.errors import ArgumentError
@@ -31,7 +32,7 @@ class Clock:
     """How long there is; None is for ever."""
 
     def __init__(self, minutes: float | None) -> None:
-        self.end = None if minutes is None else time.monotonic() + 60 * minutes
+        self.end = None if minutes is None else time.monotonic() + 60 * check_number("minutes", minutes, 0.0)
 
     @property
     def minutes(self) -> float | None:

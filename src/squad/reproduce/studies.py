@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from squad.models import network_config
 from squad.reproduce.markdown import table
 from squad.reproduce.plan import Plan, Study
 from squad.search import show
@@ -65,11 +66,17 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
             f"{machine.get('gpu') or machine['cpu']}, {search.record.settings['slots']} trials at once; "
             f"{rows['training']:,} rows to train on, {rows['validation']:,} to measure the objective on. The best "
             f"trial ({best.number}) has {search.measure.text(best.value, 2)} there; it was chosen for that among "
-            f"{len(search.measured)}: on other rows it has less.",
+            f"{len(search.measured)}: on other rows it has less. Trials were asked by {_asked(study.model)}.",
             _settings(search, published),
             *pictures,
         ]
     )
+
+
+def _asked(model: str) -> str:
+    """How trials of a model are asked: in the model's own way."""
+    sampling, samples = network_config(model).check_sampling(None, None)
+    return "one pass" if sampling == "mean" else f"{sampling} samples, T = {samples}"
 
 
 def _flat(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from squad.records import Record
+from squad.records import Record, RecordError
 from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
 from squad.reproduce.measure import DEFAULT, RISKS
 from squad.reproduce.plan import Plan, PlanError, Row, Way
@@ -67,6 +67,11 @@ class Variant:
         """One a network."""
         return [one[measure] for one in self.each]
 
+    def minus(self, other: "Variant", measure: str) -> list[float]:
+        """The differences between networks with the same seed and split."""
+        theirs = {each["seed"]: each[measure] for each in other.each}
+        return [each[measure] - theirs[each["seed"]] for each in self.each if each["seed"] in theirs]
+
     @property
     def label(self) -> str:
         """With the way, unless it is the one that networks of its kind are usually asked in."""
@@ -84,6 +89,10 @@ def _record(plan: Plan, row: Row, results: Path) -> Record | None:
     if not path.is_file():
         return None
     record = Record.load(path)
+    if not isinstance(record.results, dict) or "ways" not in record.results:
+        raise RecordError(
+            f"{path} must be the record of an experiment. Delete it, and the same command makes it again."
+        )
     try:
         return record if record.settings == plan.job(row).described() else None
     except PlanError:  # its study is gone, and with it what it should be compared with
@@ -111,16 +120,21 @@ def compared(
     for one in measured:
         if one.row.group not in groups:
             continue
-        if one.row.paper is not None:
-            rows.append((one.row.label, "paper", _published(one.row.paper)))
+        shown = one.row.paper
+        if shown is not None:
+            rows.append((one.row.label, "paper", _published(shown)))
         for variant in one.variants():
             if variant.way.confidence != "response":
                 continue
+            paper = one.row.published(variant.way)
+            if paper is not None and paper != shown:
+                rows.append((f"{one.row.label}, T = {variant.way.samples}", "paper", _published(paper)))
+            shown = paper
             found = [mean_and_spread(variant.values(name), name) for name in MEASURES]
             rows.append((f"{variant.label}, ours", "ours", found))
-            if one.row.paper is not None and differences:
-                told = zip(MEASURES, one.row.paper, strict=True)
-                apart = [difference(variant.values(name), paper, name) for name, paper in told]
+            if paper is not None and differences:
+                told = zip(MEASURES, paper, strict=True)
+                apart = [difference(variant.values(name), figures, name) for name, figures in told]
                 rows.append(("difference", "difference", apart))
         if one.record is None:
             rows.append((f"{one.row.label}, ours", "ours", ["not run yet"] * len(MEASURES)))
@@ -161,16 +175,9 @@ def paired(pairs: Sequence[tuple[Variant, Variant]]) -> str:
     """The first minus the second, over networks with the same seed and split."""
     rows = []
     for one, other in pairs:
-        others = {each["seed"]: each for each in other.each}
-        both = [(each, others[each["seed"]]) for each in one.each if each["seed"] in others]
-        if not both:
-            continue
-        rows.append(
-            [
-                f"{one.label} minus {other.label}",
-                *(interval([mine[name] - theirs[name] for mine, theirs in both], name) for name in MEASURES),
-            ]
-        )
+        if one.minus(other, "accuracy"):
+            each = [interval(one.minus(other, name), name) for name in MEASURES]
+            rows.append([f"{one.label} minus {other.label}", *each])
     return table(["", *MEASURES.values()], rows)
 
 

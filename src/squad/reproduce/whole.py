@@ -7,14 +7,13 @@ from typing import Any
 import torch
 
 from squad.core.checks import check_choice
-from squad.errors import SquadError
 from squad.reproduce import figures, page
 from squad.reproduce.plan import PLANS, Plan
 from squad.reproduce.reading import read_plan
 from squad.reproduce.run import Clock, Tell, run_plan, run_study
 from squad.train import Progress
 
-__all__ = ["need_packages", "plans", "run", "write"]
+__all__ = ["plans", "run", "write"]
 
 
 def plans(what: str, folder: Path, *, quick: bool = False) -> list[Plan]:
@@ -67,12 +66,3 @@ def write(folder: Path, out: Path, *, quick: bool = False) -> list[Path]:
     drawn = figures.write(folder, out / "results", out / "figures", quick)
     captions = {f"figures/{path.name}": figures.CAPTIONS[path.stem] for path in drawn}
     return [*page.write(figures.Sources(folder, out / "results", quick), out, captions), *drawn]
-
-
-def need_packages() -> None:
-    """That what draws is installed: found out before the work, not after."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as cause:
-        hint = "pip install 'squad-torch[search]'"
-        raise SquadError(f"Matplotlib is not installed, which figures need. Install it: {hint}") from cause

@@ -1,0 +1,100 @@
+"""Aims and claims: a verdict follows from the records, and turns when they turn."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import ttest_rel
+
+from squad.records import Record
+from squad.reproduce import verdicts
+from squad.reproduce.sources import Sources
+
+PAPER = Path(__file__).parents[2] / "experiments" / "paper"
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed(tmp_path: Path, changes: dict[str, Change]) -> Sources:
+    """The repository's records, with some of their results changed."""
+    results = tmp_path / "results"
+    shutil.copytree(PAPER / "results", results)
+    for name, change in changes.items():
+        record = Record.load(results / f"{name}.json")
+        change(record.results)
+        replace(record, results=record.results).save(results / f"{name}.json")
+    return Sources(PAPER, results)
+
+
+def row(text: str, begin: str) -> list[str]:
+    """The row of a table that begins so."""
+    (found,) = (line for line in text.splitlines() if line.startswith(f"| {begin}"))
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def better(by: float, *measures: str) -> Change:
+    """Every network of every way."""
+
+    def change(results: dict[str, Any]) -> None:
+        for way in results["ways"]:
+            for one in way["each"]:
+                for name in measures:
+                    one[name] += by
+
+    return change
+
+
+@pytest.mark.parametrize(("by", "verdict"), [(0.1, "yes"), (0.0, "**no**, Maxout is ahead"), (0.02, "not told apart")])
+def test_beside_maxout(tmp_path: Path, by: float, verdict: str) -> None:
+    sources = changed(tmp_path, {"table1/squad": better(by, "coverage@0.01", "coverage@0.02")})
+    found = row(verdicts.claims(sources), "SQUAD has a slight")
+    assert found[2] == verdict
+    one, other = sources.variant("table1/squad", "relaxed 32"), sources.variant("table1/maxout-dropout")
+    assert one is not None
+    assert other is not None
+    pair = [one.values("coverage@0.02"), other.values("coverage@0.02")]
+    low, high = ttest_rel(*pair).confidence_interval(0.95)
+    assert f"({100 * low:+.1f} to {100 * high:+.1f})" in found[1]
+    word = {"yes": "is ahead of", "not told apart": "is not told apart from"}.get(verdict, "is behind")
+    assert f"On Fashion-MNIST SQUAD {word} Maxout MC dropout" in verdicts.summary(sources)
+
+
+def test_an_aim_that_is_missed_is_said(tmp_path: Path) -> None:
+    sources = changed(tmp_path, {"table1/squad": better(-0.1, "accuracy"), "table1/dlgm": better(0.5, "coverage@0.01")})
+    text = verdicts.aims(sources)
+    assert all(line.endswith("**no** |") for line in text.splitlines() if "Fashion-MNIST, accuracy" in line)
+    assert row(text, "Plain MLP ahead of DLGM on Fashion-MNIST, coverage at 1 %")[2] == "**no**"
+    assert row(text, "Plain MLP ahead of DLGM on Fashion-MNIST, coverage at 2 %")[2] == "yes"
+
+
+def test_what_is_not_there_is_not_judged(tmp_path: Path) -> None:
+    sources = Sources(PAPER, tmp_path)
+    for text in (verdicts.aims(sources), verdicts.claims(sources)):
+        for line in text.splitlines()[2:]:
+            *_, measured, verdict = (cell.strip() for cell in line.strip("|").split("|"))
+            assert (measured, verdict) == ("not run yet", "")
+    assert verdicts.summary(sources).count("nothing can be said yet") == 3
+
+
+def test_a_peak_is_seen(tmp_path: Path) -> None:
+    def peaked(results: dict[str, Any]) -> None:
+        for unit in results["probes"]["activation"]["others"]:
+            unit["mean"] = [-1.0, 0.0, 3.0, 1.0]
+
+    before = row(verdicts.claims(Sources(PAPER, PAPER / "results")), "Learned activation functions")
+    assert before[2] == "**no**"
+    found = row(verdicts.claims(changed(tmp_path, {"figures/activation": peaked})), "Learned activation functions")
+    assert found[2] == "yes"
+    assert "50.0 % of its range, the median 50.0 %" in found[1]
+
+
+def test_samples_are_judged_by_the_papers_own(tmp_path: Path) -> None:
+    def steady(results: dict[str, Any]) -> None:
+        ways = {(way["sampling"], way["samples"]): way for way in results["ways"]}
+        ways["hard", 4]["each"] = ways["hard", 32]["each"]
+
+    begin = "SQUAD's results suffer less"
+    assert row(verdicts.claims(Sources(PAPER, PAPER / "results")), begin)[2].startswith("**no** with hard samples")
+    assert row(verdicts.claims(changed(tmp_path, {"figures/samples-squad": steady})), begin)[2] == "yes"
