@@ -50,7 +50,7 @@ format: $(VENV)/installed-dev ## put the code into shape
 test: $(VENV)/installed-dev ## the fast suite
 	$(PYTEST) --numprocesses auto --dist loadfile tests --ignore tests/slow --ignore tests/gpu
 
-test-slow: $(VENV)/installed-dev ## simulations of guarantees, the noise battery, the C++ compiler, the report in a browser
+test-slow: $(VENV)/installed-dev ## simulations of guarantees, the noise battery, figures, the C++ compiler, the report in a browser
 	$(PYTEST) tests/slow
 
 test-gpu: $(VENV)/installed-dev ## what needs a GPU

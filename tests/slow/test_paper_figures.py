@@ -25,7 +25,7 @@ from squad.reproduce.figures import CAPTIONS, FIGURES, Sources, write
 from squad.reproduce.measure import COVERAGES, RISKS
 from squad.reproduce.reading import read_plan
 from squad.search.trials import read
-from tests.reproduce.test_diagrams import draw, outside, overlaps
+from tests.slow.test_paper_diagrams import draw, outside, overlaps
 
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
 KINDS = [
