@@ -76,7 +76,8 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
 def _asked(model: str) -> str:
     """How trials of a model are asked: in the model's own way."""
     sampling, samples = network_config(model).check_sampling(None, None)
-    return "one pass" if sampling == "mean" else f"{sampling} samples, T = {samples}"
+    words = {"mean": "one pass", "sample": f"{samples} samples"}
+    return words.get(sampling, f"{samples} {sampling} samples")
 
 
 def _flat(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -95,10 +96,12 @@ def _settings(search: Search, published: Mapping[str, Any]) -> str:
         f"{part}.{name}": value for part in ("network", "training") for name, value in published.get(part, {}).items()
     }
     rows = []
+    gaussian = show.best_trial(search).settings.get("network.spacing") == "gaussian"
     for axis, row in zip(show.axes(search), show.rows(search), strict=True):
         spread = row.top.replace("\n", ", ") if axis.choices is None else _shares(axis.choices, row.top)
         paper = [show.value_text(told[axis.name]) if axis.name in told else "not told"] if told else []
-        rows.append([f"`{axis.name}`", *paper, row.best, spread, axis.searched.replace("\n", ", ")])
+        best = f"{row.best}, without effect" if axis.name == "network.limit" and gaussian else row.best
+        rows.append([f"`{axis.name}`", *paper, best, spread, axis.searched.replace("\n", ", ")])
     paper = ["the paper's"] if told else []
     return table(["setting", *paper, "best trial", show.spread_heading(search), "searched"], rows)
 

@@ -247,6 +247,8 @@ def settings(measured: Sequence[Measured]) -> str:
             else "given"
         )
         given = {**asked["fit"].get("network", {}), **asked["fit"].get("training", {})}
+        if given.get("spacing") == "gaussian":  # which has none
+            given.pop("limit", None)
         members, epoch = found["members"], found.get("probes", {}).get("epoch")
         rows.append(
             [
