@@ -87,11 +87,14 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         "    squad reproduce all --quick            # everything from nothing, small, on two cores in minutes\n"
         "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
         f"{len(every) - len(missing)} of {len(every)} records are there." + _listed(missing),
-        "" if quick else "How settings were found: [search.md](search.md).",
-        f"**In short.** {verdicts.summary(sources)}" if not quick else "",
-        "## What was aimed at",
-        verdicts.aims(sources),
     ]
+    if not quick:  # of a quick run nothing can be concluded
+        parts += [
+            "How settings were found: [search.md](search.md).",
+            f"**In short.** {verdicts.summary(sources)}",
+            "## What was aimed at",
+            verdicts.aims(sources),
+        ]
     for place, name in enumerate(TABLES, 1):
         rows = sources.measured(name)
         parts += [
@@ -104,16 +107,16 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
             *_pairs(rows),
             f"Certificates, settings and costs of every row: [{name}.md]({name}.md).",
         ]
-    parts += [
-        "## What the paper says, and what was measured",
-        verdicts.claims(sources),
-        notes.get("claims", ""),
-        "## Where we deviate, and what that changes",
-        _deviations(sources),
-        notes.get("deviations", ""),
-        "## Figures",
-        *(f"![{text}]({file})\n\n{text}" for file, text in figures.items()),
-    ]
+    if not quick:
+        parts += [
+            "## What the paper says, and what was measured",
+            verdicts.claims(sources),
+            notes.get("claims", ""),
+            "## Where we deviate, and what that changes",
+            _deviations(sources),
+            notes.get("deviations", ""),
+        ]
+    parts += ["## Figures", *(f"![{text}]({file})\n\n{text}" for file, text in figures.items())]
     return _joined(parts)
 
 
