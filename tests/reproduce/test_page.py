@@ -1,4 +1,4 @@
-"""The pages: what they say about themselves; that the committed ones are what their records say is in test_experiments."""
+"""The pages: what they say about themselves.  The committed ones are compared with their records in test_experiments."""
 
 from pathlib import Path
 
