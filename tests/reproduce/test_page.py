@@ -1,4 +1,4 @@
-"""The pages: what they say about themselves.  The committed ones are compared with their records in test_experiments."""
+"""The pages: what they say about themselves; test_experiments compares the committed ones with their records."""
 
 from pathlib import Path
 
