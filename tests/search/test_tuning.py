@@ -169,18 +169,6 @@ def test_fewer_trials_than_there_are(out: Path, monkeypatch: pytest.MonkeyPatch)
     assert ("start", (3, 3)) in told.calls
 
 
-def test_a_record_without_its_database_is_not_overwritten(out: Path) -> None:
-    found = tune(out)
-    for name in ("study.db-wal", "study.db-shm", "study.db"):
-        (out / name).unlink(missing_ok=True)
-    for what in ("missing", "empty"):
-        with pytest.raises(SearchError, match=rf"trials\.json holds 2 trials, and .*study\.db is {what}: .*--restart"):
-            tune(out)
-        (out / "study.db").touch()
-    assert read(out).trials == found.trials
-    assert len(tune(out, restart=True, trials=1).trials) == 1
-
-
 def test_a_damaged_file_is_begun_anew(out: Path) -> None:
     tune(out, trials=3)
     whole = (out / "study.db").read_bytes()
@@ -189,7 +177,7 @@ def test_a_damaged_file_is_begun_anew(out: Path) -> None:
         (out / "study.db").write_bytes(damaged)
         with pytest.raises(SearchError) as caught:
             tune(out)
-        assert "trials.json still holds 3 trials" in str(caught.value)
+        assert "delete it, and the 3 trials of trials.json will be put into a new one" in str(caught.value)
         assert "begin anew with --restart" in str(caught.value)
     assert len(tune(out, restart=True).trials) == 2
     assert not (out / "history.png").exists()

@@ -10,7 +10,7 @@ import math
 import numbers
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -109,6 +109,8 @@ class TrialRecord:
         started, finished: UTC, ISO 8601.
         retried_from: the number of the trial whose worker was lost, which this one tries again.
         worker: who trained it.
+        accuracies: of the validation rows, by the epoch after which they were looked at; none in a search that does not
+            prune.
     """
 
     number: int
@@ -122,6 +124,7 @@ class TrialRecord:
     finished: str | None
     retried_from: int | None
     worker: str | None
+    accuracies: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def diverged(self) -> bool:
@@ -316,6 +319,7 @@ def _plain_trial(trial: "optuna.trial.FrozenTrial") -> dict[str, Any]:
         "finished": _iso(trial.datetime_complete),
         "retried_from": attrs.get("retried_from", trial.system_attrs.get("failed_trial")),
         "worker": attrs.get("worker"),
+        "accuracies": plain(trial.intermediate_values),
     }
 
 
@@ -367,8 +371,9 @@ def read(path: str | Path) -> Search:
 
 
 def _trial(data: Mapping[str, Any]) -> TrialRecord:
-    """Of a file; what a newer version wrote besides is not needed."""
-    return TrialRecord(**{field.name: data[field.name] for field in fields(TrialRecord)})
+    """Of a file; what a newer version wrote besides is not needed, and an older one had no accuracies."""
+    given = [each.name for each in fields(TrialRecord) if each.name in data or each.default_factory is MISSING]
+    return TrialRecord(**{name: data[name] for name in given})
 
 
 def write_csv(search: Search, path: str | Path) -> Path:

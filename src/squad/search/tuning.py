@@ -303,6 +303,7 @@ def search(
         progress: what is told of it.
         title: what is told first, once nothing stands in the way.
     """
+    from squad.search.restore import restore
     from squad.search.storage import SearchError, calmly, close_storage, file_url, open_storage
     from squad.search.study import open_study, standing
 
@@ -314,6 +315,8 @@ def search(
         url = means.storage or file_url(out / DATABASE)
         if means.storage is None:
             stack.enter_context(_own_file(out, means.restart))
+            if (count := restore(out, out / DATABASE)) is not None:
+                progress.message(f"{DATABASE} is not there: {_many(count)} of {TRIALS} are put into a new one")
         storage = open_storage(url, stale_after=means.stale_after)
         stack.callback(close_storage, storage)
         name = means.study or _name(storage, out, means)
@@ -375,18 +378,14 @@ def _own_file(out: Path, restart: bool) -> Iterator[None]:
     file = out / DATABASE
     if restart:  # whatever is there, which may not even be a database
         _delete([file, *(out / f"{DATABASE}-{part}" for part in ("wal", "shm")), *(out / made for made in MADE)])
-    held = _recorded(out)
-    if held and not (file.exists() and file.stat().st_size):
-        what = "is empty" if file.exists() else "is missing"
-        raise SearchError(
-            f"{out / TRIALS} holds {held} trials, and {file} {what}: the record would be overwritten. Put it back "
-            "(or name the --storage it was made with), take another --out, or begin anew with --restart."
-        )
     try:
         yield
     except DamagedError as cause:
-        kept = f" {out / TRIALS} still holds {held} trials: copy it first, since that deletes it, too." if held else ""
-        raise SearchError(f"{cause} Put a copy back, take another --out, or begin anew with --restart.{kept}") from None
+        held = _recorded(out)
+        rescue = (
+            f"delete it, and {_many(held)} of {TRIALS} will be put into a new one" if held else "take another --out"
+        )
+        raise SearchError(f"{cause} Put a copy back, or {rescue}; or begin anew with --restart.") from None
 
 
 def _recorded(out: Path) -> int:
@@ -394,6 +393,10 @@ def _recorded(out: Path) -> int:
     with contextlib.suppress(SquadError):
         return len(read(out).trials)
     return 0
+
+
+def _many(count: int) -> str:
+    return f"the {count} trials" if count != 1 else "the one trial"
 
 
 def _forget(storage: "optuna.storages.RDBStorage", name: str, out: Path, means: Means) -> None:

@@ -1,0 +1,121 @@
+"""A study from its record, to go on with: on another machine, or where its database is gone."""
+
+import contextlib
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from squad.errors import SquadError
+from squad.search.storage import AFTER, calmly, close_storage, file_url, open_storage
+from squad.search.study import META
+from squad.search.trials import STATES, Search, TrialRecord, read
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+__all__ = ["restore"]
+
+
+def restore(folder: Path, file: Path) -> int | None:
+    """Make the database of a study from its record, if only the record is there; how many trials it has then.
+
+    What is proposed next is what would have been: it hangs on the trials and the seed alone.  How often a lost trial
+    was tried is not in a record, and counts anew.
+
+    Args:
+        folder: with trials.json, or without.
+        file: the database, which is left alone if there is one.
+    """
+    if file.exists() and file.stat().st_size:
+        return None
+    search = _read(folder)
+    if search is None:
+        return None
+    part = file.with_name(f".{file.name}.part")
+    _delete(part)  # of a restoring that was killed
+    _fill(part, search)
+    _delete(file)  # a log that was left behind would be taken for the new file's
+    os.replace(part, file)  # whole or not at all: half a study would be gone on with, and written over the record
+    return len(search.trials)
+
+
+def _read(folder: Path) -> Search | None:
+    with contextlib.suppress(SquadError):
+        search = read(folder)
+        return search if search.trials else None
+    return None
+
+
+def _delete(file: Path) -> None:
+    for path in (file, *(file.with_name(f"{file.name}-{kind}") for kind in ("wal", "shm"))):
+        path.unlink(missing_ok=True)
+
+
+def _fill(file: Path, search: Search) -> None:
+    import optuna
+
+    settings = search.record.settings
+    held = {trial.number: trial for trial in search.trials}
+    latest: dict[int, int] = {}  # by the first attempt at some settings, the number of the latest
+    storage = open_storage(file_url(file), stale_after=1.0)  # nobody is at work on it
+    try:
+        with calmly():
+            study = optuna.create_study(storage=storage, study_name=settings["study"], direction="maximize")
+            study.set_user_attr(META, {**settings, "notes": search.notes})
+            distributions = search.space.distributions()
+            for number in range(search.trials[-1].number + 1):
+                trial = held.get(number)
+                first = number if trial is None or trial.retried_from is None else trial.retried_from
+                frozen = _surplus(number) if trial is None else _frozen(trial, distributions, latest.get(first))
+                storage.create_new_trial(study._study_id, template_trial=frozen)
+                latest[first] = number
+    finally:
+        close_storage(storage)
+
+
+def _frozen(trial: TrialRecord, distributions: "dict[str, BaseDistribution]", after: int | None) -> "FrozenTrial":
+    """A trial as Optuna has it."""
+    from optuna.trial import FrozenTrial, TrialState
+
+    attrs = {"ended": trial.ended, "details": dict(trial.details) or None, "worker": trial.worker}
+    system = {} if trial.retried_from is None else {"failed_trial": trial.retried_from, AFTER: after}
+    return FrozenTrial(
+        number=trial.number,
+        state=TrialState[next(name for name, word in STATES.items() if word == trial.state)],
+        value=trial.value,
+        datetime_start=_local(trial.started),
+        datetime_complete=_local(trial.finished),
+        params=dict(trial.params),
+        distributions={name: distributions[name] for name in trial.params},
+        user_attrs={"settings": dict(trial.settings), **{name: each for name, each in attrs.items() if each}},
+        system_attrs=system,
+        intermediate_values={int(epoch): accuracy for epoch, accuracy in trial.accuracies.items()},
+        trial_id=-1,  # the storage gives it one
+    )
+
+
+def _surplus(number: int) -> "FrozenTrial":
+    """In the place of one that was asked for and not wanted, which a record leaves out: numbers stay what they are."""
+    from optuna.trial import FrozenTrial, TrialState
+
+    now = datetime.now()
+    return FrozenTrial(
+        number=number,
+        state=TrialState.FAIL,
+        value=None,
+        datetime_start=now,
+        datetime_complete=now,
+        params={},
+        distributions={},
+        user_attrs={"ended": "surplus"},
+        system_attrs={},
+        intermediate_values={},
+        trial_id=-1,
+    )
+
+
+def _local(time: str | None) -> datetime | None:
+    """Optuna's times are those of this machine's clock, without a zone."""
+    return None if time is None else datetime.fromisoformat(time).astimezone().replace(tzinfo=None)

@@ -1,0 +1,173 @@
+"""A study that goes on from its record alone."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from optuna.trial import TrialState
+
+import squad
+from squad.search.population import Population
+from squad.search.restore import restore
+from squad.search.source import StudySource
+from squad.search.storage import SearchError, calmly, close_storage, file_url, open_storage
+from squad.search.study import load_study, open_study
+from squad.search.trial import Outcome
+from squad.search.trials import Search, export, read
+from tests.search.sources import problem
+
+SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 25}}
+
+
+def tune(out: Path, **options: Any) -> Search:
+    random = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    x = random.normal(size=(90, 5)) + 1.5 * np.eye(5)[labels]
+    return squad.tune(x, labels, **{"objective": "aurc", "settings": SMALL, "out": out, "trials": 2, **options})
+
+
+def without_database(out: Path, to: Path) -> Path:
+    """What somebody has who was sent the record."""
+    to.mkdir()
+    shutil.copy(out / "trials.json", to)
+    return to
+
+
+@pytest.fixture
+def troubled(tmp_path: Path) -> Path:
+    """A study in which everything happens that can: trials that ended, were pruned, were given back, are too many."""
+    folder = tmp_path / "troubled"
+    folder.mkdir()
+    posed = problem()
+    storage = open_storage(file_url(folder / "study.db"), stale_after=600)
+    meta = {**posed.meta(), "study": "troubled", "slots": 3, "notes": ["one", "two"]}
+    study = open_study(storage, "troubled", meta)
+    source = StudySource(study, posed.space, 18, worker="first", seed=7, shared=False, prune=True)
+    for number in range(16):
+        trial = source.ask()
+        assert trial is not None
+        for epoch in (5, 25):
+            source.prunes(trial, epoch, 0.5 + number / 100 + epoch / 1000)
+        pruned = number % 4 == 3
+        details = {"epochs": 30, "aurc": 0.1, "nll": 0.2, "interval": [0.1, 0.2]}
+        source.tell(trial, Outcome(None if pruned else -0.1 * number, "pruned" if pruned else "stopped early", details))
+    held = [source.ask(), source.ask()]
+    assert all(trial is not None for trial in held)
+    source.give_back([trial for trial in held if trial is not None])
+    greedy = StudySource(study, posed.space, 19, worker="second", seed=7, shared=False)
+    taken = greedy.ask()
+    assert taken is not None
+    greedy.give_back([taken], lost=True)
+    with calmly():  # one too many, as of workers that race for the last trial
+        late = study.ask(posed.space.distributions())
+        late.set_user_attr("ended", "surplus")
+        study.tell(late, state=TrialState.FAIL)
+    source.give_back([trial for trial in [source.ask()] if trial is not None])
+    export(study, meta).save(folder / "trials.json")
+    close_storage(storage)
+    return folder
+
+
+def exported(folder: Path) -> Any:
+    storage = open_storage(file_url(folder / "study.db"), stale_after=600)
+    try:
+        return export(*load_study(storage, "troubled"), earlier=read(folder).record)
+    finally:
+        close_storage(storage)
+
+
+def test_everything_comes_back(troubled: Path, tmp_path: Path) -> None:
+    record = read(troubled).record
+    states = {trial.state for trial in read(troubled).trials}
+    assert states == {"complete", "pruned", "failed", "waiting"}
+    numbers = [trial.number for trial in read(troubled).trials]
+    assert len(numbers) < numbers[-1] + 1  # the surplus one is not in the record
+    folder = without_database(troubled, tmp_path / "sent")
+    assert restore(folder, folder / "study.db") == len(numbers)
+    again = exported(folder)
+    assert again == record
+    assert any(trial["accuracies"] for trial in again.results["trials"])
+    assert restore(folder, folder / "study.db") is None  # it is there
+
+
+def test_what_is_proposed_next_is_the_same(troubled: Path, tmp_path: Path) -> None:
+    folder = without_database(troubled, tmp_path / "sent")
+    restore(folder, folder / "study.db")
+    asked = []
+    for place in (troubled, folder):
+        storage = open_storage(file_url(place / "study.db"), stale_after=600)
+        study, _ = load_study(storage, "troubled")
+        source = StudySource(study, problem().space, 40, worker="first", seed=7, shared=False, prune=True)
+        source.reclaim()
+        trials = [source.ask() for _ in range(8)]
+        asked.append([(trial.number, trial.settings) for trial in trials if trial is not None])
+        assert len(asked[-1]) == 8
+        verdicts = [source.prunes(trial, 25, accuracy) for trial in trials[:1] if trial for accuracy in (0.2, 0.9)]
+        assert verdicts == [True, False]
+        close_storage(storage)
+    assert asked[0] == asked[1]
+
+
+def test_a_search_goes_on(tmp_path: Path) -> None:
+    whole, out = tmp_path / "study", tmp_path / "sent" / "study"
+    first = tune(whole, trials=11, prune=True)
+    out.parent.mkdir()
+    without_database(whole, out)
+    (out / "study.db").touch()  # empty is as good as none
+    (out / "study.db-wal").write_bytes(b"of another database")
+    found, expected = (tune(place, trials=16, prune=True) for place in (out, whole))
+    assert [trial.settings for trial in found.trials] == [trial.settings for trial in expected.trials]
+    assert [trial.value for trial in found.trials] == [trial.value for trial in expected.trials]
+    assert found.trials[:11] == first.trials
+
+
+def test_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from squad.search.progress import make_progress
+
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    tune(sent, trials=2, progress=make_progress(label="search"))
+    assert "study.db is not there: the 2 trials of trials.json are put into a new one" in capsys.readouterr().err
+
+
+def test_killed_halfway_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tune(tmp_path / "study", trials=3)
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    from optuna.storages import RDBStorage
+
+    create, made = RDBStorage.create_new_trial, []
+
+    def killed(self: Any, *args: Any, **options: Any) -> int:
+        made.append(1)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return create(self, *args, **options)
+
+    monkeypatch.setattr(RDBStorage, "create_new_trial", killed)
+    with pytest.raises(KeyboardInterrupt):
+        tune(sent, trials=3)
+    monkeypatch.undo()
+    assert not (sent / "study.db").exists()
+    assert read(sent).trials == found.trials
+    monkeypatch.setattr(Population, "run", None)  # nobody need work
+    assert tune(sent, trials=2).trials == found.trials
+
+
+def test_the_record_of_another_search_is_not_gone_on_with(tmp_path: Path) -> None:
+    found = tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    with pytest.raises(SearchError, match=r"is of another search: base\.network\.hidden is \[4\] there and \[5\] here"):
+        tune(sent, settings={**SMALL, "network": {"hidden": [5]}})
+    assert read(sent).trials == found.trials
+
+
+def test_an_older_record_without_accuracies(tmp_path: Path) -> None:
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    record = read(sent).record
+    for trial in record.results["trials"]:
+        del trial["accuracies"]
+    record.save(sent / "trials.json")
+    assert len(tune(sent, trials=3).trials) == 3
