@@ -13,6 +13,8 @@ from squad.search.trials import TRIALS
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
 #: The start of a plan that trains for an instant.
 HEAD = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
+#: And a row of one.
+MLP = '[row.mlp]\nmodel = "mlp"\n'
 #: Settings of such a training.
 TINY = {"network": {"hidden": [4]}, "training": {"max_epochs": 2}}
 

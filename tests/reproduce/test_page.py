@@ -1,11 +1,11 @@
 """The pages: what they say about themselves; test_experiments compares the committed ones with their records."""
 
+import shutil
 from pathlib import Path
 
-from squad.reproduce import page
+from squad.reproduce import page, studies
 from squad.reproduce.sources import Sources
-
-PAPER = Path(__file__).parents[2] / "experiments" / "paper"
+from tests.reproduce.examples import HEAD, PAPER, plan_of, study_of, trial
 
 
 def written(tmp_path: Path, sources: Sources) -> dict[str, str]:
@@ -31,3 +31,17 @@ def test_without_records_every_row_is_named_as_not_run(tmp_path: Path) -> None:
     assert pages["README.md"].count("not run yet") > 100
     assert "random halves" not in pages["table1.md"]
     assert "quick run" not in "".join(pages.values())
+
+
+def test_what_people_note_of_a_table_is_on_its_page(tmp_path: Path) -> None:
+    folder = shutil.copytree(PAPER, tmp_path / "paper", ignore=shutil.ignore_patterns("results", "figures", "search"))
+    (folder / "notes" / "table2.md").write_text("Noted of the second.\n", encoding="utf-8")
+    pages = written(tmp_path, Sources(folder, tmp_path / "none"))
+    assert [name for name, text in pages.items() if "Noted of the second." in text] == ["table2.md"]
+
+
+def test_a_study_that_is_short_is_not_told_as_whole(tmp_path: Path) -> None:
+    text = HEAD + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
+    study_of(tmp_path, [trial(0, 0.5), trial(1, 0.6), trial(2, None, state="waiting", ended=None)])
+    found = studies.page([plan_of(tmp_path, text)], "")
+    assert found.endswith("## digits/mlp\n\nNot complete: 2 of 3 trials have ended.\n")

@@ -335,7 +335,7 @@ def test_quick_makes_no_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     quick = SEARCHED + "[quick]\ntrain_rows = 150\ntraining = {max_epochs = 2}\n"
     assert go(plan_of(tmp_path, quick, quick=True), out=tmp_path / "out")
     record = Record.load(tmp_path / "out" / "small" / "mlp.json")
-    assert record.settings["source"] == {"from": "the defaults: there is no study digits/mlp"}
+    assert record.settings["source"] == {"from": "the defaults: there is no whole study digits/mlp"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tables: numbers as people read them, and rows that say what was measured and what was not."""
 
+import dataclasses
 import itertools
 import math
 import re
@@ -310,6 +311,7 @@ def test_rows_without_halves_have_no_certificates(plan: Plan) -> None:
 def test_settings_and_where_they_come_from(plan: Plan) -> None:
     source = {"from": "search", "study": "digits/mlp", "first": 150, "trial": 77, "value": 0.7654}
     given, searched = record_of(plan, "four", [0.1, 0.2]), record_of(plan, "one", [0.1], source)
+    searched = dataclasses.replace(searched, machine={"gpu": "one"})
     searched.settings["fit"]["training"] = {"lr": 0.00123456, "batch_size": 64}
     searched.settings["fit"]["network"] = {"hidden": [4]}
     rows = cells_of(
@@ -317,7 +319,7 @@ def test_settings_and_where_they_come_from(plan: Plan) -> None:
     )
     assert rows[1:] == [
         ["One", "trial 77 of 150, 76.5 %", "lr 0.00123, batch_size 64", "12,345", "10", "62 s"],
-        ["Four", "given", "", "12,345", "15", "62 s"],
+        ["Four", "given", "", "12,345", "15", "62 s, on a CPU"],
     ]
 
 

@@ -21,7 +21,7 @@ from scipy.integrate import quad
 from squad.core.bins import gaussian_bins, gaussian_log_weights, linear_bins, uniform_log_weights
 from squad.errors import SquadError
 from squad.layers import SquadLinear
-from squad.reproduce import diagrams
+from squad.reproduce import sampling_graph
 from squad.reproduce.diagrams import CAPTIONS, DIAGRAMS
 from squad.reproduce.sketch import ACCENT
 
@@ -206,11 +206,11 @@ def test_the_sampled_latent_is_what_a_layer_samples(figures: dict[str, Any]) -> 
     with torch.no_grad():
         layer.weight.zero_()
         layer.bias.copy_(logits)
-        z, kl = layer.sample_with_kl(torch.zeros(1, 1), temperature=diagrams.TAU, noise=gumbels.view(11, 1))
+        z, kl = layer.sample_with_kl(torch.zeros(1, 1), temperature=sampling_graph.TAU, noise=gumbels.view(11, 1))
     shown = [text.get_text() for text in written(figure)]
     assert f"$={z.item():.2f}$" in shown
     assert rf"$\mathrm{{KL}}={kl.item():.2f}$" in shown
-    assert relaxed.tolist() == pytest.approx(((logits + gumbels) / diagrams.TAU).softmax(-1).tolist(), abs=1e-5)
+    assert relaxed.tolist() == pytest.approx(((logits + gumbels) / sampling_graph.TAU).softmax(-1).tolist(), abs=1e-5)
     assert probs.tolist() == pytest.approx(logits.softmax(-1).tolist(), abs=1e-6)
     assert values.tolist() == pytest.approx(linear_bins(11).tolist())
     assert prior.tolist() == pytest.approx(gaussian_log_weights(linear_bins(11)).exp().tolist(), abs=1e-6)

@@ -59,7 +59,7 @@ def write(sources: Sources, out: Path, figures: Mapping[str, str]) -> list[Path]
     notes = {path.stem: path.read_text(encoding="utf-8") for path in sorted((sources.folder / "notes").glob("*.md"))}
     pages = {
         "README.md": _readme(sources, figures, notes),
-        **{f"{name}.md": _table_page(sources, name) for name in TABLES},
+        **{f"{name}.md": _table_page(sources, name, notes.get(name, "")) for name in TABLES},
     }
     if not sources.quick:
         pages["search.md"] = studies.page([sources.plan(name) for name in PLANS], notes.get("attempts", ""))
@@ -149,7 +149,7 @@ def _pairs(rows: Sequence[Measured]) -> list[str]:
     ]
 
 
-def _table_page(sources: Sources, name: str) -> str:
+def _table_page(sources: Sources, name: str, note: str) -> str:
     rows, plan, quick = sources.measured(name), sources.plan(name), sources.quick
     halves = next((one.record.settings["halves"] for one in rows if one.record), 0)
     groups = list(dict.fromkeys(one.row.group for one in rows))
@@ -172,6 +172,8 @@ def _table_page(sources: Sources, name: str) -> str:
             parts += [f"### r = {text}", tables.certificates(rows, risk)]
     if any(one.record for one in rows):
         parts += ["## Settings and costs", tables.settings(rows), *_notes(rows)]
+    if not quick:
+        parts.append(note)
     return _joined(parts)
 
 

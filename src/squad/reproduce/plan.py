@@ -204,18 +204,22 @@ class Plan:
         }
         source: dict[str, Any] = {"from": "the defaults and the file"}
         found: dict[str, Any] = {}
-        if row.study is not None and self.quick and not self.has(row.study):
-            source = {"from": f"the defaults: there is no study {row.study.name}"}
-        elif row.study is not None:
-            search, trial = self.chosen(row)
-            found = _settings(search, trial)
-            source = {
-                "from": "search",
-                "study": row.study.name,
-                "first": row.first,
-                "trial": trial.number,
-                "value": trial.value,
-            }
+        if row.study is not None:
+            try:
+                search, trial = self.chosen(row)
+            except PlanError:
+                if not self.quick:
+                    raise
+                source = {"from": f"the defaults: there is no whole study {row.study.name}"}
+            else:
+                found = _settings(search, trial)
+                source = {
+                    "from": "search",
+                    "study": row.study.name,
+                    "first": row.first,
+                    "trial": trial.number,
+                    "value": trial.value,
+                }
         try:
             for said in (_dotted(content["file"]), found, _dotted(content), _dotted(content["quick"])):
                 base = assigned(base, said)
@@ -237,15 +241,11 @@ class Plan:
             source,
         )
 
-    def has(self, study: Study) -> bool:
-        """Whether there is a record of it."""
-        return (self.folder / "search" / study.name / TRIALS).is_file()
-
     def chosen(self, row: Row) -> tuple[Search, TrialRecord]:
         """The study of a row, and the best among its first trials."""
         assert row.study is not None
         folder = self.folder / "search" / row.study.name
-        if not self.has(row.study):
+        if not (folder / TRIALS).is_file():
             raise PlanError(f"{row.name} takes its settings from the study {row.study.name}, which is not in {folder}.")
         search = read(folder)
         first = [trial for trial in search.counted if trial.state in ENDED][: row.first]

@@ -6,7 +6,7 @@ from typing import Any
 
 from squad.models import network_config
 from squad.reproduce.markdown import table
-from squad.reproduce.plan import Plan, Study
+from squad.reproduce.plan import ENDED, Plan, Study
 from squad.search import show
 from squad.search.trials import TRIALS, Search, read
 
@@ -49,6 +49,9 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
     if not (place / TRIALS).is_file():
         return f"## {study.name}\n\nNot run yet."
     search = read(place)
+    ended = sum(trial.state in ENDED for trial in search.trials)
+    if ended < study.trials:
+        return f"## {study.name}\n\nNot complete: {ended} of {study.trials} trials have ended."
     best = show.best_trial(search)
     assert best.value is not None
     machine = search.record.machine

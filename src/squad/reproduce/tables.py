@@ -257,7 +257,7 @@ def settings(measured: Sequence[Measured]) -> str:
                 ", ".join(f"{name} {_value(value)}" for name, value in given.items() if name != "hidden"),
                 f"{found['weights']:,}",
                 f"{statistics.fmean(member['epochs'] for member in members):.0f}",
-                f"{found['seconds']:.0f} s",
+                f"{found['seconds']:.0f} s" + ("" if one.record.machine.get("gpu") else ", on a CPU"),
                 f"{1000 * epoch['median']:.0f} ms" if epoch else "",
             ]
         )
