@@ -1,6 +1,6 @@
-"""The backend "compile": a few shapes of its contract, the rest of an epoch, and what happens if it fails.
+"""The backend "compile": which shapes are compiled, and what happens if that fails.
 
-The whole contract is in tests/slow: each shape takes seconds to compile.
+That what is compiled is right is tested in tests/slow: each shape takes seconds.
 """
 
 import warnings
@@ -13,8 +13,7 @@ from torch import Tensor
 
 from squad.core.noise import Key
 from squad.ops import compiled, eager
-from tests.contracts.backends import BackendContract, Problem, problem
-from tests.needs import need_command
+from tests.contracts.backends import Problem, problem
 
 
 @pytest.fixture(autouse=True)
@@ -36,35 +35,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(compiled, "_compiled", left_as_it_is)
     return names
-
-
-class TestCompiled:
-    """The parts of the contract that show most, on one shape: it is compiled once for all of them."""
-
-    @pytest.fixture(autouse=True)
-    def compiler(self) -> None:
-        need_command("g++")
-
-    def test_is_as_exact_as_the_reference(self, fresh: compiled._State) -> None:
-        contract = BackendContract()
-        contract.name = "compile"  # type: ignore[misc]
-        contract.test_is_as_exact_as_the_reference((3, 4), 15, 33, True, False)
-        assert not fresh.failed
-        assert sum(map(len, fresh.kernels.values())) == 1
-
-    def test_cooled_samples_follow_the_softmax(self, fresh: compiled._State) -> None:
-        contract = BackendContract()
-        contract.name = "compile"  # type: ignore[misc]
-        contract.test_cooled_samples_follow_the_softmax()
-        assert not fresh.failed
-
-    def test_the_rest_of_an_epoch_is_not_compiled(self, fresh: compiled._State) -> None:
-        full, rest = problem((2, 20), 5, 7, members=True), problem((2, 13), 5, 7, members=True)
-        full.run(compiled.sample_with_kl, torch.float32)
-        got, want = rest.run(compiled.sample_with_kl, torch.float32), rest.run(eager.sample_with_kl, torch.float32)
-        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
-        assert not fresh.failed
-        assert [list(sizes) for sizes in fresh.kernels.values()] == [[20]]
 
 
 @pytest.mark.parametrize(("lead", "members"), [((1,), False), ((13,), False), ((3, 1), True), ((3, 13), True)])

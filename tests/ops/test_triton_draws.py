@@ -228,13 +228,13 @@ NETWORKS = [
 def test_a_sampler_says_the_same_with_and_without_kernels(
     kernels: Any, name: str, way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network, x = example(name, dtype=dtype).to(DEVICE), rows(41).to(DEVICE, dtype)
+    network, x = example(name, dtype=dtype).to(DEVICE), rows(21).to(DEVICE, dtype)
     monkeypatch.setattr(sampling, "_kernels", lambda device: None)
     expected = Sampler(network, way, 5)(x)
     monkeypatch.setattr(sampling, "_kernels", lambda device: kernels)
     for part in (100, 4):
-        monkeypatch.setitem(sampling.NUMBERS, DEVICE, part * 2 * 64 * 200)
-        sampler = Sampler(network, way, 5, rows=64)
+        monkeypatch.setitem(sampling.NUMBERS, DEVICE, part * 2 * 32 * 200)
+        sampler = Sampler(network, way, 5, rows=32)
         found = sampler(x)
         atol = 1e-12 if dtype == torch.float64 else 2e-6
         torch.testing.assert_close(found.probabilities, expected.probabilities, rtol=0, atol=atol)

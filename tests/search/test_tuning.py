@@ -1,7 +1,7 @@
 """squad.tune: from rows to the best settings, as it is called from Python."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,14 @@ def rows(count: int = 120, classes: int = 3, seed: int = 0) -> tuple[NDArray[Any
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "study"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler: what a shell starts in the background ignores Ctrl-C, and so do its tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def tune(out: Path, x: Any = None, labels: Any = None, **options: Any) -> Search:
@@ -451,7 +459,7 @@ def test_one_that_diverges_late_has_the_worst_value_too(monkeypatch: pytest.Monk
     assert "accuracy" not in source.told[0].details
 
 
-def test_an_interrupt_waits_for_the_database() -> None:
+def test_an_interrupt_waits_for_the_database(interruptible: None) -> None:
     """In the middle of a transaction it would leave pages on the screen, or none and be lost."""
 
     class Interrupted(Listed):

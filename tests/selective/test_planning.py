@@ -29,7 +29,7 @@ def brute(risk: float, delta: float, coverage: float, error: float, power: float
     ratio=st.floats(0.0, 0.6),
     power=st.floats(0.1, 0.97),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_smallest_number(risk: float, delta: float, coverage: float, ratio: float, power: float) -> None:
     expected = brute(risk, delta, coverage, ratio * risk, power, 150)
     found = plan(risk, delta, coverage, ratio * risk, power)

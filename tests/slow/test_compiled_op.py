@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from squad.ops import compiled
-from tests.contracts.backends import BackendContract
+from squad.ops import compiled, eager
+from tests.contracts.backends import BackendContract, problem
 from tests.needs import need_command
 
 
@@ -24,6 +25,13 @@ class TestCompiled(BackendContract):
         monkeypatch.setattr(compiled, "_state", state)
         yield
         assert not state.failed
+
+    def test_the_rest_of_an_epoch_is_not_compiled(self) -> None:
+        full, rest = problem((2, 20), 5, 7, members=True), problem((2, 13), 5, 7, members=True)
+        full.run(compiled.sample_with_kl, torch.float32)
+        got, want = rest.run(compiled.sample_with_kl, torch.float32), rest.run(eager.sample_with_kl, torch.float32)
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+        assert [list(sizes) for sizes in compiled._state.kernels.values()] == [[20]]
 
 
 def test_a_compiler_that_is_not_there(tmp_path: Path) -> None:
