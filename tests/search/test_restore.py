@@ -1,5 +1,6 @@
 """A study that goes on from its record alone."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,81 @@ def test_the_record_of_another_search_is_not_gone_on_with(tmp_path: Path) -> Non
     with pytest.raises(SearchError, match=r"is of another search: base\.network\.hidden is \[4\] there and \[5\] here"):
         tune(sent, settings={**SMALL, "network": {"hidden": [5]}})
     assert read(sent).trials == found.trials
+
+
+MEDDLING: dict[str, tuple[dict[str, Any], str]] = {
+    "a setting that was not searched": ({"params": {"zzz": 1}}, "zzz"),
+    "a state that is none": ({"state": "asleep"}, "asleep"),
+    "a date that is none": ({"started": "yesterday"}, "yesterday"),
+    "no value": ({"value": None}, "value"),
+    "a value out of range": ({"params": {"network.bins": 4444}}, ""),
+}
+
+
+@pytest.mark.parametrize("what", MEDDLING)
+def test_a_record_that_was_meddled_with_is_left_alone(tmp_path: Path, what: str) -> None:
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    record = read(sent).record
+    change, word = MEDDLING[what]
+    trial = record.results["trials"][1]
+    trial.update({**change, "params": {**trial["params"], **change.get("params", {})}})
+    record.save(sent / "trials.json")
+    before = (sent / "trials.json").read_bytes()
+    with pytest.raises(SearchError, match=rf"trials\.json is not as squad wrote it: trial 1 \(.*{word}.*--restart"):
+        tune(sent)
+    assert (sent / "trials.json").read_bytes() == before
+    assert sorted(path.name for path in sent.iterdir()) == ["trials.json"]
+
+
+def test_two_trials_of_one_number(tmp_path: Path) -> None:
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    record = read(sent).record
+    record.results["trials"][1]["number"] = 0
+    record.save(sent / "trials.json")
+    with pytest.raises(SearchError, match="two trials have one number"):
+        tune(sent)
+
+
+@pytest.mark.parametrize("damage", ["half of it", "of the future"])
+def test_a_record_that_cannot_be_read_is_not_written_over(tmp_path: Path, damage: str) -> None:
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    text = (sent / "trials.json").read_text()
+    damaged = text[: len(text) // 2] if damage == "half of it" else text.replace('"schema": 1', '"schema": 99')
+    assert damaged != text
+    (sent / "trials.json").write_text(damaged)
+    with pytest.raises(SearchError, match="--restart"):
+        tune(sent, trials=3)
+    assert (sent / "trials.json").read_text() == damaged
+    assert len(tune(sent, trials=1, restart=True).trials) == 1
+
+
+def test_what_was_running_waits_for_somebody(troubled: Path, tmp_path: Path) -> None:
+    """Also for workers that share the study, who leave alone what may be another's."""
+    folder = without_database(troubled, tmp_path / "sent")
+    record = read(folder).record
+    trial = record.results["trials"][2]
+    trial.update(state="running", value=None, finished=None, ended=None, details={})
+    record.save(folder / "trials.json")
+    restore(folder, folder / "study.db")
+    storage = open_storage(file_url(folder / "study.db"), stale_after=600)
+    study, _ = load_study(storage, "troubled")
+    source = StudySource(study, problem().space, 18, worker="new", seed=7, shared=True)
+    taken = [source.ask() for _ in range(4)]
+    assert 2 in {trial.number for trial in taken if trial is not None}
+    close_storage(storage)
+
+
+def test_where_it_was_trained_stays_what_it_was(tmp_path: Path) -> None:
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    record = dataclasses.replace(read(sent).record, machine={"gpu": "a large one"}, versions={"torch": "9"})
+    record.save(sent / "trials.json")
+    assert tune(sent).record.machine == {"gpu": "a large one"}
+    assert read(sent).record == record
+    assert tune(sent, trials=3).record.machine != {"gpu": "a large one"}  # here, then
 
 
 def test_an_older_record_without_accuracies(tmp_path: Path) -> None:

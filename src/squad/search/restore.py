@@ -1,15 +1,14 @@
 """A study from its record, to go on with: on another machine, or where its database is gone."""
 
-import contextlib
 import os
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from squad.errors import SquadError
-from squad.search.storage import AFTER, calmly, close_storage, file_url, open_storage
+from squad.search.storage import AFTER, SearchError, calmly, close_storage, file_url, open_storage
 from squad.search.study import META
-from squad.search.trials import STATES, Search, TrialRecord, read
+from squad.search.trials import STATES, TRIALS, Search, TrialRecord, read
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -21,8 +20,8 @@ __all__ = ["restore"]
 def restore(folder: Path, file: Path) -> int | None:
     """Make the database of a study from its record, if only the record is there; how many trials it has then.
 
-    What is proposed next is what would have been: it hangs on the trials and the seed alone.  How often a lost trial
-    was tried is not in a record, and counts anew.
+    What is proposed next is what would have been: it hangs on the trials and the seed alone.  Trials that were running
+    wait for somebody; how often a lost one was tried is not in a record, and counts anew.
 
     Args:
         folder: with trials.json, or without.
@@ -30,22 +29,25 @@ def restore(folder: Path, file: Path) -> int | None:
     """
     if file.exists() and file.stat().st_size:
         return None
-    search = _read(folder)
-    if search is None:
+    if not (folder / TRIALS).is_file():
+        return None
+    hint = "Put a copy back, take another --out, or begin anew with --restart."
+    try:
+        search = read(folder)
+    except SquadError as cause:  # which must not be taken for none, and written over
+        raise SearchError(f"{cause} {hint}") from cause
+    if not search.trials:
         return None
     part = file.with_name(f".{file.name}.part")
     _delete(part)  # of a restoring that was killed
-    _fill(part, search)
+    try:
+        _fill(part, search)
+    except (AssertionError, LookupError, TypeError, ValueError) as cause:
+        _delete(part)
+        raise SearchError(f"{folder / TRIALS} is not as squad wrote it: {cause}. {hint}") from cause
     _delete(file)  # a log that was left behind would be taken for the new file's
     os.replace(part, file)  # whole or not at all: half a study would be gone on with, and written over the record
     return len(search.trials)
-
-
-def _read(folder: Path) -> Search | None:
-    with contextlib.suppress(SquadError):
-        search = read(folder)
-        return search if search.trials else None
-    return None
 
 
 def _delete(file: Path) -> None:
@@ -58,6 +60,8 @@ def _fill(file: Path, search: Search) -> None:
 
     settings = search.record.settings
     held = {trial.number: trial for trial in search.trials}
+    if len(held) < len(search.trials):
+        raise ValueError("two trials have one number")
     latest: dict[int, int] = {}  # by the first attempt at some settings, the number of the latest
     storage = open_storage(file_url(file), stale_after=1.0)  # nobody is at work on it
     try:
@@ -68,7 +72,10 @@ def _fill(file: Path, search: Search) -> None:
             for number in range(search.trials[-1].number + 1):
                 trial = held.get(number)
                 first = number if trial is None or trial.retried_from is None else trial.retried_from
-                frozen = _surplus(number) if trial is None else _frozen(trial, distributions, latest.get(first))
+                try:
+                    frozen = _surplus(number) if trial is None else _frozen(trial, distributions, latest.get(first))
+                except (AssertionError, LookupError, TypeError, ValueError) as cause:
+                    raise ValueError(f"trial {number} ({type(cause).__name__}: {cause})") from cause
                 storage.create_new_trial(study._study_id, template_trial=frozen)
                 latest[first] = number
     finally:
@@ -79,21 +86,26 @@ def _frozen(trial: TrialRecord, distributions: "dict[str, BaseDistribution]", af
     """A trial as Optuna has it."""
     from optuna.trial import FrozenTrial, TrialState
 
-    attrs = {"ended": trial.ended, "details": dict(trial.details) or None, "worker": trial.worker}
+    # Nobody is at it any more, and one that is running without a sign of life would never be given to another.
+    state = "waiting" if trial.state == "running" else trial.state
+    over = state != "waiting"
+    attrs = {"ended": trial.ended, "details": dict(trial.details), "worker": trial.worker} if over else {}
     system = {} if trial.retried_from is None else {"failed_trial": trial.retried_from, AFTER: after}
-    return FrozenTrial(
+    frozen = FrozenTrial(
         number=trial.number,
-        state=TrialState[next(name for name, word in STATES.items() if word == trial.state)],
+        state=TrialState[{word: name for name, word in STATES.items()}[state]],
         value=trial.value,
-        datetime_start=_local(trial.started),
-        datetime_complete=_local(trial.finished),
+        datetime_start=_local(trial.started) if over else None,
+        datetime_complete=_local(trial.finished) if over else None,
         params=dict(trial.params),
         distributions={name: distributions[name] for name in trial.params},
         user_attrs={"settings": dict(trial.settings), **{name: each for name, each in attrs.items() if each}},
         system_attrs=system,
-        intermediate_values={int(epoch): accuracy for epoch, accuracy in trial.accuracies.items()},
+        intermediate_values={int(epoch): accuracy for epoch, accuracy in trial.accuracies.items()} if over else {},
         trial_id=-1,  # the storage gives it one
     )
+    frozen._validate()
+    return frozen
 
 
 def _surplus(number: int) -> "FrozenTrial":

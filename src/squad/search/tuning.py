@@ -20,6 +20,7 @@ from squad.errors import ArgumentError, SquadError
 from squad.fitting import FitSettings, choose_device, prepare
 from squad.models.config import CONFIGS
 from squad.outputs import OutputError, check_writable, claimed
+from squad.records import Record
 from squad.search.objective import Objective
 from squad.search.problem import Problem, make_problem, single
 from squad.search.progress import SearchProgress, SilentSearchProgress, Snapshot
@@ -362,7 +363,9 @@ def search(
             raise
         progress.close()
         with calmly():
-            export(study, meta).save(out / TRIALS)
+            # Where nothing was trained the record keeps telling where it was.
+            earlier = _earlier(out) if standing(study).done == done else None
+            export(study, meta, earlier).save(out / TRIALS)
         found = read(out)
         write_csv(found, out / CSV)
         if found.best() is not None:
@@ -381,18 +384,19 @@ def _own_file(out: Path, restart: bool) -> Iterator[None]:
     try:
         yield
     except DamagedError as cause:
-        held = _recorded(out)
+        earlier = _earlier(out)
+        held = 0 if earlier is None else len(earlier.results["trials"])
         rescue = (
             f"delete it, and {_many(held)} of {TRIALS} will be put into a new one" if held else "take another --out"
         )
         raise SearchError(f"{cause} Put a copy back, or {rescue}; or begin anew with --restart.") from None
 
 
-def _recorded(out: Path) -> int:
-    """How many trials the record in a folder has; none if it cannot be read."""
+def _earlier(out: Path) -> Record | None:
+    """The record in a folder; None if there is none that can be read."""
     with contextlib.suppress(SquadError):
-        return len(read(out).trials)
-    return 0
+        return read(out).record
+    return None
 
 
 def _many(count: int) -> str:
