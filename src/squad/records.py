@@ -106,6 +106,8 @@ class Record:
         """Read a record; a newer schema, another layout or no JSON at all is a :class:`RecordError`."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (IsADirectoryError, PermissionError) as cause:
+            raise RecordError(f"{path} must be a JSON record; it cannot be read: {cause.strerror}.") from cause
         except ValueError as cause:
             hint = "Delete it, and run again what made it."
             raise RecordError(f"{path} must be a JSON record; it does not parse: {cause}. {hint}") from cause

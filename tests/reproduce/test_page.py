@@ -3,7 +3,11 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
+from squad.records import Record
 from squad.reproduce import page, studies
+from squad.reproduce.figures import CAPTIONS
 from squad.reproduce.sources import Sources
 from tests.reproduce.examples import HEAD, PAPER, plan_of, study_of, trial
 
@@ -37,7 +41,7 @@ def test_what_people_note_of_a_table_is_on_its_page(tmp_path: Path) -> None:
     folder = shutil.copytree(PAPER, tmp_path / "paper", ignore=shutil.ignore_patterns("results", "figures", "search"))
     (folder / "notes" / "table2.md").write_text("Noted of the second.\n", encoding="utf-8")
     pages = written(tmp_path, Sources(folder, tmp_path / "none"))
-    assert [name for name, text in pages.items() if "Noted of the second." in text] == ["table2.md"]
+    assert [name for name, text in pages.items() if "Noted of the second." in text] == ["README.md", "table2.md"]
 
 
 def test_a_study_that_is_short_is_not_told_as_whole(tmp_path: Path) -> None:
@@ -45,3 +49,46 @@ def test_a_study_that_is_short_is_not_told_as_whole(tmp_path: Path) -> None:
     study_of(tmp_path, [trial(0, 0.5), trial(1, 0.6), trial(2, None, state="waiting", ended=None)])
     found = studies.page([plan_of(tmp_path, text)], "")
     assert found.endswith("## digits/mlp\n\nNot complete: 2 of 3 trials have ended.\n")
+
+
+def test_the_papers_figures_are_found_among_ours() -> None:
+    text = page._drawn(
+        {"figures/diagram-priors.png": "P.", "figures/stereotypes-layer2.png": "S.", "figures/own.png": ""}
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:12]]
+    assert [row[0] for row in rows] == [str(place) for place in range(1, 11)]
+    found = {row[0]: row[2] for row in rows if row[2] != "not drawn yet"}
+    assert found == {
+        "5": "[diagram-priors](figures/diagram-priors.png)",
+        "7": "[stereotypes-layer2](figures/stereotypes-layer2.png)",
+    }
+    assert text.endswith("Not in the paper: [own](figures/own.png).")
+
+
+def test_every_figure_of_the_paper_has_one_of_ours() -> None:
+    for _, stems in page.PAPERS:
+        assert set(stems) <= CAPTIONS.keys()
+
+
+def test_a_record_of_other_settings_is_named(tmp_path: Path) -> None:
+    results = shutil.copytree(PAPER / "results" / "table1", tmp_path / "results" / "table1").parent
+    record = Record.load(results / "table1" / "mlp.json")
+    record.settings["fit"]["training"]["lr"] = 0.5
+    record.save(results / "table1" / "mlp.json")
+    text = written(tmp_path, Sources(PAPER, results))["README.md"]
+    assert (
+        "There are records of other settings than the files have now, or of a study that is not there: table1/mlp."
+        in text
+    )
+
+
+@pytest.mark.parametrize("shares", [(0.80, 0.85, 0.85), (0.80, 0.90, 0.85), (0.85, 0.80, 0.90)])
+def test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path: Path, shares: tuple[float, ...]) -> None:
+    results = shutil.copytree(PAPER / "results" / "table2", tmp_path / "results" / "table2").parent
+    assert "On notMNIST accuracy rises" in written(tmp_path, Sources(PAPER, results))["README.md"]
+    for name, share in zip(("quarter", "half", "paper"), shares, strict=True):
+        record = Record.load(results / "table2" / f"squad-{name}.json")
+        for one in record.results["ways"][0]["each"]:
+            one["accuracy"] = share
+        record.save(results / "table2" / f"squad-{name}.json")
+    assert "On notMNIST accuracy rises" not in written(tmp_path, Sources(PAPER, results))["README.md"]

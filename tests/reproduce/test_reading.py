@@ -108,6 +108,8 @@ MISTAKES = {
     "a study of no model": f'{HEAD}{MLP}search = "digits"',
     "a grid over nothing": f'{HEAD}[grid.g]\nmodel = "mlp"',
     "a grid over no list": f'{HEAD}[grid.g]\nmodel = "squad"\nover = {{"network.bins" = 3}}',
+    "rows left out that are no list": f"{HEAD}[quick]\nleave_out = 3\n{MLP}",
+    "a row left out that is no list": f'{HEAD}[quick]\nleave_out = "mlp"\n{MLP}',
     "a row left out that is not there": f'{HEAD}[quick]\nleave_out = ["mlpp"]\n{MLP}',
 }
 

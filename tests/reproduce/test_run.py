@@ -449,10 +449,28 @@ def test_from_records_runs_nothing(
     assert files(folder) == before
 
 
+def test_from_no_records_nothing_is_written(command: Callable[..., tuple[int, str, str]], folder: Path) -> None:
+    before = files(folder)
+    code, _, err = command("table1", "--quick", "--from-records")
+    assert code == 2
+    assert "There are no records in" in err
+    assert files(folder) == before
+
+
+def test_what_is_wrong_in_another_plan_is_found_before_anything_is_trained(
+    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
+) -> None:
+    (folder / "results" / "table1" / "squad.json").unlink()
+    (folder / "table3.toml").write_text("data = digits", encoding="utf-8")
+    code, _, err = command("table1")
+    assert (code, performed) == (2, [])
+    assert "table3.toml is not TOML" in err
+
+
 def test_the_command_is_told_when_time_is_over(command: Callable[..., tuple[int, str, str]], folder: Path) -> None:
     (folder / "results" / "table1" / "squad.json").unlink()
     code, _, err = command("table1", "--minutes", "0")
-    assert code == 0
+    assert code == 75
     assert "the time is over" in err
     code, _, err = command("table1")
     assert "the time is over" not in err

@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from squad.records import Record
+from squad.errors import SquadError
+from squad.records import Record, RecordError
 from squad.reproduce import tables
 from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
 from squad.reproduce.measure import DEFAULT, RISKS
-from squad.reproduce.plan import PLANS, Plan, Way
+from squad.reproduce.plan import PLANS, Plan, PlanError, Way
 from squad.reproduce.reading import read_plan
 from squad.reproduce.run import record_path
 from squad.reproduce.tables import Measured, Variant, load, of_name
@@ -198,6 +200,41 @@ def test_a_record_of_other_settings_is_not_the_rows(measured: list[Measured], tm
     changed = plan_of(tmp_path, ROWS.replace('"relaxed 32"', '"relaxed 8"'))
     found = load(changed, tmp_path / "results")
     assert [one.record is not None for one in found] == [True, True, False, False]
+    assert [one.other for one in found] == [False, False, False, True]
+
+
+DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "no ways": (lambda results: results.pop("ways"), "it must have 1 ways"),
+    "ways of another row": (lambda results: results["ways"].clear(), "it must have 1 ways"),
+    "no networks": (lambda results: results["ways"][0]["each"].clear(), "its way 1 has no networks"),
+    "no nll": (lambda results: results["ways"][0]["each"][1].pop("nll"), "nll of network 2 in its way 1 is None"),
+    "no number": (lambda results: results["ways"][0]["ensemble"].update(accuracy="x"), "accuracy of ensemble .* 'x'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_named(measured: list[Measured], tmp_path: Path, damage: str) -> None:
+    path = record_path(tmp_path / "results", "small/one")
+    record = Record.load(path)
+    change, told = DAMAGE[damage]
+    change(record.results)
+    record.save(path)
+    with pytest.raises(RecordError, match=rf"one\.json must be the record of an experiment; {told}.*Delete it"):
+        load(plan_of(tmp_path, ROWS), tmp_path / "results")
+
+
+def test_a_folder_in_the_place_of_a_record(measured: list[Measured], tmp_path: Path) -> None:
+    path = record_path(tmp_path / "results", "small/one")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SquadError, match=r"one\.json"):
+        load(plan_of(tmp_path, ROWS), tmp_path / "results")
+
+
+def test_what_is_wrong_in_a_plan_is_told_without_records_too(tmp_path: Path) -> None:
+    wrong = plan_of(tmp_path, ROWS.replace('"relaxed 32"', '"sample 32"'))
+    with pytest.raises(PlanError, match="sampling must be one of"):
+        load(wrong, tmp_path / "nowhere")
 
 
 def test_the_papers_figures_beside_ours(measured: list[Measured]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from squad.records import Record
-from squad.reproduce import verdicts
+from squad.reproduce import sentences, verdicts
 from squad.reproduce.sources import Sources
 
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
@@ -46,10 +46,12 @@ def better(by: float, *measures: str) -> Change:
     return change
 
 
-@pytest.mark.parametrize(("by", "verdict"), [(0.1, "yes"), (0.0, "**no**, Maxout is ahead"), (0.02, "not told apart")])
+@pytest.mark.parametrize(
+    ("by", "verdict"), [(0.1, "SQUAD is ahead"), (0.0, "**no**, Maxout is ahead"), (0.02, "neither is ahead")]
+)
 def test_beside_maxout(tmp_path: Path, by: float, verdict: str) -> None:
     sources = changed(tmp_path, {"table1/squad": better(by, "coverage@0.01", "coverage@0.02")})
-    found = row(verdicts.claims(sources), "SQUAD has a slight")
+    found = row(sentences.claims(sources), "SQUAD has a slight")
     assert found[2] == verdict
     one, other = sources.variant("table1/squad", "relaxed 32"), sources.variant("table1/maxout-dropout")
     assert one is not None
@@ -57,8 +59,10 @@ def test_beside_maxout(tmp_path: Path, by: float, verdict: str) -> None:
     pair = [one.values("coverage@0.02"), other.values("coverage@0.02")]
     low, high = ttest_rel(*pair).confidence_interval(0.95)
     assert f"({100 * low:+.1f} to {100 * high:+.1f})" in found[1]
-    word = {"yes": "is ahead of", "not told apart": "is not told apart from"}.get(verdict, "is behind")
-    assert f"On Fashion-MNIST SQUAD {word} Maxout MC dropout" in verdicts.summary(sources)
+    word = {"SQUAD is ahead": "is ahead of", "neither is ahead": "is not told apart from"}.get(verdict, "is behind")
+    told = verdicts.summary(sources)
+    assert f"it {word} Maxout MC dropout" in told[: told.index("On notMNIST")]
+    assert f"{100 * sum(pair[0]) / len(pair[0]):.1f} at 2 % (the paper's: 69.5)" in told
 
 
 def test_an_aim_that_is_missed_is_said(tmp_path: Path) -> None:
@@ -71,30 +75,73 @@ def test_an_aim_that_is_missed_is_said(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_not_judged(tmp_path: Path) -> None:
     sources = Sources(PAPER, tmp_path)
-    for text in (verdicts.aims(sources), verdicts.claims(sources)):
+    for text in (verdicts.aims(sources), sentences.claims(sources)):
         for line in text.splitlines()[2:]:
             *_, measured, verdict = (cell.strip() for cell in line.strip("|").split("|"))
             assert (measured, verdict) == ("not run yet", "")
     assert verdicts.summary(sources).count("nothing can be said yet") == 3
 
 
-def test_a_peak_is_seen(tmp_path: Path) -> None:
-    def peaked(results: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([-1.0, 0.0, 3.0, 1.0], "yes"),  # behind a peak it falls by half of its range
+        ([-1.0, 0.0, 3.0, 2.9], "**no**"),
+        ([1.0, -3.0, 0.0, 2.0], "yes"),  # or before a trough
+    ],
+)
+def test_a_peak_is_seen(tmp_path: Path, means: list[float], verdict: str) -> None:
+    def shaped(results: dict[str, Any]) -> None:
         for unit in results["probes"]["activation"]["others"]:
-            unit["mean"] = [-1.0, 0.0, 3.0, 1.0]
+            unit["mean"] = means
 
-    before = row(verdicts.claims(Sources(PAPER, PAPER / "results")), "Learned activation functions")
-    assert before[2] == "**no**"
-    found = row(verdicts.claims(changed(tmp_path, {"figures/activation": peaked})), "Learned activation functions")
-    assert found[2] == "yes"
-    assert "50.0 % of its range, the median 50.0 %" in found[1]
+    found = row(sentences.claims(changed(tmp_path, {"figures/activation": shaped})), "Learned activation functions")
+    assert found[2] == verdict
 
 
-def test_samples_are_judged_by_the_papers_own(tmp_path: Path) -> None:
+def test_some_peaks_are_counted(tmp_path: Path) -> None:
+    def shaped(results: dict[str, Any]) -> None:
+        for place, unit in enumerate(results["probes"]["activation"]["others"]):
+            unit["mean"] = [0.0, 3.0, 1.5] if place < 7 else [0.0, 1.0, 2.0]
+
+    found = row(sentences.claims(changed(tmp_path, {"figures/activation": shaped})), "Learned activation functions")
+    assert found[2] == "in part: 7 of 32"
+    assert "and by 50.0 % at the most; the median falls by 0.0 %" in found[1]
+
+
+def test_samples_are_judged_by_pairs(tmp_path: Path) -> None:
     def steady(results: dict[str, Any]) -> None:
         ways = {(way["sampling"], way["samples"]): way for way in results["ways"]}
         ways["hard", 4]["each"] = ways["hard", 32]["each"]
 
     begin = "SQUAD's results suffer less"
-    assert row(verdicts.claims(Sources(PAPER, PAPER / "results")), begin)[2].startswith("**no** with hard samples")
-    assert row(verdicts.claims(changed(tmp_path, {"figures/samples-squad": steady})), begin)[2] == "yes"
+    before = row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2]
+    assert "Fashion-MNIST, hard: **more**" in before
+    after = row(sentences.claims(changed(tmp_path, {"figures/samples-squad": steady})), begin)[2]
+    assert "Fashion-MNIST, hard: less" in after
+
+
+def test_an_ensemble_that_is_worse_is_said(tmp_path: Path) -> None:
+    begin = "Deep ensembles improve"
+    assert row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2] == "yes, but for coverage at .5 %"
+
+    def worse(results: dict[str, Any]) -> None:
+        results["ways"][0]["ensemble"]["nll"] += 1.0
+
+    found = row(sentences.claims(changed(tmp_path, {"table1/mlp": worse})), begin)
+    assert found[2] == "**no**"
+    assert "worse in 1 (" in found[1]
+
+
+def test_spreads_are_judged_before_and_after_training(tmp_path: Path) -> None:
+    deepest = "x".join(["32"] * 8)
+
+    def even(results: dict[str, Any]) -> None:
+        for layer in results["probes"]["spread"]["after"][:-1]:
+            layer["std"] = [1.0]
+
+    begin = "Self-normalizing"
+    before = row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2]
+    assert before.startswith("before training: yes; after training: **no**")
+    after = row(sentences.claims(changed(tmp_path, {f"figures/depth-squad/{deepest}": even})), begin)[2]
+    assert after.startswith("before training: yes; after training: yes")

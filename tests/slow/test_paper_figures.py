@@ -367,7 +367,10 @@ def test_what_is_written_twice_is_the_same(sources: Sources, tmp_path: Path, mon
     (tmp_path / "again").mkdir()
     (tmp_path / "again" / "weights.png").write_text("an old one")
     first = write(sources.folder, sources.results, tmp_path / "once" / "below")
-    second = write(sources.folder, sources.results, tmp_path / "again")
+    told: list[str] = []
+    second = write(sources.folder, sources.results, tmp_path / "again", tell=told.append)
+    (line,) = told
+    assert "weights.png is taken away" in line
     assert [path.name for path in first] == ["diagram-priors.png", "samples.png", "bins.png", "cost.png"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert sorted((tmp_path / "again").iterdir()) == sorted(second)

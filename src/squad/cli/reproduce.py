@@ -12,6 +12,8 @@ from squad.cli.screen import StoppedError, say, table
 __all__ = ["reproduce"]
 
 FOLDER = Path("experiments/paper")
+#: Exit status where time was too short: that of BSD's sysexits for "try again".
+UNFINISHED = 75
 
 
 def reproduce(
@@ -32,7 +34,10 @@ def reproduce(
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(metavar="N", help="Begin nothing after so long; the same command goes on.")
+        float | None,
+        typer.Option(
+            metavar="N", help="Begin nothing after so long; status 75 if that was too short. The same command goes on."
+        ),
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -51,6 +56,7 @@ def reproduce(
     from squad.outputs import check_writable
     from squad.predictor import choose_device
     from squad.reproduce import sketch, whole
+    from squad.reproduce.plan import PlanError
     from squad.reproduce.run import Clock
     from squad.search.progress import make_progress as make_search_progress
     from squad.train import make_progress
@@ -58,10 +64,13 @@ def reproduce(
     begun = time.monotonic()
     sketch.figure_class()  # without it nothing could be drawn in the end
     chosen = whole.plans(what, folder, quick=quick)
+    whole.plans("all", folder, quick=quick)  # pages are of all: what is wrong in one is found before hours of training
     clock = Clock(minutes)
     given = ["--quick"] * quick + [f"--folder {folder}"] * (folder != FOLDER) + [f"--out {out}"] * (out is not None)
     out = out or (folder / "quick" if quick else folder)
     check_writable(out / "README.md")
+    if from_records and not any((out / "results").rglob("*.json")):
+        raise PlanError(f"There are no records in {out / 'results'}. Without --from-records they are made.")
     if quick:
         say("quick: fewer networks, epochs and rows; the figures are not comparable with the paper's")
     complete = True
@@ -82,8 +91,8 @@ def reproduce(
     if not complete:
         say(f"{time.monotonic() - begun:.0f} s; the time is over. The same command goes on")
         say(f"squad reproduce {' '.join([what, *given])} --from-records writes what there is")
-        return
-    pages = whole.write(folder, out, quick=quick)
+        raise typer.Exit(UNFINISHED)
+    pages = whole.write(folder, out, quick=quick, tell=say)
     for plan in chosen:
         if plan.name.startswith("table"):
             _show(plan, out / "results")
@@ -107,5 +116,5 @@ def _show(plan: Any, results: Path) -> None:
 
 def _last(rows: list[list[str]]) -> str:
     """How the labels of ours begin: with the name above them, which need not be said again."""
-    names = [row[0].removesuffix(": paper") for row in rows if row[0].endswith(": paper")]
+    names = [row[0].removesuffix(": paper").partition(", T =")[0] for row in rows if row[0].endswith(": paper")]
     return f"{names[-1]}, " if names else ""

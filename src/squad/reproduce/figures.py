@@ -38,12 +38,13 @@ CAPTIONS: dict[str, str] = {
         "Table 1 as a picture: coverage on the test rows of Fashion-MNIST that SGR guarantees at three risks, with a "
         "chance of 1 % that a guarantee is false. Above, ours: a dot for each initialization and split, a "
         "stroke for their mean, a diamond for their ensemble. Below, the paper's: its mean with two standard "
-        "deviations to each side, and its ensemble as a hollow diamond. 0 % is what SGR says where it can guarantee "
-        "nothing."
+        "deviations to each side, and its ensemble as a hollow diamond. SQUAD is asked by relaxed samples, T = 32. "
+        "0 % is what SGR says where it can guarantee nothing."
     ),
     "risk-coverage": (
         "Risk over coverage of 2-layer models on notMNIST, both axes logarithmic, as in the paper's figure: the rows "
-        "of which a model is surest are answered first, and lines further down and to the right are better. Left: the "
+        "of which a model is surest are answered first, and lines further down and to the right are better. SQUAD is "
+        "asked by relaxed samples, T = 32. Left: the "
         "mean of single networks, and around it 90 % bounds of that mean, by Student's t over initializations and "
         "splits. Right: their ensembles. A line or a band that leaves the picture below is at a risk of 0, "
         "which a logarithmic axis does not have; what falls straight in the right picture is one wrong answer among "
@@ -56,8 +57,10 @@ CAPTIONS: dict[str, str] = {
     ),
     "stereotypes-layer1": (
         "Distributions that the first layer of a SQUAD network predicts for the test rows of Fashion-MNIST. A: shapes "
-        "one hopes to find. B: the predicted distributions nearest to each, of different units; a shape may be moved "
-        "or mirrored to match. C: how near all of them are, as a share of all; blue is what is below a KL of 0.2 nats. "
+        "one hopes to find. B: the predicted distributions nearest to each, of different units, and, dashed, the shape "
+        "as it matches best: one value may be anywhere and as sharp as one bin, a bell and two peaks may be moved, a "
+        "half and a tail mirrored; distances and weights of several peaks are fixed, so that fewer distributions can "
+        "be near them. C: how near all of them are, as a share of all; blue is what is below a KL of 0.2 nats. "
         "A mode counts if it stands out by a probability of 0.05."
     ),
     "stereotypes-layer2": ("The same for the second layer, whose input are values that were sampled in the first."),
@@ -71,7 +74,7 @@ CAPTIONS: dict[str, str] = {
     "weights": (
         "Where the distributions come from: the weights of each of the C bins of the twelfth unit of the first layer, "
         "less what all bins have in common, as pictures of 28 x 28; and five test rows of Fashion-MNIST for which the "
-        "unit predicts something near to a typical shape, with what it predicts."
+        "unit predicts what is nearest to a typical shape, with what it predicts and its KL to the shape."
     ),
     "pairwise": (
         "Each pair of settings of the search for SQUAD on Fashion-MNIST, coloured by coverage on the validation rows; "
@@ -105,7 +108,9 @@ CAPTIONS: dict[str, str] = {
 }
 
 
-def write(folder: Path, results: Path, out: Path, quick: bool = False) -> list[Path]:
+def write(
+    folder: Path, results: Path, out: Path, quick: bool = False, tell: Callable[[str], None] = lambda line: None
+) -> list[Path]:
     """Draw all that can be drawn, the diagrams among it; an old file of what cannot is taken away.
 
     Args:
@@ -113,6 +118,7 @@ def write(folder: Path, results: Path, out: Path, quick: bool = False) -> list[P
         results: of the records.
         out: where the PNG files go.
         quick: whether the records are those of --quick.
+        tell: called with a line for each file that was taken away.
     """
     sources = Sources(folder, results, quick)
     out.mkdir(parents=True, exist_ok=True)
@@ -125,7 +131,9 @@ def write(folder: Path, results: Path, out: Path, quick: bool = False) -> list[P
         path = out / f"{name}.png"
         figure = draw()
         if figure is None:
-            path.unlink(missing_ok=True)  # it would pass for one of these records
+            if path.exists():  # it would pass for one of these records
+                path.unlink()
+                tell(f"{path} is taken away: records that it needs are not there")
             continue
         # Without the version of matplotlib: the same records give the same file.
         figure.savefig(path, dpi=DPI, metadata={"Software": None})

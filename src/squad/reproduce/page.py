@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from squad.reproduce import studies, tables, verdicts
+from squad.reproduce import sentences, studies, tables, verdicts
 from squad.reproduce.markdown import MEASURES, mean_and_spread, table
 from squad.reproduce.plan import PLANS, TABLES
 from squad.reproduce.sources import Sources
@@ -19,8 +19,14 @@ QUICK = (
 READING = (
     "Coverage in per cent of the test rows, by SGR on the test rows themselves at delta = .01, as in the paper. Ours: "
     "mean over the networks, in parentheses two standard deviations. Difference: ours minus the paper's, in the "
-    "paper's standard deviations (half of its parentheses); blank where it gives none. The spread is over seeds and "
-    "splits into training and validation rows; the test rows are always the same."
+    "paper's standard deviations (half of its parentheses); blank where it gives none; of an NLL less is better. The "
+    "spread is over seeds and splits into training and validation rows; the test rows are always the same."
+)
+AIMS = (
+    "Set before these runs, after prototypes. On Fashion-MNIST SQUAD is to be within two of the paper's standard deviations (half "
+    "of the parentheses of its table is one). On SVHN, whose crops are not the paper's, figures somewhat below the "
+    "paper's were named, and a number of weights that the search could not exceed. Coverage at .5 % has no aim: single "
+    "networks have none there, or a third of the rows. Nor has notMNIST, since the paper does not say which one it had."
 )
 CERTIFICATES = (
     "SGR on the test rows uses them up: what it accepts was chosen on them. So beside it, for every row: the coverage "
@@ -28,7 +34,9 @@ CERTIFICATES = (
     "rows, certified on one half and looked at on the other, the share answered there, the share of wrong answers "
     "among these, and how often that share was above r, all in per cent and means over the networks. A certificate is "
     "about the risk over all cases to come, at most r with 99 % certainty; among a few thousand rows it varies around "
-    "that, so it may be above r in more than 1 % of the halves although the promise is kept. (The ways to sample were "
+    "that, so it may be above r in more than 1 % of the halves although the promise is kept. The share of wrong "
+    "answers is a mean over halves in which anything was answered, few of them at r = .5 %; above r is a share of all. "
+    "(The ways to sample were "
     "chosen in view of Fashion-MNIST's test rows: see search.md.)"
 )
 #: Which rows a table's page compares in pairs: the first minus the second.
@@ -42,6 +50,21 @@ PAIRS = (
     (("maxout-dropout", None), ("relu-dropout", None)),
     (("mlp", None), ("dlgm", None)),
     (("squad-700", "relaxed 32"), ("squad-paper", "relaxed 32")),
+    (("squad-700", "relaxed 32"), ("maxout-dropout", None)),
+    (("squad-paper", "relaxed 32"), ("maxout-dropout", None)),
+)
+#: The paper's figures in its order, and where ours are.
+PAPERS = (
+    ("Latent layers", ["diagram-latent-layers"]),
+    ("Approximation", ["diagram-approximation"]),
+    ("The quantized domain", ["diagram-quantized-domain"]),
+    ("The sampling graph, and its factorized variant", ["diagram-sampling"]),
+    ("Priors and spacings", ["diagram-priors"]),
+    ("Risk and coverage on notMNIST", ["risk-coverage"]),
+    ("Stereotypes of predicted distributions", ["stereotypes-layer1", "stereotypes-layer2"]),
+    ("A learned activation function", ["activation"]),
+    ("Weights behind a unit's bins, and five cases", ["weights"]),
+    ("Settings in pairs", ["pairwise"]),
 )
 
 
@@ -82,17 +105,20 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         QUICK if quick else "",
         "Every table and figure of *Predictive Uncertainty through Quantization* (Veeling, van den Berg, Welling), "
         "with the paper's figures beside ours. Settings are in the TOML files of this folder, each a diff from the "
-        "defaults; results are records in [results](results); all that is shown is written from these alone:",
+        "defaults; results are records in [results](results). Pages and figures are written from these and the "
+        "[studies](search); what records cannot tell is in [notes](notes), whose words are on the pages, too:",
         "    squad reproduce all --from-records     # these pages and figures again, without data or a GPU\n"
-        "    squad reproduce all --quick            # everything from nothing, small, on two cores in minutes\n"
+        "    squad reproduce all --quick            # all networks anew, small, on two cores in minutes\n"
         "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
         f"{len(every) - len(missing)} of {len(every)} records are there." + _listed(missing),
+        _of_other_settings(every),
     ]
     if not quick:  # of a quick run nothing can be concluded
         parts += [
             "How settings were found: [search.md](search.md).",
             f"**In short.** {verdicts.summary(sources)}",
             "## What was aimed at",
+            AIMS,
             verdicts.aims(sources),
         ]
     for place, name in enumerate(TABLES, 1):
@@ -100,6 +126,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         parts += [
             f"## Table {place}: {sources.plan(name).title}",
             READING if place == 1 else "",
+            "" if quick else notes.get(name, ""),
             tables.against_paper(rows, differences=not quick),
             _further(rows, differences=not quick),
             "Deep ensembles of the same networks:" if any(one.record for one in rows) else "",
@@ -110,14 +137,36 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
     if not quick:
         parts += [
             "## What the paper says, and what was measured",
-            verdicts.claims(sources),
+            sentences.claims(sources),
             notes.get("claims", ""),
             "## Where we deviate, and what that changes",
             _deviations(sources),
             notes.get("deviations", ""),
         ]
-    parts += ["## Figures", *(f"![{text}]({file})\n\n{text}" for file, text in figures.items())]
+    parts += ["## Figures", _drawn(figures), *(f"![{text}]({file})\n\n{text}" for file, text in figures.items())]
     return _joined(parts)
+
+
+def _drawn(figures: Mapping[str, str]) -> str:
+    """The paper's figures, and which of ours is which; those that are none of the paper's."""
+    ours = {Path(file).stem: file for file in figures}
+    rows = []
+    for place, (what, stems) in enumerate(PAPERS, 1):
+        links = [f"[{stem}]({ours[stem]})" for stem in stems if stem in ours]
+        rows.append([str(place), what, ", ".join(links) or "not drawn yet"])
+    own = [f"[{stem}]({file})" for stem, file in ours.items() if not any(stem in stems for _, stems in PAPERS)]
+    rest = f"Not in the paper: {', '.join(own)}." if own else ""
+    return "\n\n".join(filter(None, [table(["the paper's", "what it shows", "ours"], rows), rest]))
+
+
+def _of_other_settings(every: Sequence[Measured]) -> str:
+    names = [one.row.name for one in every if one.other]
+    if not names:
+        return ""
+    return (
+        "There are records of other settings than the files have now, or of a study that is not there: "
+        f"{', '.join(names)}."
+    )
 
 
 def _listed(missing: Sequence[str]) -> str:
@@ -158,6 +207,7 @@ def _table_page(sources: Sources, name: str, note: str) -> str:
         f"# {plan.title}",
         QUICK if quick else "",
         f"Written by `squad reproduce {name} --from-records` from the records in [results](results).",
+        "" if quick else note,
         "## Beside the paper",
         READING,
         tables.against_paper(rows, groups, differences=not quick),
@@ -172,8 +222,6 @@ def _table_page(sources: Sources, name: str, note: str) -> str:
             parts += [f"### r = {text}", tables.certificates(rows, risk)]
     if any(one.record for one in rows):
         parts += ["## Settings and costs", tables.settings(rows), *_notes(rows)]
-    if not quick:
-        parts.append(note)
     return _joined(parts)
 
 
@@ -231,6 +279,8 @@ def _images(sources: Sources) -> list[str]:
     if quarter is None or half is None or whole is None or whole.row.paper is None:
         return []
     first, second, third = (100 * statistics.fmean(one.values("accuracy")) for one in (quarter, half, whole))
+    if not first < second < third:
+        return []
     paper = whole.row.paper[-1][0]
     times = 2 ** ((paper - third) / (third - second))
     return [

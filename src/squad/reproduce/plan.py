@@ -16,7 +16,7 @@ from squad.reproduce import probes
 from squad.search.trials import TRIALS, Search, TrialRecord, read
 from squad.settings import assigned, fit_settings
 
-__all__ = ["ENDED", "FIT", "PLANS", "TABLES", "Job", "Plan", "PlanError", "Row", "Study", "Way"]
+__all__ = ["ENDED", "FIT", "PLANS", "TABLES", "Job", "MissingStudyError", "Plan", "PlanError", "Row", "Study", "Way"]
 
 #: The files: tables, and what figures and claims are made of, in the order in which they build on each other.
 TABLES = ("table1", "table2", "table3")
@@ -31,6 +31,10 @@ ENDED = ("complete", "pruned")
 
 class PlanError(SquadError):
     """A file of the paper's experiments that cannot be used."""
+
+
+class MissingStudyError(PlanError):
+    """A row's study is not there, or not so far that it could be used: nothing is wrong with the plan."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ class Plan:
         if row.study is not None:
             try:
                 search, trial = self.chosen(row)
-            except PlanError:
+            except MissingStudyError:
                 if not self.quick:
                     raise
                 source = {"from": f"the defaults: there is no whole study {row.study.name}"}
@@ -246,11 +250,13 @@ class Plan:
         assert row.study is not None
         folder = self.folder / "search" / row.study.name
         if not (folder / TRIALS).is_file():
-            raise PlanError(f"{row.name} takes its settings from the study {row.study.name}, which is not in {folder}.")
+            raise MissingStudyError(
+                f"{row.name} takes its settings from the study {row.study.name}, which is not in {folder}."
+            )
         search = read(folder)
         first = [trial for trial in search.counted if trial.state in ENDED][: row.first]
         if len(first) < (row.first or row.study.trials):
-            raise PlanError(
+            raise MissingStudyError(
                 f"{row.name} needs the first {row.first or row.study.trials} trials of {row.study.name}; "
                 f"there are {len(first)}."
             )

@@ -51,7 +51,8 @@ def _plan(path: Path, tables: Mapping[str, Any], quick: bool) -> Plan:
     search, small = _table("search", tables), _table("quick", tables)
     check_keys("quick", small, ["leave_out", *COMMON])
     check_keys("search", search, ["objective", "trials", "validation", "more", "spaces", "prune"])
-    left_out = small.pop("leave_out", [])
+    left_out = _texts("quick", "leave_out", small)
+    small.pop("leave_out", None)
     contents = list(_contents(tables))
     names = [name for name, _ in contents]
     if len(set(names)) < len(names):

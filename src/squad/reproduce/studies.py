@@ -32,7 +32,7 @@ def page(plans: Sequence[Plan], attempts: str) -> str:
         "Written by `squad reproduce all --from-records`. Settings of every row but those the paper gives were found "
         "by TPE on validation rows, which are split off the training rows; test rows had no part in it "
         "but for what is told below. A study has a folder with every trial as [JSON](search) and CSV, and the best "
-        "settings as TOML for `squad fit --config`.",
+        "settings as TOML for `squad fit --config`. Commands are as in this folder.",
         attempts.strip(),
     ]
     for plan in plans:
@@ -69,7 +69,8 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
             f"{machine.get('gpu') or machine['cpu']}, {search.record.settings['slots']} trials at once; "
             f"{rows['training']:,} rows to train on, {rows['validation']:,} to measure the objective on. The best "
             f"trial ({best.number}) has {search.measure.text(best.value, 2)} there; it was chosen for that among "
-            f"{len(search.measured)}: on other rows it has less. Trials were asked by {_asked(study.model)}.",
+            f"{len(search.measured)}: on other rows it is likely to have less. Trials were asked by "
+            f"{_asked(study.model)}.",
             _settings(search, published),
             *pictures,
         ]

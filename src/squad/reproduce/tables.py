@@ -9,7 +9,7 @@ from typing import Any
 from squad.records import Record, RecordError
 from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
 from squad.reproduce.measure import DEFAULT, RISKS
-from squad.reproduce.plan import Plan, PlanError, Row, Way
+from squad.reproduce.plan import MissingStudyError, Plan, Row, Way
 from squad.reproduce.run import record_path
 
 __all__ = [
@@ -28,10 +28,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Measured:
-    """A row, and its record if there is one."""
+    """A row, and its record if there is one; ``other``: whether there is one of other settings, which is none of it."""
 
     row: Row
     record: Record | None
+    other: bool = False
 
     def variants(self) -> list["Variant"]:
         """One for each way in which it was asked."""
@@ -81,22 +82,45 @@ class Variant:
 
 def load(plan: Plan, results: Path) -> list[Measured]:
     """The rows of a plan, with what was measured of them; a record of other settings than the plan's is not theirs."""
-    return [Measured(row, _record(plan, row, results)) for row in plan.rows]
+    return [_measured(plan, row, record_path(results, row.name)) for row in plan.rows]
 
 
-def _record(plan: Plan, row: Row, results: Path) -> Record | None:
-    path = record_path(results, row.name)
-    if not path.is_file():
-        return None
-    record = Record.load(path)
-    if not isinstance(record.results, dict) or "ways" not in record.results:
-        raise RecordError(
-            f"{path} must be the record of an experiment. Delete it, and the same command makes it again."
-        )
+def _measured(plan: Plan, row: Row, path: Path) -> Measured:
     try:
-        return record if record.settings == plan.job(row).described() else None
-    except PlanError:  # its study is gone, and with it what it should be compared with
-        return None
+        asked = plan.job(row).described()  # whether there is a record or not: what is wrong in a plan is told
+    except MissingStudyError:  # and with it what a record should be compared with
+        asked = None
+    if not path.exists():
+        return Measured(row, None)
+    record = Record.load(path)
+    if record.settings != asked:
+        return Measured(row, None, other=True)
+    wrong = _wrong(record, row)
+    if wrong:
+        raise RecordError(
+            f"{path} must be the record of an experiment; {wrong}. Delete it, and the same command makes it again."
+        )
+    return Measured(row, record)
+
+
+def _wrong(record: Record, row: Row) -> str:
+    """What a record lacks, in words; nothing if it has all that tables are made of."""
+    results = record.results
+    ways = results.get("ways") if isinstance(results, Mapping) else None
+    if not isinstance(ways, list) or len(ways) != len(row.ways):
+        return f"it must have {len(row.ways)} ways"
+    for place, way in enumerate(ways, 1):
+        own = way if isinstance(way, Mapping) else {}
+        each = own.get("each")
+        if not isinstance(each, list) or not each:
+            return f"its way {place} has no networks"
+        named = [*((f"network {count}", one) for count, one in enumerate(each, 1)), ("ensemble", own.get("ensemble"))]
+        for name, figures in named:
+            for measure in (*MEASURES, "aurc"):
+                value = figures.get(measure) if isinstance(figures, Mapping) else None
+                if not isinstance(value, (int, float)):
+                    return f"{measure} of {name} in its way {place} is {value!r}"
+    return ""
 
 
 def _variants(measured: Sequence[Measured], groups: Sequence[str]) -> list[Variant]:
@@ -117,12 +141,14 @@ def compared(
 ) -> list[tuple[str, str, list[str]]]:
     """The same as rows: a label, whose figures they are ("paper", "ours" or "difference"), and the cells."""
     rows: list[tuple[str, str, list[str]]] = []
+    told: list[Any] = []  # a row of the paper that several of ours are set beside is told once, by its own name
     for one in measured:
         if one.row.group not in groups:
             continue
         shown = one.row.paper
-        if shown is not None:
-            rows.append((one.row.label, "paper", _published(shown)))
+        if shown is not None and shown not in told:
+            rows.append((one.row.label.partition(",")[0], "paper", _published(shown)))
+            told.append(shown)
         for variant in one.variants():
             if variant.way.confidence != "response":
                 continue
@@ -133,8 +159,10 @@ def compared(
             found = [mean_and_spread(variant.values(name), name) for name in MEASURES]
             rows.append((f"{variant.label}, ours", "ours", found))
             if paper is not None and differences:
-                told = zip(MEASURES, paper, strict=True)
-                apart = [difference(variant.values(name), figures, name) for name, figures in told]
+                apart = [
+                    difference(variant.values(name), figures, name)
+                    for name, figures in zip(MEASURES, paper, strict=True)
+                ]
                 rows.append(("difference", "difference", apart))
         if one.record is None:
             rows.append((f"{one.row.label}, ours", "ours", ["not run yet"] * len(MEASURES)))
@@ -152,12 +180,14 @@ def _published(figures: Sequence[Sequence[float]]) -> list[str]:
 
 def ensembles(measured: Sequence[Measured], groups: Sequence[str] = ("",)) -> str:
     """Deep ensembles: the paper's, ours, and how much better than its single networks ours is."""
-    rows = []
+    rows: list[list[str]] = []
+    told: list[Any] = []
     for one in measured:
         if one.row.group not in groups:
             continue
-        if one.row.paper_ensemble is not None:
-            rows.append([f"**{one.row.label}**, paper", *_published(one.row.paper_ensemble)])
+        if one.row.paper_ensemble is not None and one.row.paper_ensemble not in told:
+            rows.append([f"**{one.row.label.partition(',')[0]}**, paper", *_published(one.row.paper_ensemble)])
+            told.append(one.row.paper_ensemble)
         for variant in one.variants():
             if variant.way.confidence != "response":
                 continue

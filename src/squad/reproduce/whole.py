@@ -55,14 +55,15 @@ def run(
     return True
 
 
-def write(folder: Path, out: Path, *, quick: bool = False) -> list[Path]:
+def write(folder: Path, out: Path, *, quick: bool = False, tell: Tell = lambda line: None) -> list[Path]:
     """Write the pages and figures of all plans from the records there are; needs nothing else.
 
     Args:
         folder: of the plans, with ``search`` beside them.
         out: with the records in ``results``; the pages go there, the figures into ``figures``.
         quick: whether the records are those of --quick.
+        tell: called with lines about what is taken away.
     """
-    drawn = figures.write(folder, out / "results", out / "figures", quick)
+    drawn = figures.write(folder, out / "results", out / "figures", quick, tell)
     captions = {f"figures/{path.name}": figures.CAPTIONS[path.stem] for path in drawn}
     return [*page.write(figures.Sources(folder, out / "results", quick), out, captions), *drawn]

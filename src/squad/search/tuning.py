@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from squad.core.checks import check_count, check_keys, check_number
 from squad.data.tables import Table
 from squad.data.tables import groups as groups_of
@@ -20,6 +18,7 @@ from squad.errors import ArgumentError, SquadError
 from squad.fitting import FitSettings, choose_device, prepare
 from squad.models.config import CONFIGS
 from squad.outputs import OutputError, check_writable, claimed
+from squad.predictor.device import named_device
 from squad.records import Record
 from squad.search.objective import Objective
 from squad.search.problem import Problem, make_problem, single
@@ -85,7 +84,8 @@ class Means:
         if self.minutes is not None:
             check_number("minutes", self.minutes, 0.0, exclude=0.0)
         check_number("stale_after", self.stale_after, 1.0)
-        _check_device(self.device)
+        if self.device != "auto":
+            named_device(self.device)
         if self.ray is None:
             choose_device(self.device)  # on a cluster it is the workers'
             if self.workers is not None:
@@ -183,15 +183,6 @@ def _check_means(given: Mapping[str, Any]) -> None:
         if place is not None:
             raise ArgumentError(f"{name} is not a setting of a search, but of a fit: settings={place}.")
         check_keys("a search", [name], known)
-
-
-def _check_device(name: str) -> None:
-    """That torch knows a device of this name, whether there is one or not."""
-    try:
-        torch.device("cpu" if name == "auto" else name)
-    except (RuntimeError, TypeError):  # with a list of all that were ever thought of
-        hint = "The first GPU is cuda, the second cuda:1."
-        raise ArgumentError.of("device", repr(name), "'auto', 'cpu' or a GPU of this machine", hint) from None
 
 
 def _table(

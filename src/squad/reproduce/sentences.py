@@ -1,0 +1,305 @@
+"""What the paper says in its text, each sentence beside what was measured: from records alone."""
+
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from squad.records import Record
+from squad.reproduce.markdown import MEASURES, interval, number, student, table
+from squad.reproduce.plan import TABLES
+from squad.reproduce.sources import Sources
+from squad.reproduce.tables import Variant
+from squad.reproduce.verdicts import BETTER, COMPARED, MISSING, ahead, mean, whole, yes
+
+__all__ = ["claims"]
+
+#: A predicted distribution is near a shape below so many nats.
+NEAR = 0.2
+#: What a share must have to be called common.
+COMMON = 0.1
+#: Spreads of layers stay within bounds if the largest is below so many times the smallest.
+STEADY = 1.5
+#: A function has a peak if it falls behind it by so much of its range.
+PEAK = 0.05
+
+
+def claims(sources: Sources) -> str:
+    """A table: what the paper says, what was measured, and whether that agrees."""
+    rows = [
+        _maxout(sources, "table1", "SQUAD has a slight, not significant advantage over Maxout MC dropout"),
+        _maxout(sources, "table2", "SQUAD exhibits strong performance on a held-out data set without tuning for it"),
+        _others(sources),
+        _ensembles(sources),
+        _relu(sources),
+        _response(sources),
+        _modes(sources),
+        _peaks(sources),
+        _spread(sources),
+        _depth(sources),
+        _bottleneck(sources),
+        _efficiency(sources),
+        _linear(sources),
+        _epoch(sources),
+    ]
+    return table(["the paper says", "measured", ""], rows)
+
+
+def _maxout(sources: Sources, name: str, what: str) -> list[str]:
+    other = sources.variant(f"{name}/maxout-dropout")
+    found = [sources.variant(f"{name}/squad", way) for way in ("relaxed 32", "hard 32")]
+    there = [one for one in found if one is not None]
+    if other is None or not there:
+        return [what, MISSING, ""]
+    told = "; ".join(f"{one.way.text}: {_intervals(one, other, COMPARED)}" for one in there)
+    verdict = {1: "SQUAD is ahead", 0: "neither is ahead", -1: "**no**, Maxout is ahead"}[
+        ahead(there[0], other, COMPARED)
+    ]
+    return [what, f"SQUAD minus Maxout, {told}", verdict]
+
+
+def _intervals(one: Variant, other: Variant, names: Sequence[str]) -> str:
+    return ", ".join(f"{whole(MEASURES[name])} {interval(one.minus(other, name), name)}" for name in names)
+
+
+def _others(sources: Sources) -> list[str]:
+    what = "SQUAD is significantly better than plain MLPs and deep Gaussian information bottlenecks"
+    one = sources.variant("table1/squad", "relaxed 32")
+    others = [sources.variant(f"table1/{name}") for name in ("mlp", "dlgm")]
+    there = [other for other in others if other is not None]
+    if one is None or len(there) < len(others):
+        return [what, MISSING, ""]
+    told = "; ".join(f"minus {other.row.label}: {_intervals(one, other, COMPARED)}" for other in there)
+    return [what, told, yes(all(ahead(one, other, COMPARED) == 1 for other in there))]
+
+
+def _ensembles(sources: Sources) -> list[str]:
+    what = "Deep ensembles improve results for all methods"
+    firsts = [one.variants()[0] for name in TABLES for one in sources.measured(name) if one.record is not None]
+    if not firsts:
+        return [what, MISSING, ""]
+    told, good = [], []
+    for words, names in (("coverage at .5 %", ["coverage@0.005"]), ("the other figures", list(MEASURES)[1:])):
+        gains = [BETTER[key] * (one.ensemble[key] - mean(one, key)) for one in firsts for key in names]
+        worse, same = sum(gain < 0 for gain in gains), sum(gain == 0 for gain in gains)
+        told.append(
+            f"{words}: better than the mean of its networks in {len(gains) - worse - same} of {len(gains)} cells, "
+            f"equal in {same}, worse in {worse}"
+        )
+        good.append(worse == 0)
+    shown = (
+        f"{'; '.join(told)} ({len(firsts)} rows of all tables, each asked in its first way). Where single networks "
+        "have a coverage of 0 or of a third, as at .5 %, their mean is a mixture. An ensemble draws as many samples as "
+        "all of its networks together"
+    )
+    return [what, shown, "yes" if all(good) else "yes, but for coverage at .5 %" if good[1] else "**no**"]
+
+
+def _relu(sources: Sources) -> list[str]:
+    what = "Maxout is a stronger MC dropout than ReLU with equally many units"
+    maxout, relu = (sources.variant(f"table1/{name}") for name in ("maxout-dropout", "relu-dropout"))
+    if maxout is None or relu is None:
+        return [what, MISSING, ""]
+    weights = f"with {maxout.record.results['weights']:,} weights against {relu.record.results['weights']:,}"
+    told = f"Maxout minus ReLU: {_intervals(maxout, relu, COMPARED)}; {weights}"
+    return [what, told, yes(ahead(maxout, relu, COMPARED) == 1)]
+
+
+def _response(sources: Sources) -> list[str]:
+    what = "Softmax response serves MC dropout better than variance"
+    ways = ("sample 32", "sample 32 by variance")
+    response, variance = (sources.variant("table1/maxout-dropout", way) for way in ways)
+    if response is None or variance is None:
+        return [what, MISSING, ""]
+    told = f"Maxout, response minus variance: {_intervals(response, variance, COMPARED)}"
+    return [what, told, yes(ahead(response, variance, COMPARED) == 1)]
+
+
+def _modes(sources: Sources) -> list[str]:
+    what = "Predicted distributions are multimodal: the flexible distribution is used to its full potential"
+    record = sources.record("figures/latents")
+    if record is None:
+        return [what, MISSING, ""]
+    told, several_modes, clean = [], [], []
+    for one in record.results["probes"]["stereotypes"]:
+        near = {
+            shape["name"]: round(shape["shares"][shape["thresholds"].index(NEAR)] * shape["total"])
+            for shape in one["nearest"]
+        }
+        many, total = ("two apart", "both ends", "three"), one["nearest"][0]["total"]
+        several = " and ".join(f"{near[name]} of {name!r}" for name in many)
+        several_modes.append(sum(one["modes"][1:]))
+        clean.append(sum(near[name] for name in many) / total)
+        told.append(
+            f"layer {one['layer']}: {number(several_modes[-1])} % of {total:,} have two modes or more that stand out "
+            f"by .05; within a KL of {NEAR:g} of a clean shape with several, of fixed distances and weights, are "
+            f"{several}"
+        )
+    verdict = (
+        "**no**" if min(several_modes) < COMMON else "yes" if min(clean) > COMMON else "in part: not in clean shapes"
+    )
+    return [what, "; ".join(told) + " (one network)", verdict]
+
+
+def _peaks(sources: Sources) -> list[str]:
+    what = 'Learned activation functions resemble "peaked" sigmoids'
+    record = sources.record("figures/activation")
+    if record is None:
+        return [what, MISSING, ""]
+    falls = []
+    for unit in record.results["probes"]["activation"]["others"]:
+        values = np.array(unit["mean"])
+        span = float(values.max() - values.min())
+        back = max(float(values.max() - values[-1]), float(values[0] - values.min()))
+        falls.append(back / span if span > 0 else 0.0)
+    peaked = sum(fall > PEAK for fall in falls)
+    told = (
+        f"of {len(falls)} units with one input {peaked} fall behind their peak, by more than {number(PEAK)} % of "
+        f"their range and by {number(max(falls))} % at the most; the median falls by "
+        f"{number(statistics.median(falls))} % (one network)"
+    )
+    return [
+        what,
+        told,
+        "yes" if 2 * peaked > len(falls) else f"in part: {peaked} of {len(falls)}" if peaked else "**no**",
+    ]
+
+
+def _deep(sources: Sources, grid: str) -> dict[int, Record]:
+    """By the number of hidden layers; none unless all eight are there."""
+    found = {depth: sources.record(f"figures/{grid}/{'x'.join(['32'] * depth)}") for depth in range(1, 9)}
+    return {depth: one for depth, one in found.items() if one is not None} if all(found.values()) else {}
+
+
+def _spread(sources: Sources) -> list[str]:
+    what = "Self-normalizing: the output of a layer stays within bounds, without batch normalization"
+    deep = {"SQUAD": _deep(sources, "depth-squad"), "MLP": _deep(sources, "depth-mlp")}
+    if not all(deep.values()):
+        return [what, MISSING, ""]
+    spreads = {
+        (name, when): [statistics.fmean(layer["std"]) for layer in found[8].results["probes"]["spread"][when][:-1]]
+        for name, found in deep.items()
+        for when in ("before", "after")
+    }
+    told = "; ".join(
+        f"{name} {when} training {min(found):.2f} to {max(found):.2f}" for (name, when), found in spreads.items()
+    )
+    steady = {key: max(found) < STEADY * min(found) for key, found in spreads.items()}
+    words = {True: "yes", False: "**no**"}
+    return [
+        what,
+        f"standard deviation of what each of eight layers puts out: {told}. Called within bounds: the largest below "
+        f"{STEADY:g} times the smallest",
+        "; ".join(f"{when} training: {words[steady['SQUAD', when]]}" for when in ("before", "after"))
+        + f" (MLP: {words[steady['MLP', 'before']]}; {words[steady['MLP', 'after']]})",
+    ]
+
+
+def _depth(sources: Sources) -> list[str]:
+    what = "So deep networks need no batch normalization (no depth is named; none with it was run)"
+    deep = {"SQUAD": _deep(sources, "depth-squad"), "MLP": _deep(sources, "depth-mlp")}
+    light = _deep(sources, "depth-squad-light")
+    if not all(deep.values()):
+        return [what, MISSING, ""]
+    if light:
+        deep["SQUAD with a ninth of the KL multiplier"] = light
+    each = {name: [_first(record, "accuracy") for record in grid.values()] for name, grid in deep.items()}
+    told = "accuracy with 1, 2, ... 8 layers: " + "; ".join(
+        f"{name} {', '.join(number(share) for share in shares)}" for name, shares in each.items()
+    )
+    good = each["SQUAD"][-1] > max(each["SQUAD"]) - 0.02
+    return [what, told, "yes" if good else "**no**, not with the paper's KL multiplier"]
+
+
+def _bottleneck(sources: Sources) -> list[str]:
+    what = "The number of bins bounds the bits a latent carries, and controls that bottleneck"
+    found = {count: sources.record(f"figures/bins/{count}") for count in (3, 7, 15, 63)}
+    kept = {count: record for count, record in found.items() if record is not None}
+    if len(kept) < len(found):
+        return [what, MISSING, ""]
+    layers = [
+        [statistics.fmean(record.results["probes"]["information"][layer]["mean"]) for record in kept.values()]
+        for layer in (0, 1)
+    ]
+    told = (
+        f"with C = {', '.join(map(str, kept))} a latent carries {_list(layers[0])} bits in the first layer and "
+        f"{_list(layers[1])} in the second, of at most {_list([float(np.log2(count)) for count in kept])}; coverage at "
+        f"2 % is {', '.join(number(_first(record, 'coverage@0.02')) for record in kept.values())}"
+    )
+    rising = [sum(one < other for one, other in pairwise(layer)) for layer in layers]
+    steps = len(kept) - 1
+    if all(rises == steps for rises in rising):
+        return [what, told, "yes"]
+    return [what, told, f"bounds: yes; bits rise with C in {rising[0]} and {rising[1]} of {steps} steps"]
+
+
+def _list(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def _efficiency(sources: Sources) -> list[str]:
+    what = "SQUAD's results suffer less from few samples than MC dropout's"
+    pairs = {
+        "Fashion-MNIST": ("figures/samples-squad", "figures/samples-maxout-dropout"),
+        "SVHN, factorized": ("table3/squad-factorized", "table3/maxout-dropout"),
+    }
+    told, verdicts = [], []
+    for data, (ours, theirs) in pairs.items():
+        for sampling in ("hard", "relaxed", "stratified"):
+            many = 32 if sampling != "stratified" or ours.startswith("figures") else 8
+            found = [
+                *(sources.variant(ours, f"{sampling} {count}") for count in (4, many)),
+                *(sources.variant(theirs, f"sample {count}") for count in (4, 32)),
+            ]
+            there = [one for one in found if one is not None]
+            if len(there) < len(found):
+                break
+            few, more, few_other, more_other = there
+            parts, signs = [], []
+            for name in COMPARED:
+                differences = zip(few.minus(more, name), few_other.minus(more_other, name), strict=True)
+                extra = [own - others for own, others in differences]
+                middle, half = student(extra)
+                signs.append((middle > half) - (middle < -half))
+                parts.append(f"{interval(extra, name)} {MEASURES[name]}")
+            word = "less" if set(signs) == {1} else "**more**" if set(signs) == {-1} else "alike"
+            told.append(f"{data}, {sampling}: {', '.join(parts)}")
+            verdicts.append(f"{data}, {sampling}: {word}")
+    if not told:
+        return [what, MISSING, ""]
+    shown = f"what T = 4 instead of 32 changes (8 for stratified on SVHN), SQUAD's minus Maxout's: {'; '.join(told)}"
+    return [what, shown, "; ".join(verdicts)]
+
+
+def _linear(sources: Sources) -> list[str]:
+    what = "Cost and the number of weights are linear in C"
+    few, many = sources.record("figures/bins/15"), sources.record("figures/bins/63")
+    if few is None or many is None:
+        return [what, MISSING, ""]
+    weights = many.results["weights"] / few.results["weights"]
+    seconds = many.results["probes"]["epoch"]["median"] / few.results["probes"]["epoch"]["median"]
+    told = (
+        f"63 bins instead of 15, {63 / 15:.1f} times as many, take {weights:.2f} times the weights and {seconds:.2f} "
+        "times the time of an epoch, which for networks as small as these is mostly not spent on bins"
+    )
+    return [what, told, "weights: yes; time: at most" if seconds < 63 / 15 else "**no**"]
+
+
+def _epoch(sources: Sources) -> list[str]:
+    what = "On SVHN an epoch of SQUAD-factorized takes less time than one of Maxout (9 s against 13 s on a Titan XP)"
+    ours, maxout = (sources.record(f"table3/{name}") for name in ("squad-factorized", "maxout-dropout"))
+    if ours is None or maxout is None:
+        return [what, MISSING, ""]
+    one, other = (record.results["probes"]["epoch"] for record in (ours, maxout))
+    told = (
+        f"{one['median']:.3f} s in batches of {one['batch_size']} against {other['median']:.3f} s in batches of "
+        f"{other['batch_size']} on one {ours.machine.get('gpu') or ours.machine['cpu']}"
+    )
+    return [what, told, yes(one["median"] < other["median"])]
+
+
+def _first(record: Record, measure: str) -> float:
+    each: list[dict[str, Any]] = record.results["ways"][0]["each"]
+    return statistics.fmean(one[measure] for one in each)
