@@ -23,10 +23,11 @@ READING = (
     "spread is over seeds and splits into training and validation rows; the test rows are always the same."
 )
 AIMS = (
-    "Set before these runs, after prototypes. On Fashion-MNIST SQUAD is to be within two of the paper's standard deviations (half "
-    "of the parentheses of its table is one). On SVHN, whose crops are not the paper's, figures somewhat below the "
-    "paper's were named, and a number of weights that the search could not exceed. Coverage at .5 % has no aim: single "
-    "networks have none there, or a third of the rows. Nor has notMNIST, since the paper does not say which one it had."
+    "Set before these runs, after prototypes. On Fashion-MNIST SQUAD is to be within two of the paper's standard "
+    "deviations (half of the parentheses of its table is one). On SVHN, whose crops are not the paper's, figures "
+    "somewhat below the paper's were named, and a number of weights that the search could not exceed. Coverage at .5 % "
+    "has no aim: single networks have none there, or a third of the rows. Nor has notMNIST, since the paper does not "
+    "say which one it had."
 )
 CERTIFICATES = (
     "SGR on the test rows uses them up: what it accepts was chosen on them. So beside it, for every row: the coverage "
