@@ -308,15 +308,17 @@ CAPTIONS: dict[str, str] = {
         "drawn for comparison."
     ),
     "diagram-sampling": (
-        "Left: how one latent variable is sampled in training, with the numbers of a small layer. Gumbel noise is "
-        "added to the logits, a softmax at a low temperature makes an almost one-hot vector of them, and its inner "
-        "product with the values is the sample; the KL divergence to the prior needs no sample. Right: the "
-        "matrix-factorized variant goes through B numbers for each latent, which takes a fraction of the weights."
+        "Left: how one latent variable is sampled in training, with the numbers of a small layer. Gumbel noise, "
+        "-log(-log u) of the paper's uniform numbers, is added to the logits, a softmax at a low temperature makes an "
+        "almost one-hot vector of them, and its inner product with the values is the sample; the KL divergence to the "
+        "prior needs no sample. Right: the matrix-factorized variant goes through B numbers for each latent, which "
+        "takes a fraction of the weights."
     ),
     "diagram-priors": (
         "Three priors r(z) on C = 11 bins, with the settings of a layer that give them. Left: values evenly spaced, "
         "and equal weights. Middle: the same values, each weighted by a normal's mass in its cell. Right: values of "
         "cells that have equal mass under a normal, and equal weights. Grey: the standard normal density, on a scale "
-        "of its own, with every second cell darker."
+        "of its own; where its mass decides, in the middle and on the right, every second cell is darker. In all three "
+        "the values may also be learned, one set for a layer or one for each neuron."
     ),
 }
