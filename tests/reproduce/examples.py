@@ -4,17 +4,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from squad.records import Record
 from squad.reproduce.plan import Plan
 from squad.reproduce.reading import read_plan
+from squad.reproduce.run import Clock, run_plan
 from squad.search.trials import TRIALS
+from squad.train import SilentProgress
 
+CPU = torch.device("cpu")
+EVER = Clock(None)
 #: The repository's own experiments.
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
 #: The start of a plan that trains for an instant.
 HEAD = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
 #: And a row of one.
 MLP = '[row.mlp]\nmodel = "mlp"\n'
+#: Two rows that take an instant.
+TWO = (
+    HEAD
+    + "members = 2\nhalves = 2\nnetwork = {hidden = [4]}\ntraining = {max_epochs = 3, lr = 0.03}\n"
+    + '[quick]\nmembers = 1\ntest_rows = 90\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["curves", "spread"]\n'
+    + '[row.squad]\nmodel = "squad"\nways = ["relaxed 2", "relaxed 2 by variance"]\n'
+    + 'probes = ["curves", "information"]\n'
+)
 #: Settings of such a training.
 TINY = {"network": {"hidden": [4]}, "training": {"max_epochs": 2}}
 
@@ -62,3 +76,18 @@ def study_of(
     }
     record = Record("search", model, settings, {"notes": [], "trials": list(trials)}, 0, machine={}, versions={})
     return record.save(folder / "search" / name / TRIALS)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All records below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.json")}
+
+
+def refuse(*_: Any, **__: Any) -> None:
+    """In the place of what must not be called."""
+    raise AssertionError("nothing must be run")
+
+
+def run(plan: Plan, results: Path, clock: Clock = EVER, told: list[str] | None = None) -> bool:
+    """A plan's jobs, in silence."""
+    return run_plan(plan, results, CPU, clock, ([] if told is None else told).append, lambda _: SilentProgress())

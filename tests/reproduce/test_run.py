@@ -2,38 +2,25 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from squad.cli import main
 from squad.data.images import load_images
 from squad.fitting import fit_predictor
 from squad.records import Record
 from squad.reproduce import run as running
 from squad.reproduce import whole
-from squad.reproduce.plan import PLANS, Job, Plan, PlanError, Study
-from squad.reproduce.run import Clock, done, perform, record_path, run_plan, run_study
+from squad.reproduce.plan import Job, Plan, PlanError, Study
+from squad.reproduce.run import Clock, done, perform, record_path, run_study
 from squad.search.trials import read
 from squad.settings import fit_settings
 from squad.train import SilentProgress
-from tests.reproduce.examples import HEAD, plan_of, study_of, trial
+from tests.reproduce.examples import CPU, EVER, TWO, files, plan_of, refuse, run, study_of, trial
 
-CPU = torch.device("cpu")
-EVER = Clock(None)
-#: Two rows that take an instant.
-TWO = (
-    HEAD
-    + "members = 2\nhalves = 2\nnetwork = {hidden = [4]}\ntraining = {max_epochs = 3, lr = 0.03}\n"
-    + '[quick]\nmembers = 1\ntest_rows = 90\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["curves", "spread"]\n'
-    + '[row.squad]\nmodel = "squad"\nways = ["relaxed 2", "relaxed 2 by variance"]\n'
-    + 'probes = ["curves", "information"]\n'
-)
-#: The second of them, otherwise.
+#: The second of two rows, otherwise.
 OTHER = TWO.replace('"relaxed 2"', '"relaxed 3"')
 #: A study of few small trials, from which a row takes its settings.
 SEARCHED = (
@@ -45,21 +32,6 @@ SPACE = 'model = "mlp"\n[training]\nmax_epochs = 2\nlr = {low = 0.001, high = 0.
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the plan, and a run of it."""
-    folder = tmp_path_factory.mktemp("made")
-    assert run(plan_of(folder, TWO), folder / "results")
-    return folder
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    shutil.copytree(made, tmp_path / "copy")
-    return tmp_path / "copy"
-
-
-@pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a plan, its study, which a run has made, and its record."""
     folder = tmp_path_factory.mktemp("searched")
@@ -68,32 +40,11 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(plan: Plan, results: Path, clock: Clock = EVER, told: list[str] | None = None) -> bool:
-    return run_plan(plan, results, CPU, clock, ([] if told is None else told).append, lambda _: SilentProgress())
-
-
 def go(*plans: Plan, out: Path | None = None, clock: Clock = EVER, told: list[str] | None = None) -> bool:
     """All of it, studies too."""
     tell = ([] if told is None else told).append
     results = out or plans[0].folder / "results"
     return whole.run(plans, results, CPU, clock, tell, lambda _: SilentProgress(), lambda _: None)
-
-
-@pytest.fixture
-def performed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the jobs that are run."""
-    names: list[str] = []
-
-    def spied(job: Job, *others: Any) -> Record:
-        names.append(job.name)
-        return perform(job, *others)
-
-    monkeypatch.setattr(running, "perform", spied)
-    return names
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.json")}
 
 
 class Short(Clock):
@@ -375,148 +326,3 @@ def test_several_plans_in_their_order(tmp_path: Path, performed: list[str]) -> N
     assert performed == ["one/mlp", "one/squad", "two/mlp"]
     assert go(*plans)
     assert performed[3:] == ["two/squad"]
-
-
-# -- the command
-
-
-def refuse(*_: Any, **__: Any) -> None:
-    raise AssertionError("nothing must be run")
-
-
-@pytest.fixture
-def command(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
-    """``squad reproduce`` in a folder of which table 1 was run; pages and figures are not written."""
-    for name in PLANS:
-        text = TWO if name == "table1" else TWO.replace("[row.", "[row.no-")
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-    shutil.move(folder / "results" / "small", folder / "results" / "table1")
-    monkeypatch.setattr(whole, "write", lambda folder, out, **_: [out / "README.md"])
-    capsys.readouterr()
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["reproduce", *arguments, "--folder", str(folder), "--device", "cpu"])
-        return code, *capsys.readouterr()
-
-    return call
-
-
-def test_the_command_runs_what_is_missing(
-    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
-) -> None:
-    assert command("table1")[0] == 0
-    assert performed == []
-    (folder / "results" / "table1" / "squad.json").unlink()
-    code, _, err = command("table1")
-    assert (code, performed) == (0, ["table1/squad"])
-    assert "table1: 1 of 2 records are there" in err
-    assert "table1/squad: coverage at 2 %" in err
-    assert "quick" not in err
-    assert done(
-        plan_of(folder, TWO, name="table1").job(plan_of(folder, TWO, name="table1").rows[1]), folder / "results"
-    )
-
-
-def test_quick_says_so_and_keeps_to_a_folder_of_its_own(
-    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
-) -> None:
-    before = files(folder / "results")
-    code, _, err = command("table1", "--quick")
-    assert (code, performed) == (0, ["table1/mlp", "table1/squad"])
-    assert err.startswith("quick: ")
-    assert "not comparable" in err.splitlines()[0]
-    assert files(folder / "results") == before
-    assert files(folder / "quick" / "results").keys() == {"table1/mlp.json", "table1/squad.json"}
-    rows = Record.load(folder / "quick" / "results" / "table1" / "mlp.json").results["rows"]
-    assert rows == {"training": 113, "validation": 37, "test": 90}
-    elsewhere = folder / "elsewhere"
-    assert command("table1", "--quick", "--out", str(elsewhere))[0] == 0
-    assert files(elsewhere / "results").keys() == {"table1/mlp.json", "table1/squad.json"}
-
-
-def test_from_records_runs_nothing(
-    command: Callable[..., tuple[int, str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "results" / "table1" / "squad.json").unlink()
-    monkeypatch.setattr(running, "perform", refuse)
-    monkeypatch.setattr("squad.search.tuning.tune", refuse)
-    before = files(folder)
-    code, out, _ = command("table1", "--from-records")
-    assert code == 0
-    assert "README.md" in out
-    assert files(folder) == before
-
-
-def test_from_no_records_nothing_is_written(command: Callable[..., tuple[int, str, str]], folder: Path) -> None:
-    before = files(folder)
-    code, _, err = command("table1", "--quick", "--from-records")
-    assert code == 2
-    assert "There are no records in" in err
-    assert files(folder) == before
-
-
-def test_what_is_wrong_in_another_plan_is_found_before_anything_is_trained(
-    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
-) -> None:
-    (folder / "results" / "table1" / "squad.json").unlink()
-    (folder / "table3.toml").write_text("data = digits", encoding="utf-8")
-    code, _, err = command("table1")
-    assert (code, performed) == (2, [])
-    assert "table3.toml is not TOML" in err
-
-
-def test_the_command_is_told_when_time_is_over(command: Callable[..., tuple[int, str, str]], folder: Path) -> None:
-    (folder / "results" / "table1" / "squad.json").unlink()
-    code, _, err = command("table1", "--minutes", "0")
-    assert code == 75
-    assert "the time is over" in err
-    code, _, err = command("table1")
-    assert "the time is over" not in err
-
-
-def test_the_command_can_be_stopped(
-    command: Callable[..., tuple[int, str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "results" / "table1" / "squad.json").unlink()
-
-    def stopped(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(running, "perform", stopped)
-    code, _, err = command("table1")
-    assert code == 130
-    assert err.splitlines()[-1] == "squad: stopped; what has a record is kept, and the same command goes on."
-
-
-def test_wrong_words_and_folders(
-    command: Callable[..., tuple[int, str, str]], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = command("table9")
-    assert (code, out) == (2, "")
-    assert "table9" in err
-    assert "figures" in err
-    assert command()[0] == 2
-    (folder / "table2.toml").unlink()
-    code, _, err = command("table2")
-    assert code == 2
-    assert "table2.toml cannot be read: No such file or directory" in err
-    assert "name their folder with --folder" in err
-    assert main(["reproduce", "all", "--folder", str(folder / "nowhere")]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "table1.toml cannot be read" in err
-
-
-def test_a_data_set_that_is_not_there(
-    command: Callable[..., tuple[int, str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    monkeypatch.delenv("SQUAD_DATA", raising=False)
-    monkeypatch.chdir(folder)
-    (folder / "table1.toml").write_text(TWO.replace('"digits"', '"svhn"'), encoding="utf-8")
-    code, _, err = command("table1", "--data-dir", str(folder))
-    assert code == 2
-    assert "squad: svhn is not on this machine" in err
-    assert "--data-dir" in err
