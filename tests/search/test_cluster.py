@@ -1,5 +1,6 @@
 """How a cluster is divided, and what is said where there is none; tests/slow/test_search_cluster.py has a real one."""
 
+import signal
 import socket
 import sys
 
@@ -68,3 +69,14 @@ def test_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SearchError, match=r"pip install 'squad-torch\[ray\]'"):
         cluster.run("local", print, None, storage="sqlite:///x")
+
+
+@pytest.mark.parametrize("before", [signal.SIG_IGN, signal.default_int_handler])
+def test_a_worker_hears_that_it_is_to_leave(before: signal.Handlers) -> None:
+    """Also one whose cluster was started in a shell's background, where interrupts are ignored."""
+    own = signal.signal(signal.SIGINT, before)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cluster._work(lambda name, payload: signal.raise_signal(signal.SIGINT), "worker", None, 1)
+    finally:
+        signal.signal(signal.SIGINT, own)

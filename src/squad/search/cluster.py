@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import secrets
+import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -119,6 +120,9 @@ def _work(task: Task, name: str, payload: Any, threads: int) -> Any:
     """What Ray runs: as many threads as it has given us CPUs."""
     import torch
 
+    # A shell's background hands it down that interrupts are ignored, and it is by one that Ray tells us to leave.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(threads)
     return task(name, payload)
 
