@@ -24,7 +24,7 @@ def test_a_quick_run_says_so_and_concludes_nothing(tmp_path: Path) -> None:
     for text in pages.values():
         assert "**This is a quick run**" in text
         assert "difference |" not in text
-    for word in ("aimed at", "The paper says", "In short", "deviate"):
+    for word in ("aimed at", "The paper says", "In short", "deviate", "](search)", "](notes)"):
         assert word not in pages["README.md"]
     assert "![A.](figures/a.png)" in pages["README.md"]
 

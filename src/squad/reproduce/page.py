@@ -16,6 +16,12 @@ QUICK = (
     "**This is a quick run**: fewer networks, epochs and training rows than the paper's. It shows that everything "
     "runs; its figures are not comparable with the paper's, nor with those of a whole run."
 )
+MADE = (
+    "Settings are in the TOML files of this folder, each a diff from the defaults; results are records in "
+    "[results](results). Pages and figures are written from these and the [studies](search); what records cannot tell "
+    "is in [notes](notes), whose words are on the pages, too:"
+)
+SMALL = "Results are records in [results](results), from which pages and figures are written:"
 READING = (
     "Coverage in per cent of the test rows, by SGR on the test rows themselves at delta = .01, as in the paper. Ours: "
     "mean over the networks, in parentheses two standard deviations. Difference: ours minus the paper's, in the "
@@ -105,9 +111,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         "# The paper, run again",
         QUICK if quick else "",
         "Every table and figure of *Predictive Uncertainty through Quantization* (Veeling, van den Berg, Welling), "
-        "with the paper's figures beside ours. Settings are in the TOML files of this folder, each a diff from the "
-        "defaults; results are records in [results](results). Pages and figures are written from these and the "
-        "[studies](search); what records cannot tell is in [notes](notes), whose words are on the pages, too:",
+        "with the paper's figures beside ours. " + (SMALL if quick else MADE),
         "    squad reproduce all --from-records     # these pages and figures again, without data or a GPU\n"
         "    squad reproduce all --quick            # all networks anew, small, on two cores in minutes\n"
         "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
