@@ -134,7 +134,8 @@ def test_a_row_with_other_settings_is_run_again_and_no_other(folder: Path, perfo
     assert after["results/small/mlp.json"] == before["results/small/mlp.json"]
     assert json.loads(after["results/small/squad.json"])["results"]["ways"][0]["samples"] == 3
     assert told[0] == "small: 1 of 2 records are there"
-    assert told[1].startswith("small/squad: coverage at 2 % ")
+    assert told[1] == "small/squad: the record that is there is of other settings, and will be replaced"
+    assert told[2].startswith("small/squad: coverage at 2 % ")
 
 
 def test_rows_come_and_go(folder: Path, performed: list[str]) -> None:

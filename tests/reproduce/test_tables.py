@@ -164,7 +164,7 @@ def record_of(plan: Plan, name: str, bases: list[float], source: dict[str, Any] 
     if source is not None:
         settings = {**settings, "source": source}
     members = [{"epochs": 10 * (place + 1)} for place in range(len(bases))]
-    results = {"ways": ways, "members": members, "weights": 12345, "seconds": 61.5}
+    results = {"ways": ways, "members": members, "weights": 12345, "seconds": 61.5, "notes": []}
     return Record("experiment", row.name, settings, results, 0, machine={}, versions={})
 
 
@@ -203,12 +203,24 @@ def test_a_record_of_other_settings_is_not_the_rows(measured: list[Measured], tm
     assert [one.other for one in found] == [False, False, False, True]
 
 
+def of_network(results: dict[str, Any], place: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = results["ways"][0]["each"][place]
+    return found
+
+
 DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "no ways": (lambda results: results.pop("ways"), "it must have 1 ways"),
-    "ways of another row": (lambda results: results["ways"].clear(), "it must have 1 ways"),
+    "no ways": (lambda results: results.pop("ways"), "its ways are None"),
+    "no weights": (lambda results: results.pop("weights"), "its weights are None"),
+    "ways of another row": (lambda results: results["ways"].clear(), r"its ways are \[\], not"),
+    "another way": (lambda results: results["ways"][0].update(sampling="hard"), "its ways are .*hard"),
     "no networks": (lambda results: results["ways"][0]["each"].clear(), "its way 1 has no networks"),
-    "no nll": (lambda results: results["ways"][0]["each"][1].pop("nll"), "nll of network 2 in its way 1 is None"),
-    "no number": (lambda results: results["ways"][0]["ensemble"].update(accuracy="x"), "accuracy of ensemble .* 'x'"),
+    "no nll": (lambda results: of_network(results).pop("nll"), "None as nll of network 2 in its way 1"),
+    "no seed": (lambda results: of_network(results).pop("seed"), "None as seed of network 2 in its way 1"),
+    "nothing": (lambda results: of_network(results).update(aurc=None), "None as aurc of network 2"),
+    "a truth": (lambda results: of_network(results).update(accuracy=True), "True as accuracy"),
+    "no number": (lambda results: results["ways"][0]["ensemble"].update(accuracy="x"), "'x' as accuracy of ensemble"),
+    "no ensemble": (lambda results: results["ways"][0].update(ensemble=3), "3 in the place of the figures of ensemble"),
+    "no default": (lambda results: of_network(results).pop("default@0.01"), "None as default@0.01 of network 2"),
 }
 
 
@@ -221,6 +233,18 @@ def test_a_damaged_record_is_named(measured: list[Measured], tmp_path: Path, dam
     record.save(path)
     with pytest.raises(RecordError, match=rf"one\.json must be the record of an experiment; {told}.*Delete it"):
         load(plan_of(tmp_path, ROWS), tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [("halves = 3", "None as halves@0.01"), ('probes = ["spread"]', "no spread")]
+)
+def test_what_was_asked_for_must_be_there(tmp_path: Path, asked: str, told: str) -> None:
+    plan = plan_of(tmp_path, ROWS.replace("[row.one]", f"{asked}\n[row.one]"))
+    record = record_of(plan, "one", [0.1])
+    del of_network(record.results, 0)["halves@0.01"]
+    record.save(record_path(tmp_path / "results", "small/one"))
+    with pytest.raises(RecordError, match=told):
+        load(plan, tmp_path / "results")
 
 
 def test_a_folder_in_the_place_of_a_record(measured: list[Measured], tmp_path: Path) -> None:

@@ -170,6 +170,9 @@ MEDDLING: dict[str, tuple[dict[str, Any], str]] = {
     "a date that is none": ({"started": "yesterday"}, "yesterday"),
     "no value": ({"value": None}, "value"),
     "a value out of range": ({"params": {"network.bins": 4444}}, ""),
+    "no accuracies": ({"accuracies": None}, ""),
+    "accuracies that are no numbers": ({"accuracies": {"5": "x"}}, ""),
+    "a trial that comes later": ({"retried_from": 7}, "tries 7 again"),
 }
 
 
@@ -187,6 +190,17 @@ def test_a_record_that_was_meddled_with_is_left_alone(tmp_path: Path, what: str)
         tune(sent)
     assert (sent / "trials.json").read_bytes() == before
     assert sorted(path.name for path in sent.iterdir()) == ["trials.json"]
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, 10**6, "1"])
+def test_numbers_that_are_none(tmp_path: Path, number: Any) -> None:
+    tune(tmp_path / "study")
+    sent = without_database(tmp_path / "study", tmp_path / "sent")
+    record = read(sent).record
+    record.results["trials"][1]["number"] = number
+    record.save(sent / "trials.json")
+    with pytest.raises(SearchError, match="--restart"):
+        tune(sent)
 
 
 def test_two_trials_of_one_number(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,13 @@ def test_the_model_of_a_space(out: Path) -> None:
     for options in ({"model": "squad"}, {"settings": {**SMALL, "model": "squad"}}):
         with pytest.raises(SquadError, match="This space is for mlp"):
             tune(out, space=file, **options)
+
+
+def test_with_one_slot_trials_come_one_after_the_other(out: Path) -> None:
+    """Each is proposed knowing all before it."""
+    times = [(trial.started, trial.finished) for trial in tune(out, trials=4, slots=1).trials]
+    assert all(before[1] <= after[0] for before, after in pairwise(times) if before[1] and after[0])
+    assert all(all(each) for each in times)
 
 
 def test_a_space_of_few_points(out: Path) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from squad.reproduce import sentences, studies, tables, verdicts
 from squad.reproduce.markdown import MEASURES, mean_and_spread, table
-from squad.reproduce.plan import PLANS, TABLES
+from squad.reproduce.plan import PLANS, TABLES, PlanError
 from squad.reproduce.sources import Sources
 from squad.reproduce.tables import Measured, of_name
+from squad.search.trials import write_text
 
 __all__ = ["write"]
 
@@ -25,15 +26,14 @@ SMALL = "Results are records in [results](results), from which pages and figures
 READING = (
     "Coverage in per cent of the test rows, by SGR on the test rows themselves at delta = .01, as in the paper. Ours: "
     "mean over the networks, in parentheses two standard deviations. Difference: ours minus the paper's, in the "
-    "paper's standard deviations (half of its parentheses); blank where it gives none; of an NLL less is better. The "
-    "spread is over seeds and splits into training and validation rows; the test rows are always the same."
+    "paper's standard deviations (half of its parentheses); blank where it gives none or 0; of an NLL less is better. "
+    "The spread is over seeds and splits into training and validation rows; the test rows are always the same."
 )
 AIMS = (
-    "Set before these runs, after prototypes. On Fashion-MNIST SQUAD is to be within two of the paper's standard "
-    "deviations (half of the parentheses of its table is one). On SVHN, whose crops are not the paper's, figures "
-    "somewhat below the paper's were named, and a number of weights that the search could not exceed. Coverage at .5 % "
-    "has no aim: single networks have none there, or a third of the rows. Nor has notMNIST, since the paper does not "
-    "say which one it had."
+    "On Fashion-MNIST SQUAD is to be within two of the paper's standard deviations (half of the parentheses of its "
+    "table is one); they are those of single networks, ours is a mean. On SVHN, whose crops are not the paper's, "
+    "figures somewhat below the paper's were named, and a number of weights. Coverage at .5 % has no aim: many single "
+    "networks have none there, and others much. Nor has notMNIST, since the paper does not say which one it had."
 )
 CERTIFICATES = (
     "SGR on the test rows uses them up: what it accepts was chosen on them. So beside it, for every row: the coverage "
@@ -86,7 +86,7 @@ def write(sources: Sources, out: Path, figures: Mapping[str, str]) -> list[Path]
     Returns:
         The files.
     """
-    notes = {path.stem: path.read_text(encoding="utf-8") for path in sorted((sources.folder / "notes").glob("*.md"))}
+    notes = {path.stem: _text(path) for path in sorted((sources.folder / "notes").glob("*.md"))}
     pages = {
         "README.md": _readme(sources, figures, notes),
         **{f"{name}.md": _table_page(sources, name, notes.get(name, "")) for name in TABLES},
@@ -95,8 +95,15 @@ def write(sources: Sources, out: Path, figures: Mapping[str, str]) -> list[Path]
         pages["search.md"] = studies.page([sources.plan(name) for name in PLANS], notes.get("attempts", ""))
     out.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
-        (out / name).write_text(text, encoding="utf-8")
+        write_text(out / name, text)
     return [out / name for name in pages]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise PlanError(f"{path} cannot be read: {cause}.") from cause
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -106,7 +113,7 @@ def _joined(parts: Sequence[str]) -> str:
 def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, str]) -> str:
     every = [one for name in PLANS for one in sources.measured(name)]
     quick = sources.quick
-    missing = [one.row.name for one in every if one.record is None]
+    missing = [one.row.name for one in every if one.record is None and not one.other]
     parts = [
         "# The paper, run again",
         QUICK if quick else "",
@@ -115,7 +122,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
         "    squad reproduce all --from-records     # these pages and figures again, without data or a GPU\n"
         "    squad reproduce all --quick            # all networks anew, small, on two cores in minutes\n"
         "    squad reproduce table1 --minutes 8     # a piece of a whole run, on a GPU; the same command goes on",
-        f"{len(every) - len(missing)} of {len(every)} records are there." + _listed(missing),
+        f"{sum(one.record is not None for one in every)} of {len(every)} records are there." + _listed(missing),
         _of_other_settings(every),
     ]
     if not quick:  # of a quick run nothing can be concluded
@@ -146,6 +153,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
             notes.get("claims", ""),
             "## Where we deviate, and what that changes",
             _deviations(sources),
+            _machines(every),
             notes.get("deviations", ""),
         ]
     parts += ["## Figures", _drawn(figures), *(f"![{text}]({file})\n\n{text}" for file, text in figures.items())]
@@ -172,6 +180,20 @@ def _of_other_settings(every: Sequence[Measured]) -> str:
         "There are records of other settings than the files have now, or of a study that is not there: "
         f"{', '.join(names)}."
     )
+
+
+def _machines(every: Sequence[Measured]) -> str:
+    """Which rows were trained on what."""
+    on: dict[str, list[str]] = {}
+    for one in every:
+        if one.record is not None:
+            machine = one.record.machine
+            on.setdefault(machine.get("gpu") or machine["cpu"], []).append(one.row.name)
+    if len(on) < 2:
+        return ""
+    usual = max(on, key=lambda name: len(on[name]))
+    others = "; ".join(f"{', '.join(names)} on one {machine}" for machine, names in on.items() if machine != usual)
+    return f"Networks were trained on one {usual}, but for {others}."
 
 
 def _listed(missing: Sequence[str]) -> str:
@@ -290,9 +312,9 @@ def _images(sources: Sources) -> list[str]:
     times = 2 ** ((paper - third) / (third - second))
     return [
         f"On notMNIST accuracy rises by {second - first:.1f} points from a quarter of the images to half of them, and "
-        f"by {third - second:.1f} from half to all. If it went on like that, the paper's {paper:g} % would take about "
-        f"{times:.0f} times the images that the small set has: the paper may have trained on the large one (529,000 "
-        "images); it does not say. Duplicates, which we drop, and another test part may have helped, too. With 5,000 "
-        "test rows a coverage at .5 % is a matter of a few wrong "
+        f"by {third - second:.1f} from half to all. Even if every further doubling gave as much as the last, the "
+        f"paper's {paper:g} % would take about {times:.0f} times the images that we train on, and gains shrink: the "
+        "paper may have trained on the large set (529,000 images); it does not say. Duplicates, which we drop, and "
+        "another test part may have helped, too. With 5,000 test rows a coverage at .5 % is a matter of a few wrong "
         "answers, hence its spread."
     ]

@@ -116,6 +116,8 @@ def run_plan(
         if clock.over:
             return False
         begun = time.monotonic()
+        if record_path(results, job.name).exists():
+            tell(f"{job.name}: the record that is there is of other settings, and will be replaced")
         record = perform(job, device, progress(f"{job.name} ({place + 1} of {len(missing)})"), data_dir)
         record.save(record_path(results, job.name))
         tell(f"{job.name}: {summary(record)}; {time.monotonic() - begun:.0f} s")

@@ -1,5 +1,6 @@
 """Tables of an experiment, in Markdown, from its records and the paper's figures alone."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,22 +105,47 @@ def _measured(plan: Plan, row: Row, path: Path) -> Measured:
 
 
 def _wrong(record: Record, row: Row) -> str:
-    """What a record lacks, in words; nothing if it has all that tables are made of."""
-    results = record.results
-    ways = results.get("ways") if isinstance(results, Mapping) else None
-    if not isinstance(ways, list) or len(ways) != len(row.ways):
-        return f"it must have {len(row.ways)} ways"
-    for place, way in enumerate(ways, 1):
-        own = way if isinstance(way, Mapping) else {}
-        each = own.get("each")
+    """What a record lacks, in words; nothing if it has all that pages are made of."""
+    results = record.results if isinstance(record.results, Mapping) else {}
+    kinds: dict[str, Any] = {
+        "ways": list, "members": list, "notes": list, "weights": int, "seconds": (int, float),
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(results.get(name), kind):
+            return f"its {name} are {results.get(name)!r}"
+    probes = results.get("probes") or {}  # of a row without any there need be none
+    lacking = [name for name in record.settings["probes"] if name not in (*probes, "curves")]
+    if lacking:
+        return f"it has no {lacking[0]}"
+    asked = [[way.sampling, way.samples, way.confidence] for way in row.ways]
+    told = [[way.get(key) for key in ("sampling", "samples", "confidence")] for way in results["ways"]]
+    if told != asked:
+        return f"its ways are {told}, not {asked}"
+    for place, way in enumerate(results["ways"], 1):
+        each = way.get("each")
         if not isinstance(each, list) or not each:
             return f"its way {place} has no networks"
-        named = [*((f"network {count}", one) for count, one in enumerate(each, 1)), ("ensemble", own.get("ensemble"))]
+        named = [*((f"network {count}", one) for count, one in enumerate(each, 1)), ("ensemble", way.get("ensemble"))]
         for name, figures in named:
-            for measure in (*MEASURES, "aurc"):
-                value = figures.get(measure) if isinstance(figures, Mapping) else None
-                if not isinstance(value, (int, float)):
-                    return f"{measure} of {name} in its way {place} is {value!r}"
+            if wrong := _wrong_figures(figures, bool(record.settings["halves"]), name != "ensemble"):
+                return f"{wrong} of {name} in its way {place}"
+    return ""
+
+
+def _wrong_figures(figures: Any, halves: bool, seeded: bool) -> str:
+    """The same of one predictor."""
+    if not isinstance(figures, Mapping):
+        return f"{figures!r} in the place of the figures"
+    names = [*MEASURES, "aurc", *(f"default@{risk}" for risk in RISKS), *(["seed"] if seeded else [])]
+    for name in names:
+        value = figures.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            return f"{value!r} as {name}"
+    if halves:
+        for risk in RISKS:
+            found = figures.get(f"halves@{risk}")
+            if not isinstance(found, Mapping) or not {"sgr", DEFAULT} <= found.keys():
+                return f"{found!r} as halves@{risk}"
     return ""
 
 

@@ -11,6 +11,7 @@ from squad.reproduce import figures, page
 from squad.reproduce.plan import PLANS, Plan
 from squad.reproduce.reading import read_plan
 from squad.reproduce.run import Clock, Tell, run_plan, run_study
+from squad.search.trials import TRIALS
 from squad.train import Progress
 
 __all__ = ["plans", "run", "write"]
@@ -64,6 +65,10 @@ def write(folder: Path, out: Path, *, quick: bool = False, tell: Tell = lambda l
         quick: whether the records are those of --quick.
         tell: called with lines about what is taken away.
     """
+    for plan in plans("all", folder, quick=quick):
+        for name in plan.studies():
+            if not quick and not (folder / "search" / name / TRIALS).is_file():
+                tell(f"{plan.name}: there is no study {name}, and records of what it found do not count")
     drawn = figures.write(folder, out / "results", out / "figures", quick, tell)
     captions = {f"figures/{path.name}": figures.CAPTIONS[path.stem] for path in drawn}
     return [*page.write(figures.Sources(folder, out / "results", quick), out, captions), *drawn]

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["restore"]
 
+#: What comes of a record that somebody has changed.
+WRONG = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+#: Trials that were asked for and not wanted are not in a record; there are never this many times the others.
+SURPLUS = 10
+
 
 def restore(folder: Path, file: Path) -> int | None:
     """Make the database of a study from its record, if only the record is there; how many trials it has then.
@@ -42,9 +47,9 @@ def restore(folder: Path, file: Path) -> int | None:
     _delete(part)  # of a restoring that was killed
     try:
         _fill(part, search)
-    except (AssertionError, LookupError, TypeError, ValueError) as cause:
+    except WRONG as cause:
         _delete(part)
-        raise SearchError(f"{folder / TRIALS} is not as squad wrote it: {cause}. {hint}") from cause
+        raise SearchError(f"{folder / TRIALS} is not as squad wrote it: {str(cause).rstrip('.')}. {hint}") from cause
     _delete(file)  # a log that was left behind would be taken for the new file's
     os.replace(part, file)  # whole or not at all: half a study would be gone on with, and written over the record
     return len(search.trials)
@@ -62,6 +67,10 @@ def _fill(file: Path, search: Search) -> None:
     held = {trial.number: trial for trial in search.trials}
     if len(held) < len(search.trials):
         raise ValueError("two trials have one number")
+    if not all(type(number) is int and 0 <= number <= SURPLUS * len(held) for number in held):
+        raise ValueError("trials have numbers that are none")
+    if not isinstance(settings.get("study"), str):
+        raise ValueError("the study has no name")
     latest: dict[int, int] = {}  # by the first attempt at some settings, the number of the latest
     storage = open_storage(file_url(file), stale_after=1.0)  # nobody is at work on it
     try:
@@ -73,10 +82,12 @@ def _fill(file: Path, search: Search) -> None:
                 trial = held.get(number)
                 first = number if trial is None or trial.retried_from is None else trial.retried_from
                 try:
+                    if not (type(first) is int and first <= number):
+                        raise ValueError(f"tries {first!r} again")
                     frozen = _surplus(number) if trial is None else _frozen(trial, distributions, latest.get(first))
-                except (AssertionError, LookupError, TypeError, ValueError) as cause:
+                    storage.create_new_trial(study._study_id, template_trial=frozen)
+                except WRONG as cause:
                     raise ValueError(f"trial {number} ({type(cause).__name__}: {cause})") from cause
-                storage.create_new_trial(study._study_id, template_trial=frozen)
                 latest[first] = number
     finally:
         close_storage(storage)

@@ -364,10 +364,10 @@ def read(path: str | Path) -> Search:
         lacking = [name for name in META if name not in record.settings]
         if lacking:
             raise KeyError(*lacking[:1])
-        trials = tuple(_trial(each) for each in record.results["trials"])
+        trials = sorted((_trial(each) for each in record.results["trials"]), key=lambda trial: trial.number)
     except (KeyError, TypeError) as cause:
         raise RecordError(f"{file} must have the fields of a search; it lacks {cause}. Was it edited?") from cause
-    return Search(record, tuple(sorted(trials, key=lambda trial: trial.number)))
+    return Search(record, tuple(trials))
 
 
 def _trial(data: Mapping[str, Any]) -> TrialRecord:
