@@ -186,3 +186,9 @@ def test_variance_that_serves_better_is_said(tmp_path: Path) -> None:
         one["each"], other["each"] = other["each"], one["each"]
 
     assert row(sentences.claims(changed(tmp_path, {"table1/relu-dropout": swapped})), begin)[2] == "**no**"
+
+
+@pytest.mark.parametrize(("by", "word"), [(0.0, "ahead of"), (-0.067, "not apart from"), (-0.3, "**behind**")])
+def test_beside_others(tmp_path: Path, by: float, word: str) -> None:
+    sources = changed(tmp_path, {"table1/squad": better(by, "coverage@0.01", "coverage@0.02")})
+    assert row(sentences.claims(sources), "SQUAD is significantly better")[2].startswith(f"{word} Plain MLP, ")
