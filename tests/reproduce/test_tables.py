@@ -277,6 +277,18 @@ def test_the_papers_figures_beside_ours(measured: list[Measured]) -> None:
     ]
 
 
+def test_a_row_of_the_papers_beside_several_of_ours_is_told_once(tmp_path: Path) -> None:
+    paper = "paper = [1, 2, 3, 4, 5]\npaper_ensemble = [1, 2, 3, 4, 5]\n"
+    rows = [f'[row.{name}]\nlabel = "SQUAD, {name}"\nmodel = "squad"\n{paper}' for name in ("found", "given")]
+    found = load(plan_of(tmp_path, HEAD + "".join(rows)), tmp_path / "none")
+    for text in (tables.against_paper(found), tables.ensembles(found)):
+        assert [row[0] for row in cells_of(text)[1:]] == [
+            "**SQUAD**, paper",
+            "SQUAD, found, ours",
+            "SQUAD, given, ours",
+        ]
+
+
 def test_what_ensembles_gain(measured: list[Measured]) -> None:
     rows = cells_of(tables.ensembles(measured))
     assert rows[1:4] == [

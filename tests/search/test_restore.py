@@ -93,6 +93,15 @@ def test_everything_comes_back(troubled: Path, tmp_path: Path) -> None:
     assert restore(folder, folder / "study.db") is None  # it is there
 
 
+def test_what_was_left_of_an_older_database_is_not_taken_for_the_new_ones(troubled: Path, tmp_path: Path) -> None:
+    folder = without_database(troubled, tmp_path / "sent")
+    leftovers = [folder / f"study.db-{kind}" for kind in ("wal", "shm")]
+    for path in leftovers:
+        path.write_bytes(b"of another database")
+    restore(folder, folder / "study.db")
+    assert not any(path.exists() for path in leftovers)
+
+
 def test_what_is_proposed_next_is_the_same(troubled: Path, tmp_path: Path) -> None:
     folder = without_database(troubled, tmp_path / "sent")
     restore(folder, folder / "study.db")
