@@ -1,8 +1,12 @@
 """Small things to learn, made on the spot."""
 
+import contextlib
+
+import pytest
 import torch
 
-from squad.models import NetworkConfig, network_config
+from squad.models import NetworkConfig, network_config, sampling
+from squad.ops.products import products
 from squad.train import TrainingData
 
 HIDDEN = {"hidden": (6, 5)}
@@ -22,3 +26,15 @@ def blobs(
 
 def small(name: str, **settings: object) -> NetworkConfig:
     return network_config(name, {**HIDDEN, **settings})
+
+
+def precisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Those that samplers ask for from now on, each time they are asked."""
+    asked: list[str] = []
+
+    def spy(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
+        asked.append(precision)
+        return products(precision, device)
+
+    monkeypatch.setattr(sampling, "products", spy)
+    return asked

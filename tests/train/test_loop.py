@@ -19,7 +19,7 @@ from squad.train import step as steps_of
 from squad.train.adam import Adam, flatten
 from squad.train.data import NOISE, SHUFFLE, shuffled
 from squad.train.state import Epoch, State
-from tests.train.problems import blobs, small
+from tests.train.problems import blobs, precisions, small
 
 
 def run(**settings: object) -> TrainConfig:
@@ -278,14 +278,26 @@ def test_validation_uses_the_sampling_that_prediction_will_use(monkeypatch: pyte
     asked: list[tuple[str, int]] = []
 
     class Spy(Sampler):
-        def __init__(self, network: squad.models.Network, sampling: str, num_samples: int) -> None:
+        def __init__(self, network: squad.models.Network, sampling: str, num_samples: int, *, precision: str) -> None:
             asked.append((sampling, num_samples))
-            super().__init__(network, sampling, num_samples)
+            super().__init__(network, sampling, num_samples, precision=precision)
 
     monkeypatch.setattr(loop, "Sampler", Spy)
     fit(small("squad"), run(max_epochs=2), blobs(), [0], sampling="hard", num_samples=3)
     fit(small("squad"), run(max_epochs=1), blobs(), [0])
     assert asked == [("hard", 3), ("hard", 3), ("stratified", 8)]
+
+
+@pytest.mark.parametrize("precision", ["tf32", "float32"])
+def test_validation_has_the_products_of_training_and_prediction_those_in_full(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = precisions(monkeypatch)
+    fitted = fit(small("maxout-dropout"), run(max_epochs=2, precision=precision), blobs(), [0])
+    assert asked == [precision] * 2
+    asked.clear()
+    Sampler(fitted.network, "sample", 2)(blobs().x)
+    assert asked == ["float32"]
 
 
 def test_every_purpose_has_a_stream_of_its_own() -> None:

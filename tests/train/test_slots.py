@@ -11,6 +11,7 @@ from squad.models import Sampler, network_config
 from squad.models.wide import wide_config
 from squad.train import TrainConfig, TrainingData, fit
 from squad.train.slots import Place, Run, Slots, examine
+from tests.train.problems import precisions
 
 ROWS, FEATURES, CLASSES = 90, 6, 3
 
@@ -187,6 +188,16 @@ def test_many_validation_rows_are_examined_in_parts(monkeypatch: pytest.MonkeyPa
     parts = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
     for slot, found in parts.items():
         torch.testing.assert_close(found.probabilities, whole[slot].probabilities, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "float32"])
+def test_validation_has_the_products_of_training(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of("maxout-dropout", {}, {"precision": precision})
+    slots = Slots(Place(rows(), "cpu"), wide_of([run]), 1, run.config)
+    slots.put(0, run)
+    asked = precisions(monkeypatch)
+    epoch(slots)
+    assert asked == [precision]
 
 
 def test_a_network_that_does_not_fit_is_refused() -> None:

@@ -27,7 +27,7 @@ from squad.layers import draws as latents
 from squad.layers.quantized import SquadLayer
 from squad.models.networks import Network, Stage
 from squad.ops import has_triton
-from squad.ops.products import products
+from squad.ops.products import PRECISIONS, products
 
 __all__ = ["SAMPLINGS", "Draws", "Sampler"]
 
@@ -96,10 +96,15 @@ class Sampler:
             The layers' own ``sampling`` is not looked at.
         num_samples: T; with "mean", or nothing random, one pass is made whatever T is.
         rows: of a block; by default 64 on a CPU and 2,048 on a GPU.
+        precision: of products in single precision on a GPU.  Answers that anybody relies on are made in "float32";
+            training looks at its validation rows in the precision of its steps.
     """
 
-    def __init__(self, network: Network, sampling: str, num_samples: int, *, rows: int | None = None) -> None:
+    def __init__(
+        self, network: Network, sampling: str, num_samples: int, *, rows: int | None = None, precision: str = "float32"
+    ) -> None:
         self.sampling = check_choice("sampling", sampling, SAMPLINGS)
+        self.precision = check_choice("precision", precision, PRECISIONS)
         self.network = network if network.members is not None else stack([network])
         self.members = cast(int, self.network.members)
         self.stages = cast(list[Stage], list(self.network.stages))
@@ -227,7 +232,7 @@ class Sampler:
         probabilities = torch.zeros(*shape, self.network.classes, dtype=torch.float64, device=self.device)
         entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
         scratch = latents.Scratch()
-        with _exact_products(self.device):
+        with _products(self.precision, self.device):
             for start in range(0, count, self.rows):
                 rows = slice(start, start + self.rows)
                 block = x[:, rows].to(self.device, self._working(0))
@@ -351,7 +356,7 @@ def _noise_numbers(stage: Stage) -> int:
 
 
 @contextlib.contextmanager
-def _exact_products(device: torch.device) -> Iterator[None]:
-    """Matrix products in full precision, whatever the caller allows: bfloat16 and TF32 keep three decimals."""
-    with torch.autocast(device.type, enabled=False), products("float32", device):
+def _products(precision: str, device: torch.device) -> Iterator[None]:
+    """Matrix products in this precision, whatever the caller allows: bfloat16 and TF32 keep three decimals."""
+    with torch.autocast(device.type, enabled=False), products(precision, device):
         yield

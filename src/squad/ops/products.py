@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
-__all__ = ["products"]
+__all__ = ["PRECISIONS", "products"]
+
+PRECISIONS = ("tf32", "float32")
 
 #: One at a time: who leaves first would otherwise set back what the other still needs.
 _lock = threading.RLock()
@@ -40,7 +42,7 @@ def _get() -> str:
 
 def _set(precision: str) -> None:
     matmul = torch.backends.cuda.matmul
-    if precision in ("tf32", "float32"):
+    if precision in PRECISIONS:
         try:
             _ = matmul.allow_tf32
             matmul.allow_tf32 = precision == "tf32"

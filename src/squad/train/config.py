@@ -10,6 +10,7 @@ from squad.errors import ArgumentError
 from squad.models import NetworkConfig
 from squad.models.config import PerMember
 from squad.ops import BACKENDS, BackendName
+from squad.ops.products import PRECISIONS
 
 __all__ = ["TrainConfig"]
 
@@ -40,7 +41,8 @@ class TrainConfig:
         adversarial: train on adversarial examples beside the given ones, each feature moved by this share of its
             range (deep ensembles take .01); 0 is none.
         precision: of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, as NVIDIA's
-            tensor cores take them, and is several times faster than "float32".  Predictions are always in full.
+            tensor cores take them, and is several times faster than "float32".  Validation rows are looked at in the
+            same; predictions are always in full.
         backend: of the sampling operation: "auto", or "compile" for long runs on a CPU; see squad.ops.
     """
 
@@ -70,7 +72,7 @@ class TrainConfig:
                 for number in (value if isinstance(value, tuple) else (value,))
             )
             object.__setattr__(self, name, each if isinstance(value, tuple) else each[0])
-        for name, choices in (("precision", ("tf32", "float32")), ("backend", ("auto", *BACKENDS))):
+        for name, choices in (("precision", PRECISIONS), ("backend", ("auto", *BACKENDS))):
             value = getattr(self, name)
             if not isinstance(value, str):
                 raise ArgumentError.of(name, repr(value), "one of " + ", ".join(map(repr, choices)))

@@ -141,7 +141,8 @@ def fit(
 
             network.eval()
             pick = slots if 1 < len(x_validation) != len(slots) else slice(None)
-            p = Sampler(network, sampling, num_samples)(x_validation[pick]).probabilities
+            ask = Sampler(network, sampling, num_samples, precision=config.precision)
+            p = ask(x_validation[pick]).probabilities
             accuracy, nll = validated(p, y_validation[pick])
             loss, kl = (totals / order.shape[1]).tolist()
             shown = temperature.tolist() if network.has_temperature else []
