@@ -9,6 +9,8 @@ from squad.reproduce import figures, page, studies
 from squad.reproduce.plan import PLANS
 from squad.reproduce.run import done
 from squad.reproduce.sources import Sources
+from squad.search import trials
+from squad.search.figures import LEAST
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "paper"
 SOURCES = Sources(FOLDER, FOLDER / "results")
@@ -53,5 +55,7 @@ def test_records_are_those_of_the_plans(name: str) -> None:
 
 def test_studies_have_their_pictures() -> None:
     for folder in (path.parent for path in (FOLDER / "search").rglob("trials.json")):
+        few = sum(trial.state == "complete" for trial in trials.read(folder).trials) < LEAST
         for picture in studies.PICTURES:
-            assert (folder / picture).is_file(), folder
+            # Of a study that has just begun there is no telling what its objective depends on.
+            assert (folder / picture).is_file() or (few and picture == "importances.png"), folder
