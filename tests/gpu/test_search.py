@@ -53,8 +53,10 @@ def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: st
             assert mine["kl"] == pytest.approx(its["kl"], rel=2e-3, abs=1e-6)
 
 
-def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu() -> None:
-    """Of four batch sizes, in models that grow and shrink; twice, with the same outcomes."""
+@pytest.mark.parametrize("large", [False, True])
+def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four batch sizes, in models that grow and shrink, padded or not."""
+    monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     settings: list[dict[str, Any]] = []
     for index in range(40):
         network, training = MODELS["squad"][index % 4]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from squad.search.population import Population
+from squad.search.problem import count_numbers
 from squad.search.trial import Trial
 from squad.train import fit
 from tests.search.sources import Listed, clouds, problem
@@ -26,7 +27,11 @@ def settings(count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("slots", [1, 4, 20])
-def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(slots: int) -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(
+    slots: int, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     posed, source = problem(), Listed(settings(9))
     population = Population(posed, source, slots)
     population.run()
@@ -144,6 +149,28 @@ def test_a_class_of_shapes_separates_groups() -> None:
     for name, value in {"network.rank": 4, "network.shared": True, "training.batch_size": 32}.items():
         assert posed.run({**base, name: value})[0] != shape, name
     assert posed.run({**base, "network.hidden": [6]})[0] != shape
+
+
+@pytest.mark.parametrize(("model", "size"), [("squad", "bins"), ("maxout-dropout", "pieces")])
+def test_large_networks_are_not_padded(model: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    posed = problem(model)
+    one, other = ({f"network.{size}": count, "training.batch_size": 16} for count in (5, 9))
+    numbers = {name: count_numbers(posed.fit_settings(own).network, 6, 3) for name, own in (("5", one), ("9", other))}
+    padded, _ = posed.run(one)
+    assert padded == posed.run(other)[0]
+    assert not padded.large
+    most = count_numbers(padded.wide, 6, 3)
+    assert most > numbers["9"]
+    # What decides is the padded network: trials of a space are either all of one kind or all of the other.
+    monkeypatch.setattr("squad.search.problem.LARGE", most)
+    for own, name in ((one, "5"), (other, "9")):
+        shape, _ = posed.run(own)
+        assert shape.large
+        assert getattr(shape.wide, size) == int(name)
+        # Values are still a neuron's own, which is more than a network that learns none or a layer's has.
+        assert numbers[name] <= count_numbers(shape.wide, 6, 3) < most
+    monkeypatch.setattr("squad.search.problem.LARGE", most + 1)
+    assert posed.run(one)[0] == padded
 
 
 def test_validation_rows_are_those_of_the_problem() -> None:

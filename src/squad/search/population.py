@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from squad.errors import ArgumentError
-from squad.models.networks import blank
 from squad.search.interrupts import uninterrupted
-from squad.search.problem import Problem, Shape
+from squad.search.problem import Problem, Shape, count_numbers
 from squad.search.trial import LOOKS, Outcome, Source, Trial
 from squad.train.slots import Place, Run, Slots, examine
 
@@ -25,8 +24,14 @@ __all__ = ["Population"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
+#: The same of large networks, for which an empty slot costs what a full one does.
+CLOSE_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 #: How often a model's parameters stand in a GPU's memory, roughly: with moments, gradients and what a step makes.
 COPIES = 8
+#: Numbers that a GPU moves, with gradients and moments, in the time that a step takes however small it is.
+MOVED = 6 << 20
+#: Rows whose products take as long as that moving.
+PRODUCTS = 320
 #: Seconds between two questions whether others have left something to do.
 PAUSE = 1.0
 
@@ -36,8 +41,12 @@ class _Group:
 
     def __init__(self, place: Place, shape: Shape, make_room: Callable[[int], None]) -> None:
         self.place, self.shape, self.make_room = place, shape, make_room
+        #: How many slots there may be, and how many times too many before there are fewer.
+        self.sizes: tuple[int, ...] = CLOSE_SIZES if shape.large else SIZES
+        self.slack = 2 if shape.large else 4
+        self.numbers = count_numbers(shape.wide, place.x.shape[1], place.classes)
         self.made: dict[int, Slots] = {}
-        self.slots = self._of(1 if place.device.type == "cpu" else SIZES[0])
+        self.slots = self._of(1 if place.device.type == "cpu" else self.sizes[0])
         self.trials: dict[int, Trial] = {}  # by their slots
         self.waiting: list[tuple[Trial, Run]] = []  # for the epoch to end
         self.flying = False  # whether an epoch has begun and was not looked at
@@ -48,9 +57,7 @@ class _Group:
         if size in self.made:
             return self.made[size]
         if self.place.device.type == "cuda":
-            network = blank(self.shape.wide, self.place.x.shape[1], self.place.classes, 1)
-            numbers = sum(parameter.numel() for parameter in network.parameters())
-            self.make_room(COPIES * numbers * size * self.place.x.element_size())
+            self.make_room(COPIES * self.numbers * size * self.place.x.element_size())
         slots = Slots(self.place, self.shape.wide, size, self.shape.training)
         if self.place.device.type != "cpu":
             self.made[size] = slots
@@ -69,8 +76,14 @@ class _Group:
         self.waiting.clear()
         self.slots.launch()
         self.flying = True
-        # A step takes some time however small it is; beyond that its rows count.
-        self.due += self.slots.taken * (1 + len(self.slots.runs) * (self.shape.training.batch_size or 0) / 4096)
+        self.due += self.slots.taken * self._cost()
+
+    def _cost(self) -> float:
+        """What a step takes, roughly: some time however small it is; beyond that its rows, or its weights, count."""
+        slots, rows = len(self.slots.runs), self.shape.training.batch_size or 0
+        if self.shape.large:
+            return 1 + slots * self.numbers / MOVED * (1 + rows / PRODUCTS)
+        return 1 + slots * rows / 4096
 
     def forget(self) -> None:
         """Let go of models that nothing is trained in."""
@@ -86,12 +99,13 @@ class _Group:
         now = len(self.slots.runs)
         if self.place.device.type == "cpu":
             return count != now
-        return count > now or (4 * count <= now and now > SIZES[0])
+        return count > now or (self.slack * count <= now and now > self.sizes[0])
 
     def _resize(self, count: int) -> None:
         size = count
         if self.place.device.type != "cpu":
-            size = next((size for size in SIZES if size >= count), -(-count // SIZES[-1]) * SIZES[-1])
+            most = self.sizes[-1]
+            size = next((size for size in self.sizes if size >= count), -(-count // most) * most)
         if size == len(self.slots.runs):
             return
         before, self.slots = self.slots, self._of(size)
