@@ -1,10 +1,11 @@
 """Trials of a population: all are told once, whatever their shapes, and come to what a fit comes to."""
 
+import itertools
 from typing import Any
 
 import pytest
 
-from squad.search.population import Population
+from squad.search.population import Population, slots_for
 from squad.search.problem import count_numbers
 from squad.search.trial import Trial
 from squad.train import fit
@@ -72,6 +73,46 @@ def test_one_that_ends_makes_room_at_once_for_the_next() -> None:
     assert seen[0] == [0, 1]
     assert all(len(now) <= 2 for now in seen)
     assert [1, 2] in seen  # 0 has ended, and 1 has not
+
+
+def test_a_group_that_begins_late_does_not_take_all_turns() -> None:
+    """When the first trial of three ends, another shape is begun: it takes turns with the one that is half trained."""
+    lengths = [(16, 40), (16, 80), (32, 80)]
+    own = settings(1)[0]
+    source = Listed([{**own, "training.batch_size": b, "training.max_epochs": epochs} for b, epochs in lengths])
+    population = Population(problem(stop_patience=200), source, 2)
+    turns: list[int] = []
+    finish = population._finish
+
+    def spy(group: Any) -> None:
+        turns.append(group.shape.training.batch_size)
+        finish(group)
+
+    population._finish = spy  # type: ignore[method-assign]
+    population.run()
+    assert sorted(source.told) == [0, 1, 2]
+    assert turns[:40] == [16] * 40
+    # An epoch in batches of 16 has about twice the steps of one in batches of 32: it is not looked at half as often.
+    shared = turns[40 : 40 + 60]
+    assert 15 <= shared.count(16) <= 25
+    assert max(len(list(same)) for _, same in itertools.groupby(shared)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("large", "counts", "expected"),
+    [
+        (False, [1, 4, 5, 3, 2, 9, 4, 33, 65, 40, 16], [4, 4, 8, 8, 4, 16, 4, 64, 96, 96, 16]),
+        (True, [1, 2, 3, 2, 1, 5, 7, 6, 4, 3, 33, 17, 16], [1, 2, 3, 3, 1, 6, 8, 8, 4, 4, 64, 24, 24]),
+    ],
+)
+def test_slots_of_a_model_on_a_gpu(large: bool, counts: list[int], expected: list[int]) -> None:
+    """They grow when they are too few, and shrink when many are empty: of large networks sooner."""
+    now, found = 0, []
+    for count in counts:
+        now = slots_for(count, now, large)
+        found.append(now)
+        assert now >= count
+    assert found == expected
 
 
 def test_a_stopped_one_says_what_was_running() -> None:

@@ -24,7 +24,7 @@ __all__ = ["Population"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
-#: The same of large networks, for which an empty slot costs what a full one does.
+#: The same of large networks, for which empty slots cost nearly what full ones do.
 CLOSE_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 #: How often a model's parameters stand in a GPU's memory, roughly: with moments, gradients and what a step makes.
 COPIES = 8
@@ -41,12 +41,9 @@ class _Group:
 
     def __init__(self, place: Place, shape: Shape, make_room: Callable[[int], None]) -> None:
         self.place, self.shape, self.make_room = place, shape, make_room
-        #: How many slots there may be, and how many times too many before there are fewer.
-        self.sizes: tuple[int, ...] = CLOSE_SIZES if shape.large else SIZES
-        self.slack = 2 if shape.large else 4
         self.numbers = count_numbers(shape.wide, place.x.shape[1], place.classes)
         self.made: dict[int, Slots] = {}
-        self.slots = self._of(1 if place.device.type == "cpu" else self.sizes[0])
+        self.slots = self._of(self._size(1, 0))
         self.trials: dict[int, Trial] = {}  # by their slots
         self.waiting: list[tuple[Trial, Run]] = []  # for the epoch to end
         self.flying = False  # whether an epoch has begun and was not looked at
@@ -68,8 +65,7 @@ class _Group:
         count = len(self.trials) + len(self.waiting)
         if not count:
             return
-        if self._is_wrong(count):
-            self._resize(count)
+        self._resize(self._size(count, len(self.slots.runs)))
         for (trial, run), slot in zip(self.waiting, self.slots.free, strict=False):
             self.slots.put(slot, run)
             self.trials[slot] = trial
@@ -94,18 +90,10 @@ class _Group:
         self.slots.clear(slot)
         del self.trials[slot]
 
-    def _is_wrong(self, count: int) -> bool:
-        """Whether there are too few slots, or so many that are empty and computed all the same."""
-        now = len(self.slots.runs)
-        if self.place.device.type == "cpu":
-            return count != now
-        return count > now or (self.slack * count <= now and now > self.sizes[0])
+    def _size(self, count: int, now: int) -> int:
+        return count if self.place.device.type == "cpu" else slots_for(count, now, self.shape.large)
 
-    def _resize(self, count: int) -> None:
-        size = count
-        if self.place.device.type != "cpu":
-            most = self.sizes[-1]
-            size = next((size for size in self.sizes if size >= count), -(-count // most) * most)
+    def _resize(self, size: int) -> None:
         if size == len(self.slots.runs):
             return
         before, self.slots = self.slots, self._of(size)
@@ -114,6 +102,20 @@ class _Group:
             self.slots.adopt(to, before, slot)
             moved[to] = trial
         self.trials = moved
+
+
+def slots_for(count: int, now: int, large: bool) -> int:
+    """How many slots a model on a GPU is to have.
+
+    Args:
+        count: of trials.
+        now: slots that there are: kept unless they are too few, or many of them empty and computed all the same.
+        large: whether that costs much.
+    """
+    sizes, slack = (CLOSE_SIZES, 2) if large else (SIZES, 4)
+    if count <= now < slack * count or now == sizes[0] >= count:
+        return now
+    return next((size for size in sizes if size >= count), -(-count // sizes[-1]) * sizes[-1])
 
 
 class Population:
@@ -136,6 +138,7 @@ class Population:
         self.ended: list[tuple[Trial, Run | None, str]] = []  # not yet told
         self.begun: dict[int, float] = {}
         self.epochs = 0
+        self.now = 0.0  # when the last group that was looked at was due
 
     @property
     def running(self) -> list[Trial]:
@@ -197,16 +200,17 @@ class Population:
         if shape not in self.groups:
             self.groups[shape] = _Group(self.place, shape, self._make_room)
         group = self.groups[shape]
-        if not group.trials and not group.waiting:  # it has slept: it is where the others are
-            group.due = max(group.due, min((each.due for each in self.groups.values() if each.flying), default=0.0))
+        if not group.trials and not group.waiting:  # it has slept, and is not to have all turns until it has caught up
+            group.due = max(group.due, self.now)
         group.waiting.append((trial, run))
 
     def _make_room(self, needed: int) -> None:
         """Let go of models that are kept for later, if so many bytes would not fit beside them."""
-        free, _ = torch.cuda.mem_get_info(self.place.device)
-        spare = torch.cuda.memory_reserved(self.place.device) - torch.cuda.memory_allocated(self.place.device)
-        if needed < free + spare:
-            return
+        for emptied in (False, True):
+            if emptied:
+                torch.cuda.empty_cache()  # what is kept for graphs stays, and nobody else could take it
+            if needed < torch.cuda.mem_get_info(self.place.device)[0]:
+                return
         self.groups = {
             shape: group for shape, group in self.groups.items() if group.trials or group.waiting or group.flying
         }
@@ -219,7 +223,7 @@ class Population:
         """The end of a group's epoch: look at the validation rows, and see who has ended."""
         slots = group.slots
         losses = slots.wait()
-        group.flying = False
+        group.flying, self.now = False, group.due
         chosen = [slot for slot in sorted(group.trials) if self._is_due(slots, slot)]
         examined = dict(examine(slots, chosen, group.shape.sampling, group.shape.num_samples)) if chosen else {}
         for slot, trial in sorted(group.trials.items()):

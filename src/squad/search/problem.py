@@ -24,8 +24,7 @@ __all__ = ["Problem", "Shape", "count_numbers", "make_problem", "single"]
 #: So many batch sizes, and a population is one in name only.
 MANY = 32
 
-#: Numbers of a network from which on one alone keeps a machine busy: padding is then paid for, and nothing is gained by
-#: training several at once.
+#: Numbers of the widest network of a space from which on one alone keeps a machine busy: padding is then paid for.
 LARGE = 1 << 22
 
 #: Settings of a training that trials share, whatever they are otherwise.
@@ -40,7 +39,7 @@ class Shape:
         wide: settings of that model's network.
         training: settings of its steps; only the batch size, precision, backend and adversarial are looked at.
         sampling, num_samples: how its members are examined.
-        large: whether a step's time is that of its numbers, so that members are not padded and slots not left empty.
+        large: whether a step's time is that of its numbers, so that members are not padded and few slots left empty.
     """
 
     wide: NetworkConfig
