@@ -121,7 +121,11 @@ def test_the_command_as_it_is_written(run: Run, here: Path) -> None:
     assert record["settings"]["objective"] == {"asked": "coverage@risk=0.02,delta=0.01", "used": "aurc"}
     assert record["results"]["notes"] == [note]
     check_whole(here / "study", 4)
-    shown = run("search", "show", "study")
+    best = (here / "study/best.toml").read_text()
+    assert best.startswith("# study: the best of ")
+    # By whatever path a study is called: shown again, nothing changes in its files.
+    shown = run("search", "show", str(here / "study"))
+    assert (here / "study/best.toml").read_text() == best
     assert shown.code == 0
     assert "aurc (asked for: coverage@risk=0.02,delta=0.01)" in shown.out
     assert note in " ".join(shown.out.split())

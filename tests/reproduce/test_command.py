@@ -81,6 +81,14 @@ def test_from_records_runs_nothing(
     assert files(folder) == before
 
 
+@pytest.mark.usefixtures("command")
+def test_from_records_looks_at_its_options_all_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "table1", "--from-records", "--folder", str(folder), "--device", "tpu"]) == 2
+    assert "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 def test_from_no_records_nothing_is_written(command: Callable[..., tuple[int, str, str]], folder: Path) -> None:
     before = files(folder)
     code, _, err = command("table1", "--quick", "--from-records")

@@ -391,7 +391,7 @@ def test_settings_and_where_they_come_from(plan: Plan) -> None:
         tables.settings([Measured(plan.rows[0], searched), Measured(plan.rows[3], given), Measured(plan.rows[2], None)])
     )
     assert rows[1:] == [
-        ["One", "trial 77 of 150, 76.5 %", "lr 0.00123, batch_size 64", "12,345", "10", "62 s"],
+        ["One", "best of 150 trials, number 77: 76.5 %", "lr 0.00123, batch_size 64", "12,345", "10", "62 s"],
         ["Four", "given", "", "12,345", "15", "62 s, on a CPU"],
     ]
 

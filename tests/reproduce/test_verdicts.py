@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 
 from squad.records import Record
-from squad.reproduce import sentences, verdicts
+from squad.reproduce import sentences, structure, verdicts
 from squad.reproduce.sources import Sources
 
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
 Change = Callable[[dict[str, Any]], None]
+Curve = Callable[[int], float]
 
 
 def changed(tmp_path: Path, changes: dict[str, Change]) -> Sources:
@@ -124,20 +125,64 @@ def test_samples_are_judged_by_pairs(tmp_path: Path) -> None:
 
 
 def test_an_ensemble_that_is_worse_is_named(tmp_path: Path) -> None:
-    begin, broken = "Deep ensembles improve", "table1/dlgm-adversarial"
+    begin = "Deep ensembles improve"
+    found = row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)
+    assert found[2].startswith("yes, but for coverage at .5 %; further rows: in ")
+    assert "(DLGM, adversarial in table 1, coverage at 2 %: -0.2)" in found[1]
 
     def better(results: dict[str, Any]) -> None:
         results["ways"][0]["ensemble"]["coverage@0.02"] = 1.0
 
-    found = row(sentences.claims(changed(tmp_path / "all", {broken: better})), begin)
-    assert found[2] == "yes, but for coverage at .5 %"
+    found = row(sentences.claims(changed(tmp_path / "all", {"table1/dlgm-adversarial": better})), begin)
+    assert found[2] == "yes, but for coverage at .5 %; further rows: always"
 
     def worse(results: dict[str, Any]) -> None:
         results["ways"][0]["ensemble"]["nll"] += 1.0
 
-    found = row(sentences.claims(changed(tmp_path / "one", {broken: better, "table1/mlp": worse})), begin)
-    assert re.fullmatch(r"\*\*not always\*\*: in (\d+) of (\d+) cells, coverage at .5 % aside", found[2])
+    found = row(sentences.claims(changed(tmp_path / "one", {"table1/mlp": worse})), begin)
+    assert re.match(r"\*\*no\*\*: in (\d+) of (\d+) cells, but for coverage at .5 %; further rows: in ", found[2])
     assert "worse in 1 (Plain MLP in table 1, NLL: +0.9" in found[1]
+
+
+def test_what_adversarial_training_changes(tmp_path: Path) -> None:
+    begin = "(Not of the paper's: deep ensembles were proposed"
+    assert row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2] == "it does not help"
+
+    def strong(results: dict[str, Any]) -> None:
+        results["ways"][0]["ensemble"] |= {"coverage@0.01": 0.9, "coverage@0.02": 0.95}
+
+    found = row(sentences.claims(changed(tmp_path, {"table1/mlp-adversarial": strong})), begin)
+    assert found[2] == "it helps 1 of 4"
+    other = Sources(PAPER, PAPER / "results").variant("table1/mlp")
+    assert other is not None
+    assert f"Plain MLP: {90 - 100 * other.ensemble['coverage@0.01']:+.1f} at 1 %" in found[1]
+
+
+def test_settings_of_the_ablation_are_compared_in_pairs(tmp_path: Path) -> None:
+    """With 3 points added wherever the spacing is Gaussian, that and nothing else changes."""
+    begin, measure = "(No claim of the paper's, which tells its best settings alone", "coverage@0.01"
+    before = Sources(PAPER, PAPER / "results")
+    grid = before.grid("figures", "ablation")
+    assert grid is not None
+    names = [one.row.name for one in grid]
+    gaussian = {name: better(0.03, measure) for name in names if "/gaussian-" in name}
+    assert len(gaussian) == 6
+    after = changed(tmp_path, gaussian)
+    texts = [row(sentences.claims(sources), begin)[1] for sources in (before, after)]
+    spacing = [re.search(r"linear spacing coverage at 1 % (\S+) \((\S+) to (\S+)\)", text) for text in texts]
+    assert spacing[0] is not None
+    assert spacing[1] is not None
+    for old, new in zip(spacing[0].groups(), spacing[1].groups(), strict=True):
+        assert float(new) == pytest.approx(float(old) + 3, abs=0.11)
+    assert texts[0].partition("; ")[2] == texts[1].partition("; ")[2]
+    assert "Gaussian minus linear spacing: better at 1 %" in row(sentences.claims(after), begin)[2]
+    # And by another way: over all pairs of cells that differ in the spacing, seed by seed.
+    cells = {one.row.name: {each["seed"]: each[measure] for each in one.each} for one in grid}
+    pairs = [(cells[name], cells[name.replace("/gaussian-", "/linear-")]) for name in gaussian]
+    seeds = sorted(pairs[0][0])
+    gains = [sum(one[seed] - other[seed] for one, other in pairs) / len(pairs) for seed in seeds]
+    low, high = ttest_1samp(gains, 0.0).confidence_interval(0.95)
+    assert spacing[0].groups()[1:] == (f"{100 * low:+.1f}", f"{100 * high:+.1f}")
 
 
 def test_spreads_are_judged_before_and_after_training(tmp_path: Path) -> None:
@@ -168,19 +213,22 @@ def test_bits_that_fall_are_no_control(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "seconds", "verdict"),
     [
-        (4.2, 1.6, "weights: yes; time: less than linear"),
-        (2.0, 4.2, "weights: **no**; time: linear"),
-        (4.2, 9.0, "weights: yes; time: **more**"),
+        (lambda c: 10 * c, lambda c: 0.01 * c, "weights: yes; time: yes"),
+        (lambda c: 10 * c, lambda c: 0.02 + 0.01 * c, "weights: yes; time: yes, beside a fixed part"),
+        (lambda c: 10 * c, lambda c: 0.001 * c**3, "weights: yes; time: **no**"),
+        (lambda c: c**4, lambda c: 0.5 - 0.001 * c, "weights: **no**; time: **no**, beside a fixed part"),
     ],
 )
-def test_cost(tmp_path: Path, weights: float, seconds: float, verdict: str) -> None:
-    few = Record.load(PAPER / "results" / "figures" / "bins" / "15.json").results
+def test_cost(tmp_path: Path, weights: Curve, seconds: Curve, verdict: str) -> None:
+    def priced(count: int) -> Change:
+        def change(results: dict[str, Any]) -> None:
+            results["weights"] = weights(count)
+            results["probes"]["epoch"]["median"] = seconds(count)
 
-    def dear(results: dict[str, Any]) -> None:
-        results["weights"] = round(weights * few["weights"])
-        results["probes"]["epoch"]["median"] = seconds * few["probes"]["epoch"]["median"]
+        return change
 
-    assert row(sentences.claims(changed(tmp_path, {"figures/bins/63": dear})), "Cost and the number")[2] == verdict
+    changes = {f"figures/bins/{count}": priced(count) for count in structure.BINS}
+    assert row(sentences.claims(changed(tmp_path, changes)), "Cost and the number")[2] == verdict
 
 
 def test_variance_that_serves_better_is_said(tmp_path: Path) -> None:

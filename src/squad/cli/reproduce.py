@@ -65,7 +65,7 @@ def reproduce(
     sketch.figure_class()  # without it nothing could be drawn in the end
     chosen = whole.plans(what, folder, quick=quick)
     whole.plans("all", folder, quick=quick)  # pages are of all: what is wrong in one is found before hours of training
-    clock = Clock(minutes)
+    clock, place = Clock(minutes), choose_device(device)
     given = ["--quick"] * quick + [f"--folder {folder}"] * (folder != FOLDER) + [f"--out {out}"] * (out is not None)
     out = out or (folder / "quick" if quick else folder)
     check_writable(out / "README.md")
@@ -79,7 +79,7 @@ def reproduce(
             complete = whole.run(
                 chosen,
                 out / "results",
-                choose_device(device),
+                place,
                 clock,
                 say,
                 lambda label: make_progress(label=label),

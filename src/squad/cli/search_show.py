@@ -57,7 +57,7 @@ def show(
     out = study if out is None else out
     out.mkdir(parents=True, exist_ok=True)
     best = out / BEST
-    best.write_text(words.best_toml(search, str(study)), encoding="utf-8")
+    best.write_text(words.best_toml(search, study.resolve().name), encoding="utf-8")
     typer.echo(best)
     typer.echo(write_csv(search, out / CSV))
     if not no_figures:

@@ -142,7 +142,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
             tables.against_paper(rows, differences=not quick),
             _further(rows, differences=not quick),
             "Deep ensembles of the same networks:" if any(one.record for one in rows) else "",
-            tables.ensembles(rows) if any(one.record for one in rows) else "",
+            tables.ensembles(rows, ("", "adversarial")) if any(one.record for one in rows) else "",
             *_pairs(rows),
             f"Certificates, settings and costs of every row: [{name}.md]({name}.md).",
         ]

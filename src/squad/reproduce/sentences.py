@@ -1,13 +1,9 @@
 """What the paper says in its text, each sentence beside what was measured: from records alone."""
 
-import statistics
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
-
-from squad.records import Record
+from squad.reproduce import structure
 from squad.reproduce.markdown import MEASURES, interval, number, student, table
 from squad.reproduce.plan import TABLES
 from squad.reproduce.sources import Sources
@@ -19,18 +15,8 @@ __all__ = ["claims"]
 #: Two sentences of the paper's, each about SQUAD beside others.
 HELD_OUT = "SQUAD exhibits strong performance on a held-out data set (notMNIST) without tuning for it"
 BETTER_THAN = "SQUAD is significantly better than plain MLPs and deep Gaussian information bottlenecks"
-#: A predicted distribution is near a shape below so many nats.
-NEAR = 0.2
-#: What a share must have to be called common.
-COMMON = 0.1
-#: Spreads of layers stay within bounds if the largest is below so many times the smallest.
-STEADY = 1.5
-#: The grid of the number of bins.
-BINS = (3, 5, 7, 9, 11, 15, 21, 31, 45, 63)
-#: Eight layers are as good as fewer if their accuracy is within so much of the best.
-DEEP = 0.02
-#: A function has a peak if it falls behind it by so much of its range.
-PEAK = 0.05
+#: So many cells are named one by one, at the most.
+NAMED = 3
 
 
 def claims(sources: Sources) -> str:
@@ -40,15 +26,11 @@ def claims(sources: Sources) -> str:
         _against(sources, "table2", ("mlp", "maxout-dropout"), HELD_OUT),
         _against(sources, "table1", ("mlp", "dlgm"), BETTER_THAN),
         _ensembles(sources),
+        _adversarial(sources),
         _relu(sources),
         _response(sources),
-        _modes(sources),
-        _peaks(sources),
-        _spread(sources),
-        _depth(sources),
-        _bottleneck(sources),
+        *structure.rows(sources),
         _efficiency(sources),
-        _linear(sources),
         _epoch(sources),
     ]
     return table(["the paper says", "measured", ""], rows)
@@ -87,37 +69,76 @@ def _intervals(one: Variant, other: Variant, names: Sequence[str]) -> str:
 
 def _ensembles(sources: Sources) -> list[str]:
     what = "Deep ensembles improve results for all methods"
-    firsts = [one.variants()[0] for name in TABLES for one in sources.measured(name) if one.record is not None]
-    if not firsts:
+    rows = [one for name in TABLES for one in sources.measured(name) if one.record is not None]
+    # The paper's rows, then those that are in our tables alone: each asked in its first way.
+    groups = [[one.variants()[0] for one in rows if bool(one.row.group) == further] for further in (False, True)]
+    if not groups[0]:
         return [what, MISSING, ""]
-    told, counts = [], []
-    for words, names in (("coverage at .5 %", ["coverage@0.005"]), ("the other figures", list(MEASURES)[1:])):
-        gains = [(one, key, one.ensemble[key] - mean(one, key)) for one in firsts for key in names]
-        worse = [(one, key, gain) for one, key, gain in gains if BETTER[key] * gain < 0]
-        same = sum(gain == 0 for _, _, gain in gains)
-        better = len(gains) - len(worse) - same
+    told, verdicts = [], []
+    for words, firsts in zip(("rows of the paper's", "further rows"), groups, strict=True):
+        if not firsts:
+            continue
+        low, others = _gains(firsts, ["coverage@0.005"]), _gains(firsts, list(MEASURES)[1:])
         told.append(
-            f"{words}: better than the mean of its networks in {better} of {len(gains)} cells, "
-            f"equal in {same}, worse in {len(worse)}"
+            f"{len(firsts)} {words}: coverage at .5 % better than the mean of its networks in {low.text}; the other "
+            f"figures in {others.text}"
         )
-        counts.append((better, len(worse), len(gains)))
-    if worse:  # of the figures that are no mixtures
-        told[-1] += f" ({'; '.join(_cell(*cell) for cell in worse)})"
-    shown = (
-        f"{'; '.join(told)} ({len(firsts)} rows of all tables, several of them SQUAD, each asked in its first way). "
+        always = "always" if not others.worse else f"in {others.better} of {others.cells} cells"
+        if words == "further rows":
+            verdicts.append(f"further rows: {always}")
+        else:
+            verdicts.append(("**no**: " + always if others.worse else "yes") + ", but for coverage at .5 %" * low.worse)
+    told.append(
         "Where some networks have a coverage of 0 and others much, as at .5 %, their mean is a mixture. An ensemble "
         "draws as many samples as all of its networks together"
     )
-    (_, low, _), (better, high, cells) = counts
-    if high or not better:
-        return [what, shown, f"**not always**: in {better} of {cells} cells, coverage at .5 % aside"]
-    return [what, shown, "yes, but for coverage at .5 %" if low else "yes"]
+    return [what, ". ".join(told), "; ".join(verdicts)]
+
+
+class _Gains(NamedTuple):
+    """In how many cells ensembles are better than the mean of their networks, whether worse in any; all in words."""
+
+    better: int
+    cells: int
+    worse: bool
+    text: str
+
+
+def _gains(firsts: Sequence[Variant], names: Sequence[str]) -> _Gains:
+    gains = [(one, key, one.ensemble[key] - mean(one, key)) for one in firsts for key in names]
+    worse = [(one, key, gain) for one, key, gain in gains if BETTER[key] * gain < 0]
+    same = sum(gain == 0 for _, _, gain in gains)
+    better = len(gains) - len(worse) - same
+    text = f"{better} of {len(gains)} cells, equal in {same}, worse in {len(worse)}"
+    if 0 < len(worse) <= NAMED:
+        text += f" ({'; '.join(_cell(*cell) for cell in worse)})"
+    return _Gains(better, len(gains), bool(worse), text)
 
 
 def _cell(one: Variant, measure: str, gain: float) -> str:
     plan, _, _ = one.row.name.partition("/")
     name = f"{one.row.label} in {plan.replace('table', 'table ')}"
     return f"{name}, {whole(MEASURES[measure])}: {number(gain, measure, sign=True)}"
+
+
+def _adversarial(sources: Sources) -> list[str]:
+    what = "(Not of the paper's: deep ensembles were proposed with adversarial training)"
+    told, words, sizes = [], [], []
+    for name in ("mlp", "maxout-dropout", "dlgm", "squad"):
+        one, other = sources.variant(f"table1/{name}-adversarial"), sources.variant(f"table1/{name}")
+        if one is None or other is None:
+            return [what, MISSING, ""]
+        gains = [one.ensemble[key] - other.ensemble[key] for key in COMPARED]
+        shown = (f"{number(gain, sign=True)} {MEASURES[key]}" for key, gain in zip(COMPARED, gains, strict=True))
+        told.append(f"{other.row.label}: {', '.join(shown)}")
+        words.append(min(gains) > 0)
+        sizes.append(len(one.each))
+    return [
+        what,
+        f"what it changes in the coverage of ensembles of {max(sizes)} on Fashion-MNIST: {'; '.join(told)}. Settings "
+        "are those found without it",
+        "it helps" if all(words) else f"it helps {sum(words)} of {len(words)}" if any(words) else "it does not help",
+    ]
 
 
 def _relu(sources: Sources) -> list[str]:
@@ -146,126 +167,6 @@ def _response(sources: Sources) -> list[str]:
     if not told:
         return [what, MISSING, ""]
     return [what, f"response minus variance: {'; '.join(told)}", yes(all(good))]
-
-
-def _modes(sources: Sources) -> list[str]:
-    what = "Predicted distributions are multimodal: the flexible distribution is used to its full potential"
-    record = sources.record("figures/latents")
-    if record is None:
-        return [what, MISSING, ""]
-    told, several_modes, clean = [], [], []
-    for one in record.results["probes"]["stereotypes"]:
-        near = {
-            shape["name"]: round(shape["shares"][shape["thresholds"].index(NEAR)] * shape["total"])
-            for shape in one["nearest"]
-        }
-        many, total = ("two apart", "both ends", "three"), one["nearest"][0]["total"]
-        several = " and ".join(f"{near[name]} of {name!r}" for name in many)
-        several_modes.append(sum(one["modes"][1:]))
-        clean.append(sum(near[name] for name in many) / total)
-        told.append(
-            f"layer {one['layer']}: {number(several_modes[-1])} % of {total:,} have two modes or more that stand out "
-            f"by .05; within a KL of {NEAR:g} of a clean shape with several, of fixed distances and weights, are "
-            f"{several}"
-        )
-    verdict = (
-        "**no**" if min(several_modes) < COMMON else "yes" if min(clean) > COMMON else "in part: not in clean shapes"
-    )
-    return [what, "; ".join(told) + " (one network; called common: 10 %)", verdict]
-
-
-def _peaks(sources: Sources) -> list[str]:
-    what = 'Learned activation functions resemble "peaked" sigmoids'
-    record = sources.record("figures/activation")
-    if record is None:
-        return [what, MISSING, ""]
-    falls = []
-    for unit in record.results["probes"]["activation"]["others"]:
-        values = np.array(unit["mean"])
-        span = float(values.max() - values.min())
-        back = max(float(values.max() - values[-1]), float(values[0] - values.min()))
-        falls.append(back / span if span > 0 else 0.0)
-    peaked = sum(fall > PEAK for fall in falls)
-    share = peaked / len(falls)
-    told = (
-        f"of {len(falls)} units with one input {peaked} fall after their peak, or before their trough, by more than "
-        f"{number(PEAK)} % of their range, and by {number(max(falls))} % at the most; the median falls by "
-        f"{number(statistics.median(falls))} % (one network)"
-    )
-    return [what, told, "yes" if share > 0.5 else f"some: {peaked} of {len(falls)}" if share > COMMON else "**no**"]
-
-
-def _deep(sources: Sources, grid: str) -> dict[int, Record]:
-    """By the number of hidden layers; none unless all eight are there."""
-    found = {depth: sources.record(f"figures/{grid}/{'x'.join(['32'] * depth)}") for depth in range(1, 9)}
-    return {depth: one for depth, one in found.items() if one is not None} if all(found.values()) else {}
-
-
-def _spread(sources: Sources) -> list[str]:
-    what = "Self-normalizing: the output of a layer stays within bounds, without batch normalization"
-    deep = {"SQUAD": _deep(sources, "depth-squad"), "MLP": _deep(sources, "depth-mlp")}
-    if not all(deep.values()):
-        return [what, MISSING, ""]
-    spreads = {
-        (name, when): [statistics.fmean(layer["std"]) for layer in found[8].results["probes"]["spread"][when][:-1]]
-        for name, found in deep.items()
-        for when in ("before", "after")
-    }
-    told = "; ".join(
-        f"{name} {when} training {min(found):.2f} to {max(found):.2f}" for (name, when), found in spreads.items()
-    )
-    steady = {key: max(found) < STEADY * min(found) for key, found in spreads.items()}
-    accuracies = ", ".join(f"{name} {number(_first(found[8], 'accuracy'))} %" for name, found in deep.items())
-    return [
-        what,
-        f"standard deviation of what each of eight layers puts out: {told}. Called within bounds: the largest below "
-        f"{STEADY:g} times the smallest. The accuracy of these networks: {accuracies}",
-        "; ".join(f"{name} {when} training: {yes(good)}" for (name, when), good in steady.items()),
-    ]
-
-
-def _depth(sources: Sources) -> list[str]:
-    what = "So deep networks need no batch normalization (no depth is named; none with it was run)"
-    deep = {"SQUAD": _deep(sources, "depth-squad"), "MLP": _deep(sources, "depth-mlp")}
-    light = _deep(sources, "depth-squad-light")
-    if not all(deep.values()):
-        return [what, MISSING, ""]
-    if light:
-        deep["SQUAD with a ninth of the KL multiplier"] = light
-    each = {name: [_first(record, "accuracy") for record in grid.values()] for name, grid in deep.items()}
-    told = "accuracy with 1, 2, ... 8 layers: " + "; ".join(
-        f"{name} {', '.join(number(share) for share in shares)}" for name, shares in each.items()
-    )
-    verdict = "; ".join(f"{name}: {yes(shares[-1] > max(shares) - DEEP)}" for name, shares in each.items())
-    return [what, f"{told}. Called yes: eight layers within {number(DEEP)} points of the best", verdict]
-
-
-def _bottleneck(sources: Sources) -> list[str]:
-    what = "The number of bins, which bounds the bits a latent can carry, controls that bottleneck"
-    found = {count: sources.record(f"figures/bins/{count}") for count in BINS}
-    kept = {count: record for count, record in found.items() if record is not None}
-    if len(kept) < len(found):
-        return [what, MISSING, ""]
-    layers = [
-        [statistics.fmean(record.results["probes"]["information"][layer]["mean"]) for record in kept.values()]
-        for layer in (0, 1)
-    ]
-    told = (
-        f"with C = {', '.join(map(str, kept))} a latent carries {_list(layers[0])} bits in the first layer and "
-        f"{_list(layers[1])} in the second, of at most {_list([float(np.log2(count)) for count in kept])}; coverage at "
-        f"2 % is {', '.join(number(_first(record, 'coverage@0.02')) for record in kept.values())}"
-    )
-    verdicts = []
-    for place, layer in zip(("first", "second"), layers, strict=True):
-        steps = [other - one for one, other in pairwise(layer)]
-        falls = all(step < 0 for step in steps)
-        word = "yes" if all(step > 0 for step in steps) else f"**no**, bits {'fall' if falls else 'rise and fall'}"
-        verdicts.append(f"{place} layer: {word}")
-    return [what, told, "; ".join(verdicts)]
-
-
-def _list(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.2f}" for value in values)
 
 
 def _efficiency(sources: Sources) -> list[str]:
@@ -304,24 +205,6 @@ def _efficiency(sources: Sources) -> list[str]:
     return [what, shown, "; ".join(verdicts)]
 
 
-def _linear(sources: Sources) -> list[str]:
-    what = "Cost and the number of weights are linear in C"
-    few, many = sources.record("figures/bins/15"), sources.record("figures/bins/63")
-    if few is None or many is None:
-        return [what, MISSING, ""]
-    if few.machine != many.machine:
-        return [what, "measured on different machines", ""]
-    ratio = 63 / 15
-    weights = many.results["weights"] / few.results["weights"]
-    seconds = many.results["probes"]["epoch"]["median"] / few.results["probes"]["epoch"]["median"]
-    told = (
-        f"63 bins instead of 15, {ratio:.1f} times as many, take {weights:.2f} times the weights and {seconds:.2f} "
-        "times the time of an epoch (networks as small as these spend much of it on other things)"
-    )
-    growth = "less than linear" if seconds < 0.9 * ratio else "linear" if seconds < 1.1 * ratio else "**more**"
-    return [what, told, f"weights: {yes(abs(weights / ratio - 1) < 0.1)}; time: {growth}"]
-
-
 def _epoch(sources: Sources) -> list[str]:
     what = "On SVHN an epoch of SQUAD-factorized takes less time than one of Maxout (9 s against 13 s on a Titan XP)"
     ours, maxout = (sources.record(f"table3/{name}") for name in ("squad-factorized", "maxout-dropout"))
@@ -335,8 +218,3 @@ def _epoch(sources: Sources) -> list[str]:
         f"{other['batch_size']} on one {ours.machine.get('gpu') or ours.machine['cpu']}"
     )
     return [what, told, yes(one["median"] < other["median"])]
-
-
-def _first(record: Record, measure: str) -> float:
-    each: list[dict[str, Any]] = record.results["ways"][0]["each"]
-    return statistics.fmean(one[measure] for one in each)

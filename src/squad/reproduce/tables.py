@@ -298,7 +298,7 @@ def settings(measured: Sequence[Measured]) -> str:
         asked, found = one.record.settings, one.record.results
         source = asked["source"]
         chosen = (
-            f"trial {source['trial']} of {source['first']}, {number(source['value'])} %"
+            f"best of {source['first']} trials, number {source['trial']}: {number(source['value'])} %"
             if "study" in source
             else "given"
         )

@@ -63,10 +63,11 @@ def _order(sources: Sources) -> list[list[str]]:
     for first, second in (("squad", "mlp"), ("maxout-dropout", "mlp"), ("mlp", "dlgm")):
         for name in COMPARED:
             one, other = sources.variant(f"table1/{first}"), sources.variant(f"table1/{second}")
+            labels = {row.name.partition("/")[2]: row.label for row in sources.plan("table1").rows}
+            what = f"{labels[first]} ahead of {labels[second]} on Fashion-MNIST, {whole(MEASURES[name])}"
             if one is None or other is None:
-                rows.append([f"{first} ahead of {second} on Fashion-MNIST, {whole(MEASURES[name])}", MISSING, ""])
+                rows.append([what, MISSING, ""])
                 continue
-            what = f"{one.row.label} ahead of {other.row.label} on Fashion-MNIST, coverage {MEASURES[name]}"
             shown = f"{number(mean(one, name))} against {number(mean(other, name))}"
             rows.append([what, shown, yes(mean(one, name) > mean(other, name))])
     return rows

@@ -360,7 +360,7 @@ def search(
         found = read(out)
         write_csv(found, out / CSV)
         if found.best() is not None:
-            write_text(out / BEST, best_toml(found, str(out)))
+            write_text(out / BEST, best_toml(found, out.resolve().name))
     return found
 
 
