@@ -47,12 +47,14 @@ def difference(values: Sequence[float], paper: Sequence[float], measure: str) ->
     return f"{round(apart, 1) + 0.0:+.1f}"  # no -0.0
 
 
-def student(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and half the width of its 95 % interval by Student's t."""
+def student(values: Sequence[float], comparisons: int = 1) -> tuple[float, float]:
+    """The mean, and half the width of its interval by Student's t: 95 % for so many comparisons together (Bonferroni)."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.inf
-    return mean, float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    return mean, float(t.ppf(1 - 0.025 / comparisons, len(values) - 1)) * statistics.stdev(values) / math.sqrt(
+        len(values)
+    )
 
 
 def interval(values: Sequence[float], measure: str) -> str:
