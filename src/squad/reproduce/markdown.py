@@ -48,13 +48,12 @@ def difference(values: Sequence[float], paper: Sequence[float], measure: str) ->
 
 
 def student(values: Sequence[float], comparisons: int = 1) -> tuple[float, float]:
-    """The mean, and half the width of its interval by Student's t: 95 % for so many comparisons together (Bonferroni)."""
+    """The mean, and half its interval by Student's t: 95 % for so many comparisons together (Bonferroni)."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.inf
-    return mean, float(t.ppf(1 - 0.025 / comparisons, len(values) - 1)) * statistics.stdev(values) / math.sqrt(
-        len(values)
-    )
+    width = float(t.ppf(1 - 0.025 / comparisons, len(values) - 1))
+    return mean, width * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def interval(values: Sequence[float], measure: str) -> str:

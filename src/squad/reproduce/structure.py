@@ -212,8 +212,8 @@ def _ablation(sources: Sources) -> list[str]:
                 verdicts.append(f"{words}: {'better' if better else 'worse'} {MEASURES[measure]}")
         told.append(f"{words} {', '.join(parts)}")
     shown = (
-        f"means over the other settings, in pairs of one seed, each with a 95 % interval of its own: {'; '.join(told)}. "
-        f"Called better or worse: 0 is outside of the interval for all {comparisons} comparisons together (Bonferroni)"
+        f"means over the other settings, in pairs of one seed, each with a 95 % interval: {'; '.join(told)}. Called "
+        f"better or worse: 0 is outside of the interval for all {comparisons} comparisons together (Bonferroni)"
     )
     return [what, shown, "; ".join(verdicts) or "open"]
 
