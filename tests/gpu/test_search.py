@@ -1,11 +1,12 @@
 """Populations on a GPU: captured graphs whose members come and go, groups side by side on streams of their own."""
 
+import gc
 from typing import Any, cast
 
 import pytest
 import torch
 
-from squad.models import network_config
+from squad.models import NetworkConfig, network_config
 from squad.models.wide import wide_config
 from squad.search.population import Population
 from squad.train import TrainConfig, TrainingData, fit
@@ -53,8 +54,10 @@ def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: st
             assert mine["kl"] == pytest.approx(its["kl"], rel=2e-3, abs=1e-6)
 
 
-def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu() -> None:
-    """Of four batch sizes, in models that grow and shrink; twice, with the same outcomes."""
+@pytest.mark.parametrize("large", [False, True])
+def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four batch sizes, in models that grow and shrink, padded or not."""
+    monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     settings: list[dict[str, Any]] = []
     for index in range(40):
         network, training = MODELS["squad"][index % 4]
@@ -100,34 +103,61 @@ def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest
         assert outcome.details["accuracy"] == narrow[number].details["accuracy"]
 
 
-@pytest.mark.parametrize(("model", "hidden"), [("squad", (32, 32)), ("squad", (512,)), ("mlp", (256, 256))])
-def test_graphs_that_run_at_once_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
-    """Models of several batch sizes, wide enough for products that need memory of their own: to the bit as alone."""
+WIDE = pytest.mark.parametrize(("model", "hidden"), [("squad", (32, 32)), ("squad", (512,)), ("mlp", (256, 256))])
+
+
+def many_rows() -> Place:
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(10, (20_000,), generator=generator)
     x = torch.randn(len(y), 784, generator=generator) + torch.randn(10, 784, generator=generator)[y] / 10
     rows = torch.arange(len(y)).unsqueeze(0)
-    place = Place(TrainingData(x, y, 10, rows[:, :16_384], rows[:, 16_384:]), "cuda")
-    config = network_config(model, {"hidden": hidden, "dropout": 0.1})
+    return Place(TrainingData(x, y, 10, rows[:, :16_384], rows[:, 16_384:]), "cuda")
 
-    def made(batch: int, count: int) -> Slots:
-        training = TrainConfig(lr=1e-3, batch_size=batch).resolved(config, place.rows)
-        slots = Slots(place, wide_config(config, dropping=True), count, training)
-        for slot in range(count):
-            slots.put(slot, Run(config, training, slot))
-        return slots
 
-    def train(several: list[Slots]) -> list[torch.Tensor]:
-        for _ in range(3):
-            for slots in several:
-                slots.launch()
-            for slots in several:
-                for slot, loss in slots.wait().items():
-                    slots.advance(slot, loss, None)
-        return [slots.adam.flat.clone() for slots in several]
+def made(place: Place, config: NetworkConfig, batch: int, count: int) -> Slots:
+    training = TrainConfig(lr=1e-3, batch_size=batch).resolved(config, place.rows)
+    slots = Slots(place, wide_config(config, dropping=True), count, training)
+    for slot in range(count):
+        slots.put(slot, Run(config, training, slot))
+    return slots
 
+
+def train(several: list[Slots]) -> list[torch.Tensor]:
+    """Three epochs more, at once; the weights after them."""
+    for _ in range(3):
+        for slots in several:
+            slots.launch()
+        for slots in several:
+            for slot, loss in slots.wait().items():
+                slots.advance(slot, loss, None)
+    return [slots.adam.flat.clone() for slots in several]
+
+
+@WIDE
+def test_graphs_that_run_at_once_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
+    """Models of several batch sizes, wide enough for products that need memory of their own: to the bit as alone."""
+    place, config = many_rows(), network_config(model, {"hidden": hidden, "dropout": 0.1})
     sizes = [(32, 4), (128, 8), (512, 16), (8192, 4)]
-    alone = [train([made(*size)])[0] for size in sizes]
-    together = train([made(*size) for size in sizes])
+    alone = [train([made(place, config, *size)])[0] for size in sizes]
+    together = train([made(place, config, *size) for size in sizes])
     for mine, its in zip(together, alone, strict=True):
         assert torch.equal(mine, its)
+
+
+@WIDE
+def test_more_graphs_than_torch_has_streams(model: str, hidden: tuple[int, ...]) -> None:
+    """It gives out 32 again and again: several graphs are captured on one, and some are deleted before the others."""
+    place, config = many_rows(), network_config(model, {"hidden": hidden, "dropout": 0.1})
+    sizes = [(64, 1), (128, 2), (512, 1)]
+    alone = []
+    for size in sizes:
+        slots = made(place, config, *size)
+        alone.append((train([slots])[0], train([slots])[0]))
+    many = [made(place, config, *size) for size in sizes * 13]
+    for index, weights in enumerate(train(many)):
+        assert torch.equal(weights, alone[index % 3][0]), index
+    del many[1::2]
+    gc.collect()
+    torch.cuda.empty_cache()
+    for index, weights in enumerate(train(many)):
+        assert torch.equal(weights, alone[2 * index % 3][1]), index

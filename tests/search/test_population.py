@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from squad.search.population import Population
+from squad.search.population import Population, slots_for
+from squad.search.problem import count_numbers
 from squad.search.trial import Trial
 from squad.train import fit
 from tests.search.sources import Listed, clouds, problem
@@ -27,7 +28,11 @@ def settings(count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("slots", [1, 4, 20])
-def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(slots: int) -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(
+    slots: int, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     posed, source = problem(), Listed(settings(9))
     population = Population(posed, source, slots)
     population.run()
@@ -91,6 +96,23 @@ def test_a_group_that_begins_late_does_not_take_all_turns() -> None:
     shared = turns[40 : 40 + 60]
     assert 15 <= shared.count(16) <= 25
     assert max(len(list(same)) for _, same in itertools.groupby(shared)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("large", "counts", "expected"),
+    [
+        (False, [1, 4, 5, 3, 2, 9, 4, 33, 65, 40, 16], [4, 4, 8, 8, 4, 16, 4, 64, 96, 96, 16]),
+        (True, [1, 2, 3, 2, 1, 5, 7, 6, 4, 3, 33, 17, 16], [1, 2, 3, 3, 1, 6, 8, 8, 4, 4, 64, 24, 24]),
+    ],
+)
+def test_slots_of_a_model_on_a_gpu(large: bool, counts: list[int], expected: list[int]) -> None:
+    """They grow when they are too few, and shrink when many are empty: of large networks sooner."""
+    now, found = 0, []
+    for count in counts:
+        now = slots_for(count, now, large)
+        found.append(now)
+        assert now >= count
+    assert found == expected
 
 
 def test_a_stopped_one_says_what_was_running() -> None:
@@ -168,6 +190,28 @@ def test_a_class_of_shapes_separates_groups() -> None:
     for name, value in {"network.rank": 4, "network.shared": True, "training.batch_size": 32}.items():
         assert posed.run({**base, name: value})[0] != shape, name
     assert posed.run({**base, "network.hidden": [6]})[0] != shape
+
+
+@pytest.mark.parametrize(("model", "size"), [("squad", "bins"), ("maxout-dropout", "pieces")])
+def test_large_networks_are_not_padded(model: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    posed = problem(model)
+    one, other = ({f"network.{size}": count, "training.batch_size": 16} for count in (5, 9))
+    numbers = {name: count_numbers(posed.fit_settings(own).network, 6, 3) for name, own in (("5", one), ("9", other))}
+    padded, _ = posed.run(one)
+    assert padded == posed.run(other)[0]
+    assert not padded.large
+    most = count_numbers(padded.wide, 6, 3)
+    assert most > numbers["9"]
+    # What decides is the padded network: trials of a space are either all of one kind or all of the other.
+    monkeypatch.setattr("squad.search.problem.LARGE", most)
+    for own, name in ((one, "5"), (other, "9")):
+        shape, _ = posed.run(own)
+        assert shape.large
+        assert getattr(shape.wide, size) == int(name)
+        # Values are still a neuron's own, which is more than a network that learns none or a layer's has.
+        assert numbers[name] <= count_numbers(shape.wide, 6, 3) < most
+    monkeypatch.setattr("squad.search.problem.LARGE", most + 1)
+    assert posed.run(one)[0] == padded
 
 
 def test_validation_rows_are_those_of_the_problem() -> None:

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from squad.errors import ArgumentError
-from squad.models.networks import blank
 from squad.search.interrupts import uninterrupted
-from squad.search.problem import Problem, Shape
+from squad.search.problem import Problem, Shape, count_numbers
 from squad.search.trial import LOOKS, Outcome, Source, Trial
 from squad.train.slots import Place, Run, Slots, examine
 
@@ -25,8 +24,14 @@ __all__ = ["Population"]
 
 #: Slots of a model on a GPU, where each number of them is a captured graph of its own.
 SIZES = (4, 8, 16, 32)
+#: The same of large networks, for which empty slots cost nearly what full ones do.
+CLOSE_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 #: How often a model's parameters stand in a GPU's memory, roughly: with moments, gradients and what a step makes.
 COPIES = 8
+#: Numbers that a GPU moves, with gradients and moments, in the time that a step takes however small it is.
+MOVED = 6 << 20
+#: Rows whose products take as long as that moving.
+PRODUCTS = 320
 #: Seconds between two questions whether others have left something to do.
 PAUSE = 1.0
 
@@ -36,8 +41,9 @@ class _Group:
 
     def __init__(self, place: Place, shape: Shape, make_room: Callable[[int], None]) -> None:
         self.place, self.shape, self.make_room = place, shape, make_room
+        self.numbers = count_numbers(shape.wide, place.x.shape[1], place.classes)
         self.made: dict[int, Slots] = {}
-        self.slots = self._of(1 if place.device.type == "cpu" else SIZES[0])
+        self.slots = self._of(self._size(1, 0))
         self.trials: dict[int, Trial] = {}  # by their slots
         self.waiting: list[tuple[Trial, Run]] = []  # for the epoch to end
         self.flying = False  # whether an epoch has begun and was not looked at
@@ -48,9 +54,7 @@ class _Group:
         if size in self.made:
             return self.made[size]
         if self.place.device.type == "cuda":
-            network = blank(self.shape.wide, self.place.x.shape[1], self.place.classes, 1)
-            numbers = sum(parameter.numel() for parameter in network.parameters())
-            self.make_room(COPIES * numbers * size * self.place.x.element_size())
+            self.make_room(COPIES * self.numbers * size * self.place.x.element_size())
         slots = Slots(self.place, self.shape.wide, size, self.shape.training)
         if self.place.device.type != "cpu":
             self.made[size] = slots
@@ -61,16 +65,21 @@ class _Group:
         count = len(self.trials) + len(self.waiting)
         if not count:
             return
-        if self._is_wrong(count):
-            self._resize(count)
+        self._resize(self._size(count, len(self.slots.runs)))
         for (trial, run), slot in zip(self.waiting, self.slots.free, strict=False):
             self.slots.put(slot, run)
             self.trials[slot] = trial
         self.waiting.clear()
         self.slots.launch()
         self.flying = True
-        # A step takes some time however small it is; beyond that its rows count.
-        self.due += self.slots.taken * (1 + len(self.slots.runs) * (self.shape.training.batch_size or 0) / 4096)
+        self.due += self.slots.taken * self._cost()
+
+    def _cost(self) -> float:
+        """What a step takes, roughly: some time however small it is; beyond that its rows, or its weights, count."""
+        slots, rows = len(self.slots.runs), self.shape.training.batch_size or 0
+        if self.shape.large:
+            return 1 + slots * self.numbers / MOVED * (1 + rows / PRODUCTS)
+        return 1 + slots * rows / 4096
 
     def forget(self) -> None:
         """Let go of models that nothing is trained in."""
@@ -81,17 +90,10 @@ class _Group:
         self.slots.clear(slot)
         del self.trials[slot]
 
-    def _is_wrong(self, count: int) -> bool:
-        """Whether there are too few slots, or so many that are empty and computed all the same."""
-        now = len(self.slots.runs)
-        if self.place.device.type == "cpu":
-            return count != now
-        return count > now or (4 * count <= now and now > SIZES[0])
+    def _size(self, count: int, now: int) -> int:
+        return count if self.place.device.type == "cpu" else slots_for(count, now, self.shape.large)
 
-    def _resize(self, count: int) -> None:
-        size = count
-        if self.place.device.type != "cpu":
-            size = next((size for size in SIZES if size >= count), -(-count // SIZES[-1]) * SIZES[-1])
+    def _resize(self, size: int) -> None:
         if size == len(self.slots.runs):
             return
         before, self.slots = self.slots, self._of(size)
@@ -100,6 +102,20 @@ class _Group:
             self.slots.adopt(to, before, slot)
             moved[to] = trial
         self.trials = moved
+
+
+def slots_for(count: int, now: int, large: bool) -> int:
+    """How many slots a model on a GPU is to have.
+
+    Args:
+        count: of trials.
+        now: slots that there are: kept unless they are too few, or many of them empty and computed all the same.
+        large: whether that costs much.
+    """
+    sizes, slack = (CLOSE_SIZES, 2) if large else (SIZES, 4)
+    if count <= now < slack * count or now == sizes[0] >= count:
+        return now
+    return next((size for size in sizes if size >= count), -(-count // sizes[-1]) * sizes[-1])
 
 
 class Population:
@@ -190,10 +206,11 @@ class Population:
 
     def _make_room(self, needed: int) -> None:
         """Let go of models that are kept for later, if so many bytes would not fit beside them."""
-        free, _ = torch.cuda.mem_get_info(self.place.device)
-        spare = torch.cuda.memory_reserved(self.place.device) - torch.cuda.memory_allocated(self.place.device)
-        if needed < free + spare:
-            return
+        for emptied in (False, True):
+            if emptied:
+                torch.cuda.empty_cache()  # what is kept for graphs stays, and nobody else could take it
+            if needed < torch.cuda.mem_get_info(self.place.device)[0]:
+                return
         self.groups = {
             shape: group for shape, group in self.groups.items() if group.trials or group.waiting or group.flying
         }

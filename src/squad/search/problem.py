@@ -10,6 +10,7 @@ from typing import Any
 from squad.errors import ArgumentError
 from squad.fitting import FitSettings, Prepared
 from squad.models import NetworkConfig
+from squad.models.networks import blank
 from squad.models.wide import wide_config
 from squad.search.objective import Objective
 from squad.search.space import Integers, Space
@@ -18,10 +19,13 @@ from squad.settings import assigned, fit_settings
 from squad.train import TrainConfig, TrainingData
 from squad.train.slots import Run
 
-__all__ = ["Problem", "Shape", "make_problem", "single"]
+__all__ = ["Problem", "Shape", "count_numbers", "make_problem", "single"]
 
 #: So many batch sizes, and a population is one in name only.
 MANY = 32
+
+#: Numbers of the widest network of a space from which on one alone keeps a machine busy: padding is then paid for.
+LARGE = 1 << 22
 
 #: Settings of a training that trials share, whatever they are otherwise.
 SHARED = ("batch_size", "precision", "backend", "adversarial")
@@ -35,12 +39,14 @@ class Shape:
         wide: settings of that model's network.
         training: settings of its steps; only the batch size, precision, backend and adversarial are looked at.
         sampling, num_samples: how its members are examined.
+        large: whether a step's time is that of its numbers, so that members are not padded and few slots left empty.
     """
 
     wide: NetworkConfig
     training: TrainConfig
     sampling: str
     num_samples: int
+    large: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,11 @@ class Problem:
         most = self.space.most("network.bins") or self.space.most("network.pieces")
         dropping = "network.dropout" in self.space.entries or settings.network.dropout != 0
         shared = TrainConfig(**{name: getattr(config, name) for name in SHARED})
-        shape = Shape(wide_config(settings.network, most, dropping=dropping), shared, sampling, num_samples)
-        return shape, Run(settings.network, config, settings.seed)
+        wide = wide_config(settings.network, most, dropping=dropping)
+        large = count_numbers(wide, self.data.x.shape[1], self.data.classes) >= LARGE
+        if large:
+            wide = wide_config(settings.network, dropping=dropping)
+        return Shape(wide, shared, sampling, num_samples, large), Run(settings.network, config, settings.seed)
 
     def meta(self) -> dict[str, Any]:
         """What a reader wants to know, and the fingerprint of what must be equal for a study to go on: plain data."""
@@ -115,6 +124,11 @@ def _digest(data: TrainingData) -> str:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().contiguous().numpy().data)
     return digest.hexdigest()
+
+
+def count_numbers(config: NetworkConfig, in_features: int, classes: int) -> int:
+    """Those that a network learns."""
+    return sum(parameter.numel() for parameter in blank(config, in_features, classes, 1).parameters())
 
 
 def make_problem(

@@ -4,8 +4,9 @@ Both compute the same.  A graph has fixed addresses, so everything that changes 
 device: the order of the rows, which batch is next, the number of the step that names its noise.
 """
 
+import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -250,8 +251,7 @@ class KernelSteps:
         changing = [*self.adam.state().values(), self.index, self.step, self.totals]
         before = [tensor.clone() for tensor in changing]
         try:
-            # Warm-up and capture are torch's recipe: on a stream of their own.  By default all graphs of a process
-            # would be captured on one, and share what cuBLAS keeps for a stream; populations replay them at once.
+            # Warm-up and capture are torch's recipe: on a stream of their own.
             self.side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self.side):
                 for _ in range(2):
@@ -285,7 +285,10 @@ class KernelSteps:
         self.adam.zero_grad()
         pool = self.graphs[0].graph.pool() if self.graphs else None  # never replayed at once
         try:
-            with torch.cuda.graph(graph, pool=pool, stream=self.side, capture_error_mode="thread_local"):
+            with (
+                _own_workspace(),
+                torch.cuda.graph(graph, pool=pool, stream=self.side, capture_error_mode="thread_local"),
+            ):
                 for own in lists:
                     self.addresses = own
                     self._step(recording=True)
@@ -341,6 +344,24 @@ class KernelSteps:
     def _pointers(self) -> list[int]:
         """Where the gradients are."""
         return [parameter.grad.data_ptr() for parameter in self.adam.parameters if parameter.grad is not None]
+
+
+@contextlib.contextmanager
+def _own_workspace() -> Iterator[None]:
+    """Inside, a graph is captured whose matrix products share no memory with those of others.
+
+    torch keeps a workspace of cuBLAS for each stream, and graphs that are captured on one stream have its address in
+    them: replayed at once, as populations do, they would write over each other's sums, and when one is deleted it
+    takes the memory along (pytorch#193402).  Streams of their own are no way out: torch gives out the same 32 again and
+    again.  Where none is kept, a workspace is made while capturing, in the graph's own pool, and forgotten afterwards;
+    so does torch's compiler (``clear_cublas_manager``).
+    """
+    torch.cuda.synchronize()  # whatever still uses one
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()
 
 
 class _Graph(NamedTuple):
