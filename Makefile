@@ -88,9 +88,11 @@ bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results (n
 	$(BIN)/python -m benchmarks.op_gpu --device cuda
 	$(BIN)/python -m benchmarks.step_gpu --device cuda
 	$(BIN)/python -m benchmarks.svhn_epoch --device cuda
+	$(BIN)/python -m benchmarks.validation_look --device cuda
 	$(BIN)/python -m benchmarks.predict_samples --device cuda
 	$(BIN)/python -m benchmarks.fashion_mnist --device cuda --members 10
 	$(BIN)/python -m benchmarks.recalibration --device cuda
+	$(BIN)/python -m benchmarks.search_population --device cuda
 
 bench-fashion: $(VENV)/installed-dev ## train SQUAD on Fashion-MNIST on the CPU (minutes; needs the data set)
 	$(BIN)/python -m benchmarks.fashion_mnist

@@ -1,9 +1,9 @@
 """Trials of a search together and one at a time: the same settings, on Fashion-MNIST, in one run.
 
-Takes the settings of a study's first trials from its record (experiments/paper/search/squad/trials.json).  All of them
-train as a population of 32 slots; a slice of them is then trained one after the other by ``squad.train.fit``, as one
-would without populations.  The data set must be on this machine (squad data fetch fashion-mnist) or in a folder that
-SQUAD_DATA names.
+Takes the settings of a study's first trials from its record (experiments/paper/search/fashion-mnist/squad).  All of
+them train as a population of 32 slots; a slice of them is then trained one after the other by ``squad.train.fit``, as
+one would without populations.  The data set must be on this machine (squad data fetch fashion-mnist) or in a folder
+that SQUAD_DATA names.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from squad.search.trials import read
 from squad.search.tuning import pose
 from squad.train import fit
 
-STUDY = Path(__file__).parent.parent / "experiments" / "paper" / "search" / "squad"
+STUDY = Path(__file__).parent.parent / "experiments" / "paper" / "search" / "fashion-mnist" / "squad"
 
 
 class Listed:

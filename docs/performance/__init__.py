@@ -4,10 +4,16 @@ from collections.abc import Callable
 
 from docs.performance.advice import advice_lines
 from docs.performance.claims import claims_table
+from docs.performance.looks import looks_table
 from docs.performance.others import others_table
 from docs.performance.pictures import PICTURES, draw_all
 
 __all__ = ["PARTS", "PICTURES", "draw_all"]
 
 #: The parts of the page between its markers.
-PARTS: dict[str, Callable[[], str]] = {"claims": claims_table, "others": others_table, "advice": advice_lines}
+PARTS: dict[str, Callable[[], str]] = {
+    "claims": claims_table,
+    "others": others_table,
+    "advice": advice_lines,
+    "looks": looks_table,
+}
