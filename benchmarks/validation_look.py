@@ -17,7 +17,7 @@ HIDDEN = (256, 256)
 PRECISIONS = ("tf32", "float32")
 #: How each is asked: settings, kind of samples, how many.
 NETWORKS: dict[str, tuple[NetworkConfig, str, int]] = {
-    "mlp": (MLPConfig(hidden=HIDDEN), "sample", 1),
+    "mlp": (MLPConfig(hidden=HIDDEN), "mean", 1),
     "maxout-dropout": (MaxoutDropoutConfig(hidden=HIDDEN, pieces=21, dropout=0.5), "sample", 32),
     "squad": (SquadConfig(hidden=HIDDEN, bins=15), "stratified", 8),
     "squad-factorized": (FactorizedSquadConfig(hidden=HIDDEN, bins=37, rank=4), "stratified", 8),
@@ -31,7 +31,7 @@ def main() -> None:
     calls, asked = {}, {}
     for name, (config, sampling, num_samples) in NETWORKS.items():
         network = build(config, INPUTS, 10, [0]).to(device).eval()
-        asked[name] = {"sampling": sampling, "num_samples": num_samples}
+        asked[name] = {"network": config.to_dict(), "sampling": sampling, "num_samples": num_samples}
         for precision in PRECISIONS:
             sampler = Sampler(network, sampling, num_samples, precision=precision)
             calls[f"{name} {precision}"] = lambda sampler=sampler: sampler(x)

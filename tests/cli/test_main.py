@@ -85,6 +85,15 @@ def test_ctrl_c_inside_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     assert run("predict", "model", "new.csv") == (130, "", "squad: stopped.\n")
 
 
+def test_as_a_module() -> None:
+    """Where the script is not on the path; exit codes are the same."""
+    asked = [[sys.executable, "-m", "squad", *words] for words in (["--version"], ["nonsense"])]
+    version, wrong = (subprocess.run(words, capture_output=True, text=True, check=False) for words in asked)
+    assert (version.returncode, version.stdout) == (0, f"squad-torch {squad.__version__}\n")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("squad: ")
+
+
 def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -253,6 +253,7 @@ CHANGES = {
     "validation": ("validation = 0.25", "validation = 0.2"),
     "rows": ("train_rows = 150", "train_rows = 151"),
     "test rows": ("halves = 4", "halves = 4\ntest_rows = 9"),
+    "crop": ("halves = 4", 'halves = 4\ncrop = "softer"'),
     "halves": ("halves = 4", "halves = 5"),
     "members": ("halves = 4", "halves = 4\nmembers = 2"),
     "model": ('model = "mlp"', 'model = "relu-dropout"'),

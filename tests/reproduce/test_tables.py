@@ -17,7 +17,7 @@ from scipy.stats import ttest_rel
 from squad.errors import SquadError
 from squad.records import Record, RecordError
 from squad.reproduce import tables
-from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, table
+from squad.reproduce.markdown import MEASURES, difference, interval, mean_and_spread, number, student, table
 from squad.reproduce.measure import DEFAULT, RISKS
 from squad.reproduce.plan import PLANS, Plan, PlanError, Way
 from squad.reproduce.reading import read_plan
@@ -118,6 +118,20 @@ def test_an_interval_against_scipy(pairs: list[tuple[float, float]], measure: st
 def test_an_interval_of_one_is_none() -> None:
     assert interval([0.25], "accuracy") == "+25.0"
     assert interval([0.25, 0.25], "accuracy") == "+25.0 (+25.0 to +25.0)"
+    assert interval([0.0, 0.0, 0.0], "accuracy") == "+0.0"
+
+
+@pytest.mark.parametrize("measure", ["nll", "accuracy"])
+@pytest.mark.parametrize("apart", [1e-5, 1e-7])
+def test_on_which_side_of_0_a_bound_is_can_be_seen(measure: str, apart: float) -> None:
+    """Differences whose interval ends just above 0, just below, and at a number that is shown as it is."""
+    spread = [-0.01, 0.0, 0.01]
+    _, half = student(spread)
+    for sign in (-1, 1):
+        text = interval([half + sign * apart + one for one in spread], measure)
+        low, high = re.findall(r"[+-][\d.]+", text)[1:]
+        assert float(low) == pytest.approx(sign * apart * (1 if measure == "nll" else 100), rel=0.5)
+        assert len(high.partition(".")[2]) == (3 if measure == "nll" else 1)
 
 
 def test_a_table() -> None:

@@ -98,6 +98,30 @@ def test_a_group_that_begins_late_does_not_take_all_turns() -> None:
     assert max(len(list(same)) for _, same in itertools.groupby(shared)) <= 3
 
 
+def test_turns_of_large_networks_go_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three bins and 21: one has several times the weights of the other, and so fewer turns, where weights count."""
+    monkeypatch.setattr("squad.search.problem.LARGE", 1)
+    monkeypatch.setattr("squad.search.population.MOVED", 1)
+    own = {**settings(1)[0], "training.batch_size": 16, "training.max_epochs": 40}
+    source = Listed([{**own, "network.bins": bins} for bins in (3, 21)])
+    posed = problem(stop_patience=200)
+    population = Population(posed, source, 2)
+    turns: list[int] = []
+    finish = population._finish
+
+    def spy(group: Any) -> None:
+        turns.append(group.shape.wide.bins)
+        finish(group)
+
+    population._finish = spy  # type: ignore[method-assign]
+    population.run()
+    shapes = [posed.run({**own, "network.bins": bins})[0].wide for bins in (3, 21)]
+    weights = [count_numbers(shape, posed.data.x.shape[1], posed.data.classes) for shape in shapes]
+    shared = turns[: len(turns) - turns[::-1].index(3)]  # until the smaller one has ended
+    assert shared.count(3) == 40
+    assert shared.count(21) == pytest.approx(40 * weights[0] / weights[1], abs=2)
+
+
 @pytest.mark.parametrize(
     ("large", "counts", "expected"),
     [

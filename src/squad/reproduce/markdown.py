@@ -57,9 +57,18 @@ def student(values: Sequence[float], comparisons: int = 1) -> tuple[float, float
 
 
 def interval(values: Sequence[float], measure: str) -> str:
-    """The mean, and in parentheses a 95 % interval of it by Student's t."""
+    """The mean, and in parentheses a 95 % interval of it by Student's t; where all are 0, that alone."""
     mean, half = student(values)
-    if math.isinf(half):
+    if math.isinf(half) or not any(values):
         return number(mean, measure, sign=True)
-    low, high = number(mean - half, measure, sign=True), number(mean + half, measure, sign=True)
-    return f"{number(mean, measure, sign=True)} ({low} to {high})"
+    return f"{number(mean, measure, sign=True)} ({_bound(mean - half, measure)} to {_bound(mean + half, measure)})"
+
+
+def _bound(value: float, measure: str) -> str:
+    """With so many digits that it is not 0, if it is not: on which side of 0 a bound is decides what is concluded."""
+    shown = number(value, measure, sign=True)
+    scale, digits = (1, 3) if measure == "nll" else (100, 1)
+    while value and not float(shown) and digits < 9:
+        digits += 1
+        shown = f"{scale * value:+.{digits}f}"
+    return shown

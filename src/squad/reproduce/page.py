@@ -1,11 +1,11 @@
 """The pages of a reproduction, written from records: README.md, one page a table, and one of the searches."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from squad.reproduce import sentences, studies, tables, verdicts
-from squad.reproduce.markdown import MEASURES, mean_and_spread, table
+from squad.reproduce.deviations import deviations
+from squad.reproduce.markdown import table
 from squad.reproduce.plan import PLANS, TABLES, PlanError
 from squad.reproduce.sources import Sources
 from squad.reproduce.tables import Measured, of_name
@@ -128,7 +128,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
     if not quick:  # of a quick run nothing can be concluded
         parts += [
             "How settings were found: [search.md](search.md).",
-            f"**In short.** {verdicts.summary(sources)}",
+            f"**In short**\n\n{verdicts.summary(sources)}",
             "## What was aimed at",
             AIMS,
             verdicts.aims(sources),
@@ -144,7 +144,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
             "Deep ensembles of the same networks:" if any(one.record for one in rows) else "",
             tables.ensembles(rows, ("", "adversarial")) if any(one.record for one in rows) else "",
             *_pairs(rows),
-            f"Certificates, settings and costs of every row: [{name}.md]({name}.md).",
+            f"Certificates, settings and costs of every row, and ensembles of the others: [{name}.md]({name}.md).",
         ]
     if not quick:
         parts += [
@@ -152,7 +152,7 @@ def _readme(sources: Sources, figures: Mapping[str, str], notes: Mapping[str, st
             sentences.claims(sources),
             notes.get("claims", ""),
             "## Where we deviate, and what that changes",
-            _deviations(sources),
+            deviations(sources),
             _machines(every),
             notes.get("deviations", ""),
         ]
@@ -255,66 +255,3 @@ def _table_page(sources: Sources, name: str, note: str) -> str:
 def _notes(rows: Sequence[Measured]) -> list[str]:
     found = dict.fromkeys(note for one in rows if one.record for note in one.record.results["notes"])
     return ["About the data: " + " ".join(found)] if found else []
-
-
-def _deviations(sources: Sources) -> str:
-    """One row for each choice: what was taken, and what it gave."""
-
-    def told(name: str, way: str | None = None) -> str:
-        variant = sources.variant(name, way)
-        if variant is None:
-            return "not run yet"
-        figures = ", ".join(
-            f"{heading} {mean_and_spread(variant.values(key), key)}"
-            for key, heading in MEASURES.items()
-            if key != "coverage@0.005"
-        )
-        return f"{figures}; {len(variant.each)} networks"
-
-    rows = [
-        [
-            "samples at test time",
-            "hard, T = 32: drawn from the multinomial, as the paper's equation says; its T is not told",
-            told("table1/squad-paper", "hard 32"),
-        ],
-        [
-            "",
-            "relaxed, as in training, T = 32: what the tables compare with the paper",
-            told("table1/squad-paper", "relaxed 32"),
-        ],
-        ["", "stratified, T = 8: this library's default", told("table1/squad-paper", "stratified 8")],
-        ["their number", "relaxed, T = 4", told("figures/samples-squad", "relaxed 4")],
-        ["", "relaxed, T = 64", told("figures/samples-squad", "relaxed 64")],
-        ["initial scale", "3.214 as the scale of the weights' variance (ours)", told("figures/bins/15")],
-        ["", "2, which is He's initialization", told("figures/scale/2.0")],
-        ["", "20.66, if 3.214 were a factor on He's standard deviation", told("figures/scale/20.66")],
-        ["", ".01", told("figures/scale/0.01")],
-        ["batch size", "244, the paper's", told("figures/bins/15")],
-        *(["", f"{size}, one of ours", told(f"figures/batch/{size}")] for size in (64, 128, 181, 256, 512)),
-        ["which notMNIST", "the small one, duplicates dropped: 11,230 images to train on", told("table2/squad-paper")],
-        ["", "half of them", told("table2/squad-half")],
-        ["", "a quarter of them", told("table2/squad-quarter")],
-    ]
-    return "\n\n".join(
-        [table(["deviation", "taken", "measured, SQUAD with the paper's settings"], rows), *_images(sources)]
-    )
-
-
-def _images(sources: Sources) -> list[str]:
-    """How many images it would take to reach the paper's accuracy on notMNIST, if gains went on as they are."""
-    quarter, half, whole = (sources.variant(f"table2/squad-{name}") for name in ("quarter", "half", "paper"))
-    if quarter is None or half is None or whole is None or whole.row.paper is None:
-        return []
-    first, second, third = (100 * statistics.fmean(one.values("accuracy")) for one in (quarter, half, whole))
-    if not first < second < third:
-        return []
-    paper = whole.row.paper[-1][0]
-    times = 2 ** ((paper - third) / (third - second))
-    return [
-        f"On notMNIST accuracy rises by {second - first:.1f} points from a quarter of the images to half of them, and "
-        f"by {third - second:.1f} from half to all. Even if every further doubling gave as much as the last, the "
-        f"paper's {paper:g} % would take about {times:.0f} times the images that we train on, and gains shrink: the "
-        "paper may have trained on the large set (529,000 images); it does not say. Duplicates, which we drop, and "
-        "another test part may have helped, too. With 5,000 test rows a coverage at .5 % is a matter of a few wrong "
-        "answers, hence its spread."
-    ]

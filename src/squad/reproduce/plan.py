@@ -83,7 +83,7 @@ class Study:
         data, model, trials, objective: what is searched.
         settings: what all trials share, in tables.
         space: file of what varies, below the folder of the plans; None is the model's own.
-        prune: whether trials whose accuracy stays below the median are given up.
+        prune: whether trials whose accuracy falls below the median of complete ones are given up.
     """
 
     name: str
@@ -137,6 +137,7 @@ class Job:
         settings: of the fit, in tables; members, seeds and splits among them.
         halves: how many random halves of the test rows are certified.
         train_rows, test_rows: at most so many are taken; None is all.
+        crop: how images are cut otherwise (:mod:`squad.reproduce.crops`); None is as they are.
         probes: what is looked at beside the answers (:mod:`squad.reproduce.probes`).
         source: where the settings come from.
     """
@@ -147,6 +148,7 @@ class Job:
     halves: int
     train_rows: int | None
     test_rows: int | None
+    crop: str | None
     probes: tuple[str, ...]
     source: Mapping[str, Any]
 
@@ -166,6 +168,7 @@ class Job:
             "probes": self.probes,
             "source": self.source,
             **({} if self.test_rows is None else {"test_rows": self.test_rows}),
+            **({} if self.crop is None else {"crop": self.crop}),
         }
         plain: dict[str, Any] = json.loads(json.dumps(found))
         return plain
@@ -241,6 +244,7 @@ class Plan:
             content["halves"],
             content.get("train_rows"),
             content.get("test_rows"),
+            content.get("crop"),
             tuple(content.get("probes", ())),
             source,
         )

@@ -19,12 +19,13 @@ from squad.data.registry import DATASETS
 from squad.errors import ArgumentError
 from squad.models import CONFIGS
 from squad.reproduce import probes
+from squad.reproduce.crops import CROPS
 from squad.reproduce.plan import FIT, Plan, PlanError, Row, Study, Way
 
 __all__ = ["read_plan"]
 
 #: What a file may say for all of its rows; a row, a grid and ``quick`` may say it too, and come later.
-COMMON = ("data", "members", "validation", "halves", "train_rows", "test_rows", "probes", "network", "training")
+COMMON = ("data", "members", "validation", "halves", "train_rows", "test_rows", "crop", "probes", "network", "training")
 #: What only a row or a grid says.
 OWN = ("label", "model", "search", "first", "ways", "paper", "paper_ensemble", "paper_ways", "group", *COMMON)
 
@@ -133,6 +134,8 @@ def _row(
     for key in ("train_rows", "test_rows", "first"):
         if key in content:
             content[key] = check_count(key, content[key], 1)
+    if "crop" in content:
+        check_choice("crop", content["crop"], tuple(CROPS))
     content.setdefault("validation", 0.1)
     for probe in _texts(name, "probes", content):
         check_choice("probes", probe, tuple(probes.PROBES))

@@ -16,6 +16,7 @@ from squad.errors import ArgumentError
 from squad.fitting import prepare
 from squad.records import Record
 from squad.reproduce.answers import ask
+from squad.reproduce.crops import recrop
 from squad.reproduce.measure import cells, curve
 from squad.reproduce.plan import ENDED, Job, Plan, Study
 from squad.reproduce.probes import PROBES, Subject
@@ -140,6 +141,9 @@ def summary(record: Record) -> str:
 def perform(job: Job, device: torch.device, progress: Progress | None = None, data_dir: Path | None = None) -> Record:
     """Train the networks of a job, ask them, measure."""
     images = _few(_images(job.data, data_dir), job.train_rows, job.test_rows)
+    if job.crop is not None:
+        x_train, x_test = (recrop(x, job.crop) for x in (images.x_train, images.x_test))
+        images = dataclasses.replace(images, x_train=x_train, x_test=x_test)
     settings = fit_settings(job.settings)
     ready = prepare(images.x_train, images.y_train, settings)
     if len(ready.classes) < len(images.classes):

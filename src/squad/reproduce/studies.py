@@ -65,7 +65,8 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
             + " ".join(f"--set {name}={value}" for name, value in _flat(study.settings))
             + (f" --space {study.space}" if study.space else "")
             + (" --prune" if study.prune else ""),
-            f"{show.count_text(search)}, in {show.time_text(search.seconds())} on one "
+            f"{show.count_text(search)}{' (these have numbers, too)' * bool(search.interrupted)}, in "
+            f"{show.time_text(search.seconds())} on one "
             f"{machine.get('gpu') or machine['cpu']}, {search.record.settings['slots']} trials at once; "
             f"{rows['training']:,} rows to train on, {rows['validation']:,} to measure the objective on. The best "
             f"trial ({best.number}) has {search.measure.text(best.value, 2)} there; it was chosen for that among "

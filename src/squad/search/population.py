@@ -28,7 +28,8 @@ SIZES = (4, 8, 16, 32)
 CLOSE_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 #: How often a model's parameters stand in a GPU's memory, roughly: with moments, gradients and what a step makes.
 COPIES = 8
-#: Numbers that a GPU moves, with gradients and moments, in the time that a step takes however small it is.
+#: Numbers that a GPU moves, with gradients and moments, in the time that a step takes however small it is.  This and
+#: the next are rough: they share out turns among groups, and what a trial comes to does not depend on them.
 MOVED = 6 << 20
 #: Rows whose products take as long as that moving.
 PRODUCTS = 320
@@ -206,11 +207,11 @@ class Population:
 
     def _make_room(self, needed: int) -> None:
         """Let go of models that are kept for later, if so many bytes would not fit beside them."""
-        for emptied in (False, True):
-            if emptied:
-                torch.cuda.empty_cache()  # what is kept for graphs stays, and nobody else could take it
-            if needed < torch.cuda.mem_get_info(self.place.device)[0]:
-                return
+        if needed < torch.cuda.mem_get_info(self.place.device)[0]:
+            return
+        torch.cuda.empty_cache()  # what is kept for graphs stays, and nobody else could take it
+        if needed < torch.cuda.mem_get_info(self.place.device)[0]:
+            return
         self.groups = {
             shape: group for shape, group in self.groups.items() if group.trials or group.waiting or group.flying
         }

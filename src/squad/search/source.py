@@ -52,7 +52,7 @@ class StudySource:
         seed: of TPE.  Equal seeds give equal studies if one worker asks and tells in the same order.
         shared: whether others may be at work on this study: trials of workers that are gone are then looked for, and
             each worker draws numbers of its own.
-        prune: whether trials whose accuracy stays below the median of others are given up.
+        prune: whether trials whose accuracy falls below the median of complete ones are given up.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class Means:
         ray: "auto", "local" or HOST:PORT of a Ray cluster; None is this process alone.
         workers: on a cluster; None is one a GPU, or one a machine without.
         minutes: to stop after, with what was running put back; None is not to.
-        prune: give up trials whose validation accuracy stays below the median of others.
+        prune: give up trials whose validation accuracy falls below the median of complete ones.
         stale_after: seconds without a sign of life after which a worker's trials are given to others.
         restart: forget what is there.
     """

@@ -354,7 +354,8 @@ def _own_workspace() -> Iterator[None]:
     them: replayed at once, as populations do, they would write over each other's sums, and when one is deleted it
     takes the memory along (pytorch#193402).  Streams of their own are no way out: torch gives out the same 32 again and
     again.  Where none is kept, a workspace is made while capturing, in the graph's own pool, and forgotten afterwards;
-    so does torch's compiler (``clear_cublas_manager``).
+    so does torch's compiler (``clear_cublas_manager``).  Workspaces are the process's: no other thread may multiply
+    matrices on a GPU meanwhile.
     """
     torch.cuda.synchronize()  # whatever still uses one
     torch._C._cuda_clearCublasWorkspaces()
