@@ -57,10 +57,12 @@ def test_softer_spreads_a_point() -> None:
     point = np.zeros((1, 32, 32), np.uint8)
     point[0, 10, 20] = 160
     point[0, 0, 0] = 160  # at a corner the border is repeated
+    point[0, 25, 25] = 14  # rounded, not cut off
     found = recrop(point, "softer")[0]
     assert found[9:12, 19:22].tolist() == [[10, 20, 10], [20, 40, 20], [10, 20, 10]]
     assert found[:2, :2].tolist() == [[90, 30], [30, 10]]
-    assert np.count_nonzero(found) == 9 + 4
+    assert found[24:27, 24:27].tolist() == [[1, 2, 1], [2, 4, 2], [1, 2, 1]]
+    assert np.count_nonzero(found) == 9 + 4 + 9
 
 
 @pytest.mark.parametrize("crop", CROPS)
