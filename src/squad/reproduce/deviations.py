@@ -23,7 +23,7 @@ def deviations(sources: Sources) -> str:
         return f"{figures}; {len(variant.each)} networks"
 
     def minus(crop: str) -> str:
-        one, other = sources.variant(f"table3/mlp-{crop}"), sources.variant("table3/mlp")
+        one, other = sources.variant(f"table3/mlp-{crop}"), sources.variant("table3/mlp-as-is")
         if one is None or other is None:
             return ""
         figures = (
@@ -56,7 +56,7 @@ def deviations(sources: Sources) -> str:
         ["which notMNIST", "the small one, duplicates dropped: 11,230 images to train on", told("table2/squad-paper")],
         ["", "half of them", told("table2/squad-half")],
         ["", "a quarter of them", told("table2/squad-quarter")],
-        ["re-cropped SVHN", "as it is; Plain MLP, settings of its search", told("table3/mlp")],
+        ["re-cropped SVHN", "as it is; Plain MLP, settings of its search", told("table3/mlp-as-is")],
         ["", "two pixels tighter at each border, and enlarged", told("table3/mlp-tighter") + minus("tighter")],
         ["", "softened by a filter of weights 1, 2, 1", told("table3/mlp-softer") + minus("softer")],
     ]
