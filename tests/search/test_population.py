@@ -1,6 +1,7 @@
 """Trials of a population: all are told once, whatever their shapes, and come to what a fit comes to."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,21 +76,27 @@ def test_one_that_ends_makes_room_at_once_for_the_next() -> None:
     assert [1, 2] in seen  # 0 has ended, and 1 has not
 
 
+def turns_of(population: Population, what: Callable[[Any], int]) -> list[int]:
+    """Run it; what of the shape of each group whose epoch was looked at, one after the other."""
+    turns: list[int] = []
+    finish = population._finish
+
+    def spy(group: Any) -> None:
+        turns.append(what(group.shape))
+        finish(group)
+
+    population._finish = spy  # type: ignore[method-assign]
+    population.run()
+    return turns
+
+
 def test_a_group_that_begins_late_does_not_take_all_turns() -> None:
     """When the first trial of three ends, another shape is begun: it takes turns with the one that is half trained."""
     lengths = [(16, 40), (16, 80), (32, 80)]
     own = settings(1)[0]
     source = Listed([{**own, "training.batch_size": b, "training.max_epochs": epochs} for b, epochs in lengths])
     population = Population(problem(stop_patience=200), source, 2)
-    turns: list[int] = []
-    finish = population._finish
-
-    def spy(group: Any) -> None:
-        turns.append(group.shape.training.batch_size)
-        finish(group)
-
-    population._finish = spy  # type: ignore[method-assign]
-    population.run()
+    turns = turns_of(population, lambda shape: shape.training.batch_size)
     assert sorted(source.told) == [0, 1, 2]
     assert turns[:40] == [16] * 40
     # An epoch in batches of 16 has about twice the steps of one in batches of 32: it is not looked at half as often.
@@ -106,15 +113,7 @@ def test_turns_of_large_networks_go_by_their_weights(monkeypatch: pytest.MonkeyP
     source = Listed([{**own, "network.bins": bins} for bins in (3, 21)])
     posed = problem(stop_patience=200)
     population = Population(posed, source, 2)
-    turns: list[int] = []
-    finish = population._finish
-
-    def spy(group: Any) -> None:
-        turns.append(group.shape.wide.bins)
-        finish(group)
-
-    population._finish = spy  # type: ignore[method-assign]
-    population.run()
+    turns = turns_of(population, lambda shape: shape.wide.bins)
     shapes = [posed.run({**own, "network.bins": bins})[0].wide for bins in (3, 21)]
     weights = [count_numbers(shape, posed.data.x.shape[1], posed.data.classes) for shape in shapes]
     shared = turns[: len(turns) - turns[::-1].index(3)]  # until the smaller one has ended
