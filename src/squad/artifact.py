@@ -4,8 +4,9 @@ Loading runs nothing that is in the files.  config.json holds a checksum of the 
 file that was cut short or edited is noticed: a model is certified as it is, and must stay so.  (A checksum shows
 accidents and careless edits; it does not keep out somebody who computes it anew.)
 
-What is not needed to answer is in files of its own, which are read when they are asked for: rows.safetensors (hashes of
-the rows that fit saw) and calibration.safetensors (scores of the calibration set).  config.json notes their checksums.
+Some parts are in files of their own, whose checksums config.json notes: novelty.safetensors (which rows are unlike those
+of training), rows.safetensors (hashes of the rows that fit saw) and calibration.safetensors (scores of the calibration
+set).  The last two are not needed to predict.
 """
 
 import contextlib
@@ -29,12 +30,14 @@ __all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_ex
 
 #: Raised with every change that an older version would misread.  (One that does not know of the files beside the
 #: weights answers just the same, and leaves a folder that holds them alone.)
-FORMAT = 1
+FORMAT = 2
+#: Formats that this version reads.  Format 1 has no ranges, no names of array columns and no novelty.safetensors.
+READ = (1, 2)
 KIND = "squad-torch model"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 #: The files that may be there as well, by the names they are asked for.
-EXTRAS = {"rows": "rows.safetensors", "calibration": "calibration.safetensors"}
+EXTRAS = {"rows": "rows.safetensors", "calibration": "calibration.safetensors", "novelty": "novelty.safetensors"}
 
 #: A larger config.json is none: it would only fill the memory.
 CONFIG_BYTES = 256 << 20
@@ -163,10 +166,10 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ArtifactError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
     config = _read_config(path)
     found = config.get("format")
-    if type(found) is not int or found != FORMAT:
+    if type(found) is not int or found not in READ:
         newer = type(found) is int and found > FORMAT
         raise ArtifactError(
-            f"{path} is of format {str(found)[:40]}; this version reads format {FORMAT}. It was written by squad-torch "
+            f"{path} is of format {str(found)[:40]}; this version reads formats {', '.join(map(str, READ))}. It was written by squad-torch "
             f"{_writer(config)}: " + ("install that version or a newer one." if newer else "save the model again.")
         )
     if config.get("checksum") != _checksum(config):

@@ -3,11 +3,15 @@
 Every message says what was expected, what came, and what to do about it.
 """
 
-__all__ = ["ArgumentError", "SquadError"]
+__all__ = ["ArgumentError", "SquadError", "SquadWarning"]
 
 
 class SquadError(Exception):
     """Base of every error that squad raises itself."""
+
+
+class SquadWarning(UserWarning):
+    """Something that a user should know before relying on a result; the command prints it on a line of its own."""
 
 
 class ArgumentError(SquadError, ValueError):

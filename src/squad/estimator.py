@@ -58,6 +58,9 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             "squad-factorized" or {"pieces": 4} for "maxout-dropout": see ``squad.models``.
         training_options: other settings of training, such as {"weight_decay": 0.0, "stop_patience": 40}: see
             ``squad.train.TrainConfig``.
+        refer_novel: never accept rows that are unlike the training rows (a number far outside its range, such as one in
+            another unit or -999 for "unknown"; or a row that is far from all others).  They are predicted as any other,
+            but a certified predictor refers them, with the reason.
         device: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1".
         random_state: the seed, or a ``numpy.random.RandomState`` to draw it from; None draws it from numpy's global
             generator.  Member i has the seed + i.
@@ -101,6 +104,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         validation_fraction: float = 0.1,
         network_options: Mapping[str, Any] | None = None,
         training_options: Mapping[str, Any] | None = None,
+        refer_novel: bool = True,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -120,6 +124,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.validation_fraction = validation_fraction
         self.network_options = network_options
         self.training_options = training_options
+        self.refer_novel = refer_novel
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -143,7 +148,16 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             groups = np.asarray(groups)
             check_consistent_length(X, groups)
         progress = make_progress() if verbose else None
-        self.predictor_ = fit_predictor(X, y, settings, groups=groups, device=device, progress=progress)
+        self.predictor_ = fit_predictor(
+            X,
+            y,
+            settings,
+            groups=groups,
+            device=device,
+            progress=progress,
+            names=getattr(self, "feature_names_in_", None),
+            refer_novel=bool(self.refer_novel),
+        )
         self.classes_ = np.unique(y)
         self.seed_ = seed
         results = self.predictor_.record["members"]
@@ -170,7 +184,9 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The trained network with a promise: at most ``risk`` of the answers that it accepts are wrong.
 
         Args:
-            X: calibration rows, new to the classifier and like those to come.
+            X: calibration rows, new to the classifier and like those to come.  Columns of a data frame may come in any
+                order.  If the classifier is the last step of a pipeline, pass ``pipe[:-1].transform(X)``, here and to
+                ``answer``: this method does not know the steps before.
             y: (rows,), their labels.
             risk: the share of accepted answers that may be wrong; or several, or harms: see
                 :meth:`squad.Predictor.certify`.
@@ -182,7 +198,6 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             A predictor whose answers are accepted or referred.  The classifier itself stays as it is.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
         return self.predictor_.certify(X, y, risk, delta, method, **options)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
@@ -195,8 +210,8 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The probability of each class, in the order of ``classes_``, for X (rows, features): (rows, classes)."""
         check_is_fitted(self, "predictor_")
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
-        answer = self.predictor_.answer(X)
-        unread = np.flatnonzero(answer.reason != "")
+        answer = self.predictor_.undecided(X)
+        unread = np.flatnonzero(np.isnan(answer.confidence))
         if len(unread):
             row = unread[0]
             raise ArgumentError.of("X", f"row {row} (from 0): {answer.reason[row]}", "like the rows of training")

@@ -14,6 +14,7 @@ from squad.core.checks import check_count, check_number
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
 from squad.data.memory import Memory, chance, group_hashes, row_hashes, rows_digest
+from squad.data.novelty import RowDistance
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
@@ -99,6 +100,8 @@ def fit_predictor(
     checkpoint_seconds: float = 30.0,
     record: Mapping[str, Any] | None = None,
     keep_row_hashes: bool = True,
+    names: Sequence[str] | None = None,
+    refer_novel: bool = True,
 ) -> Predictor:
     """Train on rows and their labels.
 
@@ -117,10 +120,15 @@ def fit_predictor(
         record: what else to save about where the data came from.
         keep_row_hashes: let the predictor remember which rows (and groups) it has seen, so that it can refuse to be
             certified on them.  The hashes tell whether a given row was among them.
+        names: of the features of an array, if it came from a data frame: rows are then matched by name.
+        refer_novel: let the predictor refer rows that are unlike those of training: numbers far outside their range
+            (another unit, -999 for "unknown"), or a row that is far from all others.
     """
     settings = settings or FitSettings()
     device = choose_device(device)
-    ready = prepare(x, labels, settings, target=target, drop=drop, group=group, groups=groups)
+    ready = prepare(
+        x, labels, settings, target=target, drop=drop, group=group, groups=groups, names=names, ranges=refer_novel
+    )
     data, hashes, y, classes = ready.data, row_hashes(ready.data.x.numpy()), ready.data.y.numpy(), ready.classes
     fitted = fit(
         settings.network,
@@ -161,6 +169,7 @@ def fit_predictor(
         num_samples=settings.num_samples,
         record=made,
         memory=Memory(np.unique(hashes), group_hashes(group_texts(groups))) if keep_row_hashes else None,
+        row_distance=RowDistance.fit(data.x.numpy()) if refer_novel else None,
     )
 
 
@@ -190,18 +199,20 @@ def prepare(
     drop: Sequence[str] = (),
     group: str | None = None,
     groups: Sequence[Any] | NDArray[Any] | None = None,
+    names: Sequence[str] | None = None,
+    ranges: bool = True,
 ) -> Prepared:
     """Check and encode rows, and split them by ``settings``; the arguments are those of :func:`fit_predictor`."""
     classes, y = _classes(labels)
     if isinstance(x, Table):
         if target is None:
             raise ArgumentError.of("target", "None", "the column of labels")
-        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group)
+        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group, ranges)
     elif target is not None or group is not None or len(drop):
         hint = "squad.data.tables.Table.of(frame) makes one of a data frame."
         raise ArgumentError.of("x", type(x).__name__, "a table where target, drop or group is given", hint)
     else:
-        transform = ArrayTransform.fit(x)
+        transform = ArrayTransform.fit(x, names, ranges)
     encoded = transform.apply(x)
     if encoded.problems:
         row, reason = next(iter(encoded.problems.items()))

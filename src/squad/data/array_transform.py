@@ -1,7 +1,7 @@
 """Arrays as features: standardized and flattened."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from squad.data.encoding import FLOAT32_MAX, Encoded, moments, saved, standardized
+from squad.data.columns import read_numbers
+from squad.data.encoding import FLOAT32_MAX, Encoded, Reasons, moments, saved, standardized
+from squad.data.names import check_names
+from squad.data.novelty import Range, fit_ranges, range_margin
 from squad.data.problems import DataError
+from squad.data.tables import Table
 
 __all__ = ["ArrayTransform"]
 
@@ -27,15 +31,25 @@ class ArrayTransform:
         mean, std: one number for each feature of flat rows, for each channel of images that have 3 or 4 as their last
             axis, and one for all pixels of other images.  A std of 0 says that it never varied in training: it is 0
             then, whatever comes.
+        names: of the features of flat rows, if they came from a data frame: columns are then found by name.
+        ranges: where the numbers of each feature (or channel) may lie; empty leaves that open.
     """
 
     shape: tuple[int, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    names: tuple[str, ...] | None = None
+    ranges: tuple[Range, ...] = ()
 
     @classmethod
-    def fit(cls, x: object) -> "ArrayTransform":
-        """Learn mean and standard deviation from the rows of training, all of them finite."""
+    def fit(cls, x: object, names: Sequence[str] | None = None, ranges: bool = True) -> "ArrayTransform":
+        """Learn from the rows of training, all of them finite.
+
+        Args:
+            x: (rows, features), (rows, height, width) or (rows, height, width, channels).
+            names: of the features, if they have any.
+            ranges: learn the range of every feature, outside of which a row is novel.
+        """
         array = _array(x)
         if not 2 <= array.ndim <= 4 or not array.size:
             raise DataError(
@@ -55,7 +69,12 @@ class ArrayTransform:
                     row = start + int(np.flatnonzero(bad)[0]) + 1
                     raise DataError(f"x must be finite to learn from it; row {row} (from 1) has NaN or infinity.")
         mean, std = moments(blocks)
-        return cls(tuple(shape), tuple(mean.tolist()), tuple(std.tolist()))
+        limits: list[Range] = []
+        if ranges:
+            of_rows = (block.reshape(len(block), -1, width) for _, block in _blocks(array))
+            limits = fit_ranges(of_rows, len(array), range_margin(width, len(array)))
+        called = None if names is None else tuple(map(str, names))
+        return cls(tuple(shape), tuple(mean.tolist()), tuple(std.tolist()), called, tuple(limits))
 
     @property
     def features(self) -> int:
@@ -72,31 +91,91 @@ class ArrayTransform:
         return (f"{constant} of {len(self.std)} {what} never changed in training and will not be used.",)
 
     def apply(self, x: object) -> Encoded:
-        """Encode rows (N, ...); those with NaN, infinities or numbers beyond all bounds are problems."""
-        array = _array(x)
+        """Encode rows (N, ...), or a table with the columns of training in any order.
+
+        Rows with NaN, infinities or numbers beyond all bounds are problems; those outside their ranges are novel.
+        """
+        found = Reasons()
+        array = self._matrix(x, found) if isinstance(x, Table) else _array(x)
         if array.shape[1:] != self.shape or array.ndim != len(self.shape) + 1:
             hint = " For one row give x[None]." if array.shape == self.shape else ""
             wanted = ", ".join(map(str, ("rows", *self.shape)))
             raise DataError(f"x must have the shape ({wanted}); got {array.shape}.{hint}")
+        told = found.told()
         mean, std = np.asarray(self.mean), np.asarray(self.std)
         out = np.zeros((len(array), self.features), dtype=np.float32)
-        problems: dict[int, str] = {}
+        novel: dict[int, str] = {}
+        problems = {int(row): why for row, why in x.unreadable.items()} if isinstance(x, Table) else {}
         for start, block in _blocks(array):
             with np.errstate(over="ignore"):  # of numbers wider than float64
-                values = block.astype(np.float64)
-            z = standardized(values.reshape(-1, len(self.mean)), mean, std).reshape(len(block), -1)
+                values = block.astype(np.float64).reshape(-1, len(self.mean))
+            z = standardized(values, mean, std).reshape(len(block), -1)
             finite = np.isfinite(values).reshape(z.shape)
-            bad = np.flatnonzero(~(finite & (np.abs(z) <= FLOAT32_MAX)).all(axis=1))
-            for row in bad.tolist():
+            bad = ~(finite & (np.abs(z) <= FLOAT32_MAX)).all(axis=1)
+            for row in np.flatnonzero(bad).tolist():
                 reason = "too far from its mean in training" if finite[row].all() else "NaN or infinite"
-                problems[start + row] = f"x has a number that is {reason}"
+                problems.setdefault(start + row, told.get(start + row, f"x has a number that is {reason}"))
             z[bad] = 0.0
             out[start : start + len(block)] = z
-        return Encoded(out, problems)
+            for row, why in self._outside(values, len(block)).items():
+                if not bad[row]:
+                    novel[start + row] = why
+        return Encoded(out, dict(sorted(problems.items())), novel)
+
+    def _outside(self, values: NDArray[np.float64], rows: int) -> dict[int, str]:
+        """Why rows are novel, of a block's numbers (rows * pixels, features or channels)."""
+        if not self.ranges:
+            return {}
+        least, most = (np.asarray([getattr(one, side) for one in self.ranges]) for side in ("least", "most"))
+        outside = (values < least) | (values > most)
+        if not outside.any():
+            return {}
+        found = Reasons()
+        pixels = len(values) // rows
+        for place, feature in np.argwhere(outside).tolist():
+            row = place // pixels
+            if row not in found.found or len(self.shape) == 1:
+                found.add(row, self.ranges[feature].reason(self._called(feature), values[place, feature]))
+        return found.told()
+
+    def _called(self, feature: int) -> str:
+        """What a message calls a feature, or a channel of an image."""
+        if self.names is not None:
+            return f"column {self.names[feature]!r}"
+        if len(self.shape) == 1:
+            return f"feature {feature} (from 0)"
+        return "a pixel" if len(self.mean) == 1 else f"a pixel of channel {feature} (from 0)"
+
+    def _matrix(self, table: Table, found: Reasons) -> NDArray[np.float64]:
+        """The columns of training as numbers (rows, features), whatever their order; a cell that is none is NaN."""
+        if self.names is None:
+            raise DataError(
+                f"x must be an array of shape {self.shape} per row, as in training; {table.source} is a table, and the"
+                " model was fitted without column names."
+            )
+        check_names(table.columns, self.names, table.source)
+        frame = table.frame[list(self.names)]
+        if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in frame.dtypes):
+            out = frame.to_numpy(dtype=np.float64)
+            if np.isfinite(out).all():
+                return out
+        out = np.empty((len(table), len(self.names)))
+        for place, name in enumerate(self.names):
+            values, empty = read_numbers(table, name, found.add, booleans=True)
+            out[:, place] = values
+            for row in np.flatnonzero(empty).tolist():
+                found.add(row, f"column {name!r} is empty, and it never was in training")
+        return out
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"kind": "array", "shape": list(self.shape), "mean": list(self.mean), "std": list(self.std)}
+        found = {"kind": "array", "shape": list(self.shape), "mean": list(self.mean), "std": list(self.std)}
+        # Left out where there are none: the identity of models of earlier versions must stay the same.
+        if self.names is not None:
+            found["names"] = list(self.names)
+        if self.ranges:
+            found["ranges"] = [one.to_json() for one in self.ranges]
+        return found
 
     @classmethod
     def from_json(cls, data: object) -> "ArrayTransform":
@@ -112,7 +191,25 @@ class ArrayTransform:
             )
         if not all(type(number) in (int, float) and math.isfinite(number) for number in mean + std) or min(std) < 0:
             raise DataError(f"'mean' and 'std' of a saved {what} must be finite numbers, 'std' not below 0.")
-        return cls(tuple(shape), tuple(map(float, mean)), tuple(map(float, std)))
+        assert isinstance(data, Mapping)
+        names = ranges = None
+        if "names" in data:
+            names = saved(data, "names", list, what)
+            if len(shape) != 1 or len(names) != shape[0] or not all(isinstance(name, str) for name in names):
+                raise DataError(f"'names' of a saved {what} must be {shape[0]} texts, one per feature.")
+            if len(set(names)) < len(names):
+                raise DataError(f"'names' of a saved {what} must have each name once.")
+        if "ranges" in data:
+            ranges = [Range.from_json(one) for one in saved(data, "ranges", list, what)]
+            if len(ranges) != len(mean):
+                raise DataError(f"'ranges' of a saved {what} must be {len(mean)}, one per feature; got {len(ranges)}.")
+        return cls(
+            tuple(shape),
+            tuple(map(float, mean)),
+            tuple(map(float, std)),
+            None if names is None else tuple(names),
+            tuple(ranges or ()),
+        )
 
 
 def _width(shape: tuple[int, ...] | list[int]) -> int:

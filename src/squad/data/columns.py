@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from squad.data.cells import Cells, column_kind, numbers, parse_numbers, text_cells
 from squad.data.encoding import FLOAT32_MAX, moments, saved, standardized
+from squad.data.novelty import Range, fit_ranges
 from squad.data.problems import DataError
 from squad.data.tables import Table
 
-__all__ = ["CategoryColumn", "NumberColumn", "Report", "column_from_json", "fit_column"]
+__all__ = ["CategoryColumn", "NumberColumn", "Report", "column_from_json", "fit_column", "read_numbers"]
 
 #: More categories than this are names, dates or free text.
 CATEGORIES = 100
@@ -36,34 +37,28 @@ class NumberColumn:
 
     Its features: the standardized number (if it varied: std > 0), 0 where missing; and whether it is missing, if it
     ever was in training.
+
+    Attributes:
+        name: of the column.
+        mean, std: of its numbers in training.
+        missing: whether any was missing there.
+        range: where its numbers may lie; None leaves that open.
     """
 
     name: str
     mean: float
     std: float
     missing: bool
+    range: Range | None = None
 
     @property
     def features(self) -> int:
         """How many features it makes."""
         return int(self.std > 0) + int(self.missing)
 
-    def encode(self, table: Table, out: NDArray[np.float32], report: Report) -> None:
-        """Write its features (N, features); report rows that cannot be encoded."""
-        column = table.column(self.name)
-        _check_kind(table, self.name, "numbers")
-        values = numbers(column)
-        if values is None:
-            cells = text_cells(column)
-            parsed = parse_numbers(cells.values)
-            values = _spread(cells, parsed)
-            for row in np.flatnonzero((cells.codes >= 0) & np.isnan(values)).tolist():
-                report(row, f"column {self.name!r} must be a number; got {_cut(cells.values[cells.codes[row]])}")
-            empty = cells.codes < 0
-        else:
-            empty = np.isnan(values)
-        for row in np.flatnonzero(np.isinf(values)).tolist():
-            report(row, f"column {self.name!r} must be a finite number; got {values[row]}")
+    def encode(self, table: Table, out: NDArray[np.float32], report: Report, novel: Report) -> None:
+        """Write its features (N, features); report rows that cannot be encoded, and those outside its range."""
+        values, empty = read_numbers(table, self.name, report)
         if not self.missing:
             for row in np.flatnonzero(empty).tolist():
                 report(row, f"column {self.name!r} is empty, and it never was in training")
@@ -71,6 +66,9 @@ class NumberColumn:
         far = np.abs(z) > FLOAT32_MAX
         for row in np.flatnonzero(far).tolist():
             report(row, f"column {self.name!r} is {values[row]:g}, too far from its mean in training, {self.mean:g}")
+        if self.range is not None:
+            for row in np.flatnonzero(self.range.outside(values)).tolist():
+                novel(row, self.range.reason(f"column {self.name!r}", values[row]))
         if self.std > 0:
             out[:, 0] = np.where(far, 0.0, z)
         if self.missing:
@@ -78,7 +76,9 @@ class NumberColumn:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"kind": "number", "name": self.name, "mean": self.mean, "std": self.std, "missing": self.missing}
+        found = {"kind": "number", "name": self.name, "mean": self.mean, "std": self.std, "missing": self.missing}
+        # Models of earlier versions have none: their identity, to which a certificate is bound, must stay the same.
+        return found if self.range is None else {**found, "range": self.range.to_json()}
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class CategoryColumn:
         """How many features it makes."""
         return len(self.values) + int(self.missing)
 
-    def encode(self, table: Table, out: NDArray[np.float32], report: Report) -> None:
-        """Write its features (N, features); report rows that cannot be encoded."""
+    def encode(self, table: Table, out: NDArray[np.float32], report: Report, novel: Report) -> None:
+        """Write its features (N, features); report rows that cannot be encoded (an unseen category is one)."""
         _check_kind(table, self.name, "categories")
         cells = text_cells(table.column(self.name))
         places = {value: place for place, value in enumerate(self.values)}
@@ -124,19 +124,56 @@ class CategoryColumn:
         return {"kind": "category", "name": self.name, "values": list(self.values), "missing": self.missing}
 
 
-def fit_column(table: Table, name: str) -> NumberColumn | CategoryColumn | None:
-    """What a column is, from the rows of training; None if it is the same in all of them."""
+def read_numbers(
+    table: Table, name: str, report: Report, booleans: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A column as numbers (N,), NaN where there is none, and where it is empty; other cells are reported.
+
+    Args:
+        table: the rows.
+        name: of the column.
+        report: what is told of cells that are no finite number.
+        booleans: take true and false for 1 and 0.
+    """
+    column = table.column(name)
+    _check_kind(table, name, "numbers")
+    values = numbers(column)
+    if values is None:
+        cells = text_cells(column)
+        parsed = parse_numbers(cells.values)
+        if booleans:
+            words = [{"true": 1.0, "false": 0.0}.get(text.casefold(), np.nan) for text in cells.values]
+            parsed = np.where(np.isnan(parsed), words, parsed)
+        values = _spread(cells, parsed)
+        for row in np.flatnonzero((cells.codes >= 0) & np.isnan(values)).tolist():
+            report(row, f"column {name!r} must be a number; got {_cut(cells.values[cells.codes[row]])}")
+        empty = cells.codes < 0
+    else:
+        empty = np.isnan(values)
+    for row in np.flatnonzero(np.isinf(values)).tolist():
+        report(row, f"column {name!r} must be a finite number; got {values[row]}")
+    return values, empty
+
+
+def fit_column(table: Table, name: str, margin: float | None = None) -> NumberColumn | CategoryColumn | None:
+    """What a column is, from the rows of training; None if it is the same in all of them.
+
+    Args:
+        table: the rows.
+        name: of the column.
+        margin: of the range of its numbers; None fits no range.
+    """
     column = table.column(name)
     kind = _check_kind(table, name, "numbers or categories")
     if kind != "boolean":
         values = numbers(column)
         if values is not None:
-            return _fit_numbers(table, name, values)
+            return _fit_numbers(table, name, values, margin)
     cells = text_cells(column)
     parsed = parse_numbers(cells.values)
     values = _spread(cells, parsed)
     if kind != "boolean" and not np.isnan(parsed).any():
-        return _fit_numbers(table, name, values)
+        return _fit_numbers(table, name, values, margin)
     present = cells.codes >= 0
     if kind != "boolean":
         _check_dirt(table, name, cells, values)
@@ -150,7 +187,9 @@ def fit_column(table: Table, name: str) -> NumberColumn | CategoryColumn | None:
     return found if found.features > 1 else None
 
 
-def _fit_numbers(table: Table, name: str, values: NDArray[np.float64]) -> NumberColumn | None:
+def _fit_numbers(
+    table: Table, name: str, values: NDArray[np.float64], margin: float | None
+) -> NumberColumn | None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise DataError(
@@ -162,7 +201,8 @@ def _fit_numbers(table: Table, name: str, values: NDArray[np.float64]) -> Number
         return None
     kept = values[present][:, None]
     mean, std = moments(lambda: iter([kept]))
-    found = NumberColumn(name, float(mean[0]), float(std[0]), not present.all())
+    limits = fit_ranges(iter([kept]), len(kept), margin)[0] if margin is not None and std[0] > 0 else None
+    found = NumberColumn(name, float(mean[0]), float(std[0]), not present.all(), limits)
     return found if found.features else None
 
 
@@ -217,7 +257,8 @@ def column_from_json(data: object) -> NumberColumn | CategoryColumn:
         mean, std = (float(saved(data, entry, (float, int), what)) for entry in ("mean", "std"))
         if std < 0:
             raise DataError(f"'std' of the saved column {name!r} must not be negative; got {std}.")
-        column = NumberColumn(name, mean, std, missing)
+        limits = Range.from_json(data["range"]) if isinstance(data, Mapping) and "range" in data else None
+        column = NumberColumn(name, mean, std, missing, limits)
     elif kind == "category":
         values = saved(data, "values", list, what)
         if not all(isinstance(value, str) for value in values) or values != sorted(set(values)):

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from squad.data.problems import DataError
 
-__all__ = ["FLOAT32_MAX", "Encoded", "moments", "saved", "standardized"]
+__all__ = ["FLOAT32_MAX", "Encoded", "Reasons", "moments", "saved", "standardized"]
 
 #: Beyond this a float32 is infinite.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+#: So many reasons are told of one row.
+SHOWN = 3
 
 #: Numbers that differ by less than this are the same number: a division by it would be no use.
 NARROWEST = 1e-300
@@ -26,10 +29,33 @@ class Encoded:
     Attributes:
         x: (N, features), float32, finite; a row with a problem is all zeros.
         problems: why a row cannot be used, by its position.
+        novel: why a row is unlike those of training, by its position; none of those with a problem.
     """
 
     x: NDArray[np.float32]
     problems: dict[int, str] = field(default_factory=dict)
+    novel: dict[int, str] = field(default_factory=dict)
+
+
+class Reasons:
+    """What is wrong with rows, gathered column by column."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, list[str]] = {}
+
+    def add(self, row: int, reason: str) -> None:
+        """One more reason for a row."""
+        self.found.setdefault(int(row), []).append(reason)
+
+    def told(self, without: Mapping[int, str] | None = None) -> dict[int, str]:
+        """One text for each row, in their order, but for some rows."""
+        rows = sorted(self.found.keys() - (without or {}).keys())
+        return {row: _told(self.found[row]) for row in rows}
+
+
+def _told(reasons: list[str]) -> str:
+    more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
+    return "; ".join(reasons[:SHOWN]) + more
 
 
 def moments(

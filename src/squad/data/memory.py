@@ -28,11 +28,14 @@ __all__ = [
     "check_groups",
     "check_other_rows",
     "check_repeats",
+    "copies_among",
     "group_hashes",
     "repeats_by_chance",
     "row_hashes",
     "rows_digest",
+    "rows_seen",
     "share",
+    "usually_repeated",
     "with_more",
 ]
 
@@ -41,6 +44,12 @@ LEVEL = 1e-3
 
 #: The same for a comparison with all rows of fit.
 LEVEL_OF_ALL = 1e-6
+
+#: In a table where a smaller share of the training rows occurs twice, equal rows are copies, not chance.
+RARE = 0.01
+
+#: A file in which every row occurs equally often was repeated as a whole, if it has so many different rows at least.
+DIFFERENT = 8
 
 #: Rows that are copied at once, to take the signs off their zeros.
 BLOCK = 4096
@@ -125,7 +134,11 @@ class Memory:
 
     def repeats(self, hashes: Hashes) -> int:
         """How many of the rows (N,) fit saw."""
-        return int(_among(hashes, self.rows).sum())
+        return int(self.seen(hashes).sum())
+
+    def seen(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Which of the rows (N,) fit saw."""
+        return _among(hashes, self.rows)
 
     def seen_groups(self, groups: Sequence[str]) -> list[str]:
         """Those of the groups that fit saw, each once, in the order they come."""
@@ -243,6 +256,62 @@ def check_repeats(
         " has seen than of new ones, so what is made with them would be false. Keep rows apart before fit (squad split"
         " does), and take the part that the model did not get."
     )
+
+
+def usually_repeated(known: Mapping[str, int]) -> float:
+    """The share of the training rows that occur more than once among them, by what a fit recorded."""
+    return known["all_repeats"] / max(known["all_rows"], 1)
+
+
+def rows_seen(memory: Memory, hashes: Hashes, known: Mapping[str, int], digest: str | None) -> int:
+    """How many of the rows fit saw, where that is more than chance explains; else 0.
+
+    Args:
+        memory: of the model.
+        hashes: of the rows.
+        known: what fit recorded about repeats.
+        digest: of all rows of fit, if it was recorded.
+    """
+    repeats = memory.repeats(hashes)
+    if usually_repeated(known) < RARE:
+        return repeats
+    try:
+        check_repeats(repeats, len(hashes), **known)
+        check_other_rows(hashes, digest)
+    except LeakError:
+        return repeats
+    return 0
+
+
+def copies_among(hashes: Hashes, labels: NDArray[np.int64], known: Mapping[str, int]) -> NDArray[np.bool_]:
+    """Which rows are copies of others among them, (N,): they are no evidence of their own.
+
+    In a table of few different rows equal ones are cases of their own.  Copies are told from these in two ways: every
+    row with its label occurs a multiple of g times (the file was repeated g times), or more rows are equal than in
+    training.  Of the first kind a g-th of each is kept, of the second one.
+
+    Args:
+        hashes: of the rows.
+        labels: their classes, as positions: a row with another label is no copy.
+        known: what fit recorded about repeats.
+    """
+    if not len(hashes):
+        return np.zeros(0, dtype=np.bool_)
+    pairs = np.stack([hashes, labels.astype(np.uint64)], 1)
+    _, place, counts = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    place = place.reshape(-1)
+    # The how-manieth of its like each row is, from 0.
+    order = np.argsort(place, kind="stable")
+    nth = np.empty(len(hashes), dtype=np.int64)
+    nth[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    times = int(np.gcd.reduce(counts))
+    if times > 1 and len(counts) >= DIFFERENT:
+        kept = counts // times
+        if (len(hashes) // times - len(counts)) <= (RARE + usually_repeated(known)) * (len(hashes) // times):
+            return np.asarray(nth >= kept[place])
+    if len(hashes) - len(counts) > (RARE + usually_repeated(known)) * len(hashes):
+        return np.asarray(nth > 0)
+    return np.zeros(len(hashes), dtype=np.bool_)
 
 
 def rows_digest(hashes: Hashes) -> str:

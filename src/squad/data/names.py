@@ -3,7 +3,9 @@
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["listed", "missing_name"]
+from squad.data.problems import DataError
+
+__all__ = ["check_names", "listed", "missing_name"]
 
 #: So many names are listed in a message, and no more.
 SHOWN = 20
@@ -23,3 +25,15 @@ def missing_name(name: str, choices: Sequence[str], what: str = "column") -> str
     guess = f"; did you mean {folded[near[0]]!r}?" if near else "."
     # An "s" makes the plural of every word that is used here.
     return f"no {what} {name!r}{guess} The {what}s are {listed(choices)}."
+
+
+def check_names(columns: Sequence[str], needed: Iterable[str], source: str) -> None:
+    """That ``columns`` has all that are needed; an error that names those that are missing."""
+    there = set(columns)
+    absent = [name for name in needed if name not in there]
+    if len(absent) == 1:
+        raise DataError(f"{source} has {missing_name(absent[0], columns)}")
+    if absent:
+        raise DataError(
+            f"{source} must have the columns of training; it lacks {listed(absent)}. Its columns are {listed(columns)}."
+        )

@@ -12,15 +12,13 @@ import numpy as np
 
 from squad.data.array_transform import ArrayTransform
 from squad.data.columns import CategoryColumn, NumberColumn, column_from_json, fit_column
-from squad.data.encoding import Encoded, saved
-from squad.data.names import listed, missing_name
+from squad.data.encoding import Encoded, Reasons, saved
+from squad.data.names import check_names, listed
+from squad.data.novelty import range_margin
 from squad.data.problems import DataError
 from squad.data.tables import Table
 
 __all__ = ["ArrayTransform", "Encoded", "TableTransform", "from_json"]
-
-#: So many problems of one row are told.
-SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,14 @@ class TableTransform:
     dropped: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, table: Table, target: str, drop: Sequence[str] = (), group: str | None = None) -> "TableTransform":
+    def fit(
+        cls,
+        table: Table,
+        target: str,
+        drop: Sequence[str] = (),
+        group: str | None = None,
+        ranges: bool = True,
+    ) -> "TableTransform":
         """Learn the columns from the rows of training.
 
         Args:
@@ -48,6 +53,7 @@ class TableTransform:
             target: the column of labels, which is no feature.
             drop: columns to leave out.
             group: the column that says which rows belong together; left out as well.
+            ranges: learn the range of every number, outside of which a row is novel.
         """
         dropped = [drop] if isinstance(drop, str) else list(drop)
         dropped += [group] if group is not None and group not in dropped else []
@@ -62,7 +68,8 @@ class TableTransform:
             row = min(table.unreadable)
             raise DataError(f"{table.source} must be readable to learn from it; {table.unreadable[row]}.")
         used = [name for name in table.columns if name != target and name not in dropped]
-        fitted = {name: fit_column(table, name) for name in used}
+        margin = range_margin(len(used), len(table)) if ranges else None
+        fitted = {name: fit_column(table, name, margin) for name in used}
         columns = tuple(column for column in fitted.values() if column is not None)
         constant = tuple(name for name, column in fitted.items() if column is None)
         if not columns:
@@ -84,33 +91,18 @@ class TableTransform:
         return (f"{word} {listed(self.constant)} never changed in training and will not be used.",)
 
     def apply(self, table: Table) -> Encoded:
-        """Encode rows.  Columns may come in any order, and more of them; rows that do not fit are problems."""
-        absent = [column.name for column in self.columns if column.name not in table.frame.columns]
-        if len(absent) == 1:
-            raise DataError(f"{table.source} has {missing_name(absent[0], table.columns)}")
-        if absent:
-            raise DataError(
-                f"{table.source} must have the columns of training; it lacks {listed(absent)}."
-                f" Its columns are {listed(table.columns)}."
-            )
+        """Encode rows.  Columns may come in any order, and more of them; rows that cannot be are problems."""
+        check_names(table.columns, (column.name for column in self.columns), table.source)
         x = np.zeros((len(table), self.features), dtype=np.float32)
-        found: dict[int, list[str]] = {}
-
-        def report(row: int, reason: str) -> None:
-            if row not in table.unreadable:
-                found.setdefault(int(row), []).append(reason)
-
+        found, novel = Reasons(), Reasons()
         start = 0
         for column in self.columns:
             end = start + column.features
-            column.encode(table, x[:, start:end], report)
+            column.encode(table, x[:, start:end], found.add, novel.add)
             start = end
-        problems = {int(row): reason for row, reason in table.unreadable.items()}
-        for row, reasons in found.items():
-            more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
-            problems[row] = "; ".join(reasons[:SHOWN]) + more
+        problems = {**found.told(), **{int(row): reason for row, reason in table.unreadable.items()}}
         x[list(problems)] = 0.0
-        return Encoded(x, dict(sorted(problems.items())))
+        return Encoded(x, dict(sorted(problems.items())), novel.told(without=problems))
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -33,7 +33,9 @@ class Answer:
         mutual_information: (N,), between the class and which sample (and member) is asked, in nats: how much of the
             entropy comes from samples that disagree.
         probabilities: (N, classes).
-        reason: (N,), why a row could not be read, or has no threshold of its own; empty otherwise.
+        reason: (N,), why a row could not be read, is novel, or has no threshold of its own; empty otherwise.
+        novel: (N,), whether a row is unlike those of training: a number far outside its range, or the row as a whole.
+            Its prediction is given, but such a row is never accepted.
     """
 
     label: NDArray[Any]
@@ -43,6 +45,7 @@ class Answer:
     mutual_information: NDArray[np.float64]
     probabilities: NDArray[np.float64]
     reason: NDArray[Any]
+    novel: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.label)
@@ -78,8 +81,17 @@ def answer_of(
     mutual: NDArray[np.float64],
     classes: Sequence[Any],
     problems: Mapping[int, str],
+    novel: Mapping[int, str] | None = None,
 ) -> Answer:
-    """Answers without a certificate, from probabilities (N, classes); rows with problems are referred."""
+    """Answers without a certificate, from probabilities (N, classes); rows with problems, and novel ones, are referred.
+
+    Args:
+        p: (N, classes).
+        entropy, mutual: (N,).
+        classes: their names.
+        problems: why rows have no prediction, by position.
+        novel: why rows are unlike those of training, by position.
+    """
     label: NDArray[Any] = np.array(classes)[p.argmax(1)]
     confidence = on_grid(p.max(1))
     decision = np.full(len(p), UNCERTIFIED, dtype=object)
@@ -92,4 +104,8 @@ def answer_of(
         reason[rows] = list(problems.values())
         for numbers in (p, entropy, mutual, confidence):
             numbers[rows] = np.nan
-    return Answer(label, confidence, decision, entropy, mutual, p, reason)
+    unlike = np.zeros(len(p), dtype=np.bool_)
+    for row, why in (novel or {}).items():
+        if row not in problems:
+            unlike[row], decision[row], reason[row] = True, REFERRED, why
+    return Answer(label, confidence, decision, entropy, mutual, p, reason, unlike)

@@ -6,24 +6,33 @@ samples taken in this way.  Its identity is a hash of all of that.
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import NOTHING_KNOWN, check_groups, check_other_rows, check_repeats, row_hashes
+from squad.data.memory import (
+    NOTHING_KNOWN,
+    RARE,
+    check_groups,
+    check_other_rows,
+    check_repeats,
+    copies_among,
+    row_hashes,
+    usually_repeated,
+)
 from squad.data.splits import row_order
 from squad.data.tables import Table, labels
-from squad.errors import ArgumentError, SquadError
+from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.predictor.answer import ACCEPTED, REFERRED, Answer
 from squad.records import versions
 from squad.selective.certificate import Certificate, plain
 from squad.selective.certify import Risk, certify_scores, check_targets
-from squad.selective.methods import Options, least_cases
 from squad.selective.scores import WRONG, Scores
 
 if TYPE_CHECKING:
@@ -46,6 +55,10 @@ __all__ = [
 LABEL, COLUMN, ARRAY = "label", "column", "array"
 
 
+#: Above this share of rows that are unlike those of training a warning is given, and rows are refused.
+NOVEL_WARNED, NOVEL_REFUSED = 0.02, 0.5
+
+
 class CertificationError(SquadError):
     """A certificate that cannot be made from these rows, or does not belong to this model."""
 
@@ -64,6 +77,8 @@ def identity(predictor: "Predictor") -> str:
         "sampling": [predictor.sampling, predictor.num_samples],
         "recalibration": predictor.recalibration and predictor.recalibration.to_json(),
     }
+    if predictor.row_distance is not None:  # models of earlier versions have none, and keep their identity
+        rest["row_distance"] = predictor.row_distance.digest()
     digest.update(json.dumps(rest, sort_keys=True).encode())
     return digest.hexdigest()
 
@@ -86,6 +101,7 @@ class Labelled:
         sha256: of all rows that can be used, and their right classes.
         repeats: how many of them fit has seen; None if the model keeps no hashes.
         notes: what is taken for granted because of these rows.
+        warnings: what the user should look at.
     """
 
     answer: Answer
@@ -95,6 +111,12 @@ class Labelled:
     sha256: str
     repeats: int | None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def warn(self) -> None:
+        """Say what the user should look at."""
+        for text in self.warnings:
+            warnings.warn(text, SquadWarning, stacklevel=3)
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -137,22 +159,79 @@ def labelled(
     kept[list(encoded.problems)] = False
     hashes = np.zeros(len(rows), dtype=np.uint64)
     hashes[kept] = row_hashes(encoded.x[kept])
+    known = predictor.record.get("repeats", NOTHING_KNOWN)
     repeats = None
     if predictor.memory is not None:
         repeats = predictor.memory.repeats(hashes[kept])
-        check_repeats(repeats, int(kept.sum()), **predictor.record.get("repeats", NOTHING_KNOWN))
+        check_repeats(repeats, int(kept.sum()), **known)
         check_other_rows(hashes[kept], predictor.record.get("rows_sha256"))
     answer = predictor.undecided(rows)
     kept &= np.isfinite(answer.confidence)
+    unreadable = ~kept
+    novel = answer.novel & kept
+    _check_novel(answer, novel, kept)
+    kept &= ~novel
     if not kept.any():
         raise CertificationError(f"None of the {len(rows):,} rows can be used; the first: {answer.reason[0]}.")
-    left_out = int((~kept).sum())
     sha256 = hashlib.sha256(hashes[kept].tobytes() + positions[kept].tobytes()).hexdigest()
-    notes = _notes(predictor, hashes[kept], repeats, texts, left_out, one_per_group)
+    seen = np.zeros_like(kept)
+    if predictor.memory is not None and usually_repeated(known) < RARE:
+        seen[kept] = predictor.memory.seen(hashes[kept])
+    copies = np.zeros_like(kept)
+    copies[kept & ~seen] = copies_among(hashes[kept & ~seen], positions[kept & ~seen], known)
+    counts = Counts(len(rows), int(unreadable.sum()), int(novel.sum()), int(seen.sum()), int(copies.sum()))
+    kept &= ~(seen | copies)
+    if not kept.any():
+        raise CertificationError(f"All {len(rows):,} rows also occur in the training set. Calibrate with other rows.")
+    chance_repeats = repeats if repeats is None or not counts.seen else 0
+    notes = _notes(predictor, hashes[kept], chance_repeats, texts, counts, one_per_group)
     if one_per_group and texts is not None:
         kept &= _one_each(texts, kept)
     fields = {name: value[kept] for name, value in vars(answer).items()}
-    return Labelled(Answer(**fields), positions[kept], kept, hashes[kept], sha256, repeats, notes)
+    return Labelled(
+        Answer(**fields), positions[kept], kept, hashes[kept], sha256, repeats, notes, counts.warnings(answer)
+    )
+
+
+class Counts(NamedTuple):
+    """How many rows there were, and how many were left out: each once, for the first reason that applies."""
+
+    rows: int
+    unreadable: int
+    novel: int
+    seen: int
+    copies: int
+
+    def warnings(self, answer: Answer) -> tuple[str, ...]:
+        """What the user should look at, a sentence or two each."""
+        found = []
+        if self.novel > NOVEL_WARNED * self.rows:
+            first = answer.reason[np.flatnonzero(answer.novel)[0]]
+            found.append(
+                f"{self.novel:,} of {self.rows:,} rows are unlike the training rows and are not used; the first:"
+                f" {first}. Check the units and the columns."
+            )
+        if self.seen:
+            found.append(
+                f"{self.seen:,} of {self.rows:,} rows also occur in the training set and are not used as evidence."
+                " Calibrate with rows that fit did not get."
+            )
+        if self.copies:
+            found.append(
+                f"{self.copies:,} of {self.rows:,} rows are copies of others and are not used as evidence: a case counts"
+                " once. Remove the copies, or check how the file was put together."
+            )
+        return tuple(found)
+
+
+def _check_novel(answer: Answer, novel: NDArray[np.bool_], readable: NDArray[np.bool_]) -> None:
+    """That most rows are like those of training: if not, they are in other units, or not transformed as those were."""
+    if novel.sum() > NOVEL_REFUSED * readable.sum():
+        raise CertificationError(
+            f"{int(novel.sum()):,} of {int(readable.sum()):,} rows are unlike the training rows; the first:"
+            f" {answer.reason[np.flatnonzero(novel)[0]]}. Check the units and the columns; if the classifier is the last"
+            " step of a Pipeline, pass rows that the other steps have transformed: pipe[:-1].transform(X)."
+        )
 
 
 def _one_each(texts: Sequence[str], usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -233,25 +312,7 @@ def certificate_for(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
-    made = certify_scores(scores, targets, delta, method, options, called, details)
-    _check_size(made, options)
-    return made, scores
-
-
-def _check_size(certificate: Certificate, options: Mapping[str, Any]) -> None:
-    """That there are as many rows as a promise takes even if no answer is wrong."""
-    settings = Options(options.get("ranks", 20), options.get("r_max", 0.1))
-    least = [
-        max(least_cases(certificate.method, risk, rule.level, settings) for risk in rule.risks.values())
-        for rule in certificate.rules
-    ]
-    if all(rule.m < few for rule, few in zip(certificate.rules, least, strict=True)):
-        of = "" if certificate.by is None else f" in a group of one {certificate.by}"
-        raise CertificationError(
-            f"{max(rule.m for rule in certificate.rules):,} calibration rows{of} are too few: with fewer than"
-            f" {min(least):,}, nothing can be promised even if all answers are right. Label more rows (squad plan says"
-            " how many), or allow a higher risk or delta."
-        )
+    return certify_scores(scores, targets, delta, method, options, called, details), scores
 
 
 def _notes(
@@ -259,7 +320,7 @@ def _notes(
     hashes: NDArray[np.uint64],
     repeats: int | None,
     texts: Sequence[str] | None,
-    left_out: int,
+    counts: Counts,
     one_per_group: bool,
 ) -> tuple[str, ...]:
     """What is taken for granted beyond what every certificate is."""
@@ -269,11 +330,14 @@ def _notes(
     elif repeats:
         notes.append(f"it is chance that {repeats:,} of {rows:,} calibration rows are like rows of training")
     different = len(np.unique(hashes))
-    usual = predictor.record.get("repeats", NOTHING_KNOWN)
-    if rows - different > rows * (0.01 + 2 * usual["all_repeats"] / max(usual["all_rows"], 1)):
+    if rows - different > RARE * rows:
         notes.append(
             f"equal rows are cases of their own (of {rows:,} calibration rows only {different:,} are different)"
         )
+    if counts.seen:
+        notes.append(f"the {counts.seen:,} calibration rows that also occur in the training set were left out")
+    if counts.copies:
+        notes.append(f"{counts.copies:,} calibration rows are copies of others and were left out")
     if texts is not None:
         many = len({text for text in texts if text})
         if one_per_group and many < rows:
@@ -282,8 +346,14 @@ def _notes(
             notes.append(f"rows of one group are independent ({rows:,} rows came from {many:,} groups)")
     elif predictor.memory is not None and len(predictor.memory.groups):
         notes.append("no group of the calibration rows was trained on (not checked: their groups were not given)")
-    if left_out:
-        notes.append(f"cases that cannot be read are referred ({left_out:,} calibration rows were left out as such)")
+    if counts.unreadable:
+        notes.append(
+            f"cases that cannot be read are referred ({counts.unreadable:,} calibration rows were left out as such)"
+        )
+    if counts.novel:
+        notes.append(
+            f"cases unlike the training rows are referred ({counts.novel:,} calibration rows were left out as such)"
+        )
     return tuple(notes)
 
 
@@ -374,7 +444,7 @@ def decide(
     if kind is not None:
         every = np.ones(len(answer), dtype=np.bool_)
         groups = _groups_of(predictor, x, certificate.by if by is None else by, answer.label, len(answer), every)
-    good = certificate.accepts(answer.confidence, groups, rules[0].risks)
+    good = certificate.accepts(answer.confidence, groups, rules[0].risks) & (answer.decision != REFERRED)
     answer.decision[:] = np.where(good, ACCEPTED, REFERRED)
     if groups is not None:
         known = {str(rule.group) for rule in rules}

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from squad.data.array_transform import ArrayTransform
 from squad.data.encoding import Encoded
 from squad.data.memory import NOTHING_KNOWN, Memory, with_more
+from squad.data.novelty import RowDistance
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, SquadWarning
 from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
@@ -48,7 +50,7 @@ class Predictor:
         classes: the names of the classes, in the order of the probabilities.
         sampling, num_samples: how it is sampled.
         record: how it was made: plain data.
-        recalibration, certificate, calibration, memory: what belongs to it; see there.
+        recalibration, certificate, calibration, memory, row_distance: what belongs to it; see there.
     """
 
     def __init__(
@@ -65,11 +67,16 @@ class Predictor:
         certificate: Certificate | None = None,
         calibration: Scores | None = None,
         memory: Memory | None = None,
+        row_distance: RowDistance | None = None,
     ) -> None:
         _check_classes(classes, network.classes)
         if transform.features != network.in_features:
             raise ArgumentError.of(
                 "transform", f"{transform.features} features", f"one that gives {network.in_features}"
+            )
+        if row_distance is not None and row_distance.features != network.in_features:
+            raise ArgumentError.of(
+                "row_distance", f"{row_distance.features} features", f"one of {network.in_features} features"
             )
         config.check_members(network.members or 1)
         self.network = (network if network.members is not None else stack([network])).eval()
@@ -80,6 +87,7 @@ class Predictor:
         self.record = dict(record or {})
         self._recalibration = recalibration
         self._memory = memory
+        self._row_distance = row_distance
         self._sampler: Sampler | None = None
         self._certificate = certificate
         self._calibration = calibration
@@ -115,6 +123,11 @@ class Predictor:
     def memory(self) -> Memory | None:
         """Hashes of the rows that fit saw, if they were kept."""
         return self._memory
+
+    @property
+    def row_distance(self) -> RowDistance | None:
+        """What tells rows that are unlike those of training as a whole, if it was fitted."""
+        return self._row_distance
 
     def _check_bound(self) -> None:
         """That the certificate belongs to the network as it is; weights that did not change are not hashed again."""
@@ -198,6 +211,7 @@ class Predictor:
             "certificate": self.certificate,
             "calibration": self.calibration,
             "memory": self.memory,
+            "row_distance": self.row_distance,
         }
         return Predictor(self.network, self.config, self.transform, self.classes, **{**kept, **changes})
 
@@ -245,6 +259,7 @@ class Predictor:
             source: what the rows are called in the certificate.
         """
         found = labelled(self, x, y, groups, one_per_group)
+        found.warn()
         options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
         made, scores = certificate_for(
             self, x, found, risk, delta, method, by=by, harms=harms, options=options, source=source
@@ -267,6 +282,7 @@ class Predictor:
         """
         raw = self._changed(recalibration=None, certificate=None, calibration=None)
         found = labelled(raw, x, y, groups)
+        found.warn()
         fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
         if self.memory is None:
             return raw._changed(recalibration=fitted)
@@ -280,8 +296,8 @@ class Predictor:
         An answer is a function of its row: it does not depend on what else is in ``x``.
 
         Args:
-            x: for a model of a table, a data frame (or a table that was read) with the columns of training in any
-                order; otherwise an array (N, ...) like the one that was trained on.
+            x: for a model that was fitted on a table or a data frame, a data frame (or a table that was read) with the
+                columns of training in any order; otherwise an array (N, ...) like the one that was trained on.
             by: (N,), the group of each row, if the certificate is by groups that stand in no column.
             risk: which target decides, if the certificate has several.
         """
@@ -300,6 +316,7 @@ class Predictor:
         p = np.empty((count, len(self.classes)))
         inner = np.empty(count)
         problems: dict[int, str] = {}
+        novel: dict[int, str] = {}
         sampler = self._ready()
         for start in range(0, count, CHUNK):
             end = start + CHUNK
@@ -308,6 +325,8 @@ class Predictor:
             p[start:end] = _mean(drawn.probabilities).cpu().numpy()
             inner[start:end] = _mean(drawn.entropy).cpu().numpy()
             problems.update({start + row: reason for row, reason in encoded.problems.items()})
+            unlike = {} if self.row_distance is None else self.row_distance.reasons(encoded.x)
+            novel.update({start + row: reason for row, reason in {**unlike, **encoded.novel}.items()})
         finite = np.isfinite(p).all(1) & np.isfinite(inner)
         for row in np.flatnonzero(~finite).tolist():
             problems.setdefault(row, "x is so far from the rows of training that the network gives no number for it")
@@ -317,7 +336,7 @@ class Predictor:
         if self.recalibration is not None:
             p[finite] = self.recalibration.apply(p[finite])
         # Rounding could leave either a hair below zero.
-        return answer_of(p, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), self.classes, problems)
+        return answer_of(p, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), self.classes, problems, novel)
 
     def encode(self, rows: Any) -> Encoded:
         """Rows that were :meth:`checked`, as the network takes them."""
@@ -325,28 +344,34 @@ class Predictor:
 
     def checked(self, x: Any) -> Any:
         """``x`` as the transform takes it: something with rows to slice."""
-        if isinstance(self.transform, ArrayTransform):
-            if isinstance(x, Table):
-                raise ArgumentError.of(
-                    "x", "a table", f"an array of shape {self.transform.shape} a row, as in training"
-                )
-            if not isinstance(x, (np.ndarray, torch.Tensor)):
-                try:
-                    x = np.asarray(x)
-                except (TypeError, ValueError) as cause:
-                    reason = str(cause).splitlines()[0]
-                    raise ArgumentError.of("x", type(x).__name__, "an array of numbers", reason) from cause
-            if tuple(x.shape[1:]) != self.transform.shape:
-                self.transform.apply(x)  # says what is wrong, even if there are no rows
-            return x
+        if isinstance(self.transform, ArrayTransform) and self.transform.names is None:
+            return self._array(x)
         if not isinstance(x, Table):
-            import pandas as pd
-
-            if not isinstance(x, pd.DataFrame):
+            if not is_frame(x):
+                if isinstance(self.transform, ArrayTransform):
+                    _warn_of_names("x has no column names, but the model was fitted with them: columns are taken in")
+                    return self._array(x)
                 hint = "This model was trained on a table: pandas.DataFrame(x, columns=[...]) names them."
                 raise ArgumentError.of("x", type(x).__name__, "a pandas.DataFrame with the columns of training", hint)
-            x = Table.of(x)
+            x = Table.of(x if hasattr(x, "iloc") else x.to_pandas())
         self.transform.apply(x[:0])
+        return x
+
+    def _array(self, x: Any) -> Any:
+        """Rows of a model of arrays, by position."""
+        assert isinstance(self.transform, ArrayTransform)
+        if isinstance(x, Table):
+            self.transform.apply(x)  # says what is wrong
+        if is_frame(x):
+            _warn_of_names("x has column names, but the model was fitted without any: columns are taken in")
+        if not isinstance(x, (np.ndarray, torch.Tensor)):
+            try:
+                x = np.asarray(x)
+            except (TypeError, ValueError) as cause:
+                reason = str(cause).splitlines()[0]
+                raise ArgumentError.of("x", type(x).__name__, "an array of numbers", reason) from cause
+        if tuple(x.shape[1:]) != self.transform.shape:
+            self.transform.apply(x)  # says what is wrong, even if there are no rows
         return x
 
     def _ready(self) -> Sampler:
@@ -381,6 +406,15 @@ class Predictor:
         """Read a folder that :meth:`save` wrote."""
         device = choose_device(device)
         return saving.load(path, cls).to(device)
+
+
+def is_frame(x: Any) -> bool:
+    """Whether ``x`` is a data frame: pandas' own, or one that can become one; without importing pandas."""
+    return hasattr(x, "columns") and (hasattr(x, "iloc") or hasattr(x, "to_pandas"))
+
+
+def _warn_of_names(what: str) -> None:
+    warnings.warn(f"{what} the order of training.", SquadWarning, stacklevel=5)
 
 
 def _number(label: Any) -> float:

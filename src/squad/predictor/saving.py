@@ -11,6 +11,7 @@ from torch import Tensor
 from squad import artifact
 from squad.artifact import ArtifactError
 from squad.data.memory import Memory
+from squad.data.novelty import RowDistance
 from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError
 from squad.models import network_config, restore
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 #: The files beside the weights and config.json.
-ROWS, CALIBRATION = "rows", "calibration"
+ROWS, CALIBRATION, NOVELTY = "rows", "calibration", "novelty"
 
 
 def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
@@ -53,13 +54,15 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
         extras[CALIBRATION] = _scores_to_tensors(calibration, groups)
     if predictor.memory is not None:
         extras[ROWS] = predictor.memory.to_tensors()
+    if predictor.row_distance is not None:
+        extras[NOVELTY] = predictor.row_distance.to_tensors()
     return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
 
 
 def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
     """Read the folder."""
     tensors, saved = artifact.load(path)
-    rows, calibration = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION))
+    rows, calibration, novelty = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION, NOVELTY))
     try:
         settings = dict(_entry(saved, "network", dict))
         config = network_config(_entry(settings, "name", str), {k: v for k, v in settings.items() if k != "name"})
@@ -78,6 +81,7 @@ def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
             "certificate": Certificate.from_json(saved["certificate"]) if "certificate" in saved else None,
             "calibration": None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict)),
             "memory": None if rows is None else Memory.from_tensors(rows),
+            "row_distance": None if novelty is None else RowDistance.from_tensors(novelty),
         }
         return make(**parts)
     except (SquadError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as cause:

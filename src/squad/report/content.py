@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import NOTHING_KNOWN, LeakError, check_other_rows, check_repeats, row_hashes
+from squad.data.memory import NOTHING_KNOWN, row_hashes, rows_seen
 from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
@@ -111,7 +111,8 @@ class _Tested:
         self.target = dict(targets[0]) if len(targets) > 1 else {}
         self.answer = predictor.answer(rows, by=by, risk=self.target or None)
         # A reason may also say that nothing was certified for a group: such a row was read.
-        readable = np.isfinite(self.answer.confidence)
+        # Novel rows are never accepted, whatever their confidence: in a curve over confidences they would mislead.
+        readable = np.isfinite(self.answer.confidence) & ~self.answer.novel
         self.unreadable = np.flatnonzero(~readable)
         self.unlabelled = int((readable & ~has_label).sum())
         self.used = np.flatnonzero(readable & has_label)
@@ -220,13 +221,8 @@ class _Tested:
         memory = self.predictor.memory
         if memory is None:
             return 0
-        repeats = memory.repeats(self._hashes)
-        try:
-            check_repeats(repeats, len(self.used), **self.predictor.record.get("repeats", NOTHING_KNOWN))
-            check_other_rows(self._hashes, self.predictor.record.get("rows_sha256"))
-        except LeakError:
-            return repeats
-        return 0
+        known, digest = self.predictor.record.get("repeats", NOTHING_KNOWN), self.predictor.record.get("rows_sha256")
+        return rows_seen(memory, self._hashes, known, digest)
 
     def _broken(self, certificate: Certificate) -> bool:
         """Whether chance does not explain the mistakes among the accepted, if the promise holds."""
