@@ -248,12 +248,12 @@ def test_config_that_is_none(text: bytes, message: str, saved: Path) -> None:
 
 
 def test_newer_and_other_formats(saved: Path) -> None:
-    for found, advice in ((2, "install that version or a newer one"), (0, "save the model again"), ("1", "save the"),
+    for found, advice in ((3, "install that version or a newer one"), (0, "save the model again"), ("1", "save the"),
                           (True, "save the"), (None, "save the"), (1.0, "save the")):  # fmt: skip
         edit(saved, partial(put, path=("format",), value=found))
-        message = refused(saved, rf"is of format {found}; this version reads format 1\. .*{advice}")
+        message = refused(saved, rf"is of format {found}; this version reads formats 1, 2\. .*{advice}")
         assert f"written by squad-torch {squad.__version__}" in message
-    edit(saved, lambda config: config.update(format=2, versions=[]))
+    edit(saved, lambda config: config.update(format=3, versions=[]))
     refused(saved, "written by squad-torch of unknown version")
 
 

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from squad.core import Quantized, gaussian_bins, js_divergence, linear_bins, mutual_information
-from squad.errors import ArgumentError, SquadError
+from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.layers import (
     Dropout,
     FactorizedSquadLinear,
@@ -40,6 +40,7 @@ __all__ = [
     "SquadClassifier",
     "SquadError",
     "SquadLinear",
+    "SquadWarning",
     "certify",
     "collect_kl",
     "gaussian_bins",

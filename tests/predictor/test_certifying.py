@@ -31,12 +31,13 @@ class TestDecisions:
         assert certificate.certified
         assert set(answer.decision) == {"accepted", "referred"}
         good = answer.decision == "accepted"
-        assert (good == (answer.confidence > certificate.threshold)).all()
+        assert (good == ((answer.confidence > certificate.threshold) & ~answer.novel)).all()
+        assert answer.novel.mean() < 0.005
         assert (answer.label[good] != y[good]).mean() <= 0.05
         assert (answer.label != y).mean() > 0.05  # it would not hold of all
         assert abs(good.mean() - certificate.coverage) < 0.05
         plain = fitted.answer(x)
-        assert set(plain.decision) == {"uncertified"}
+        assert set(plain.decision[~plain.novel]) == {"uncertified"}
         assert (plain.probabilities == answer.probabilities).all()
 
     def test_it_certifies_its_own_answers_as_arrays(self, fitted: Predictor, safe: Predictor) -> None:
@@ -152,7 +153,7 @@ class TestDecisions:
         answer = safe.answer(x)
         assert safe.certificate is not None
         for rule in safe.certificate.rules:
-            mine = answer.label == rule.group
+            mine = (answer.label == rule.group) & ~answer.novel
             assert ((answer.confidence[mine] > rule.threshold) == (answer.decision[mine] == "accepted")).all()
         again = squad.load(safe.save(tmp_path / "model"))
         assert (again.answer(x).decision == answer.decision).all()
@@ -256,6 +257,7 @@ class TestBelonging:
             "calibration.safetensors",
             "config.json",
             "model.safetensors",
+            "novelty.safetensors",
             "rows.safetensors",
         ]
 
@@ -265,7 +267,7 @@ class TestBelonging:
         assert again.memory is None
         assert again.calibration is None
         assert again.certificate == safe.certificate
-        assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
+        assert not list((tmp_path / "model").glob("rows*")) + list((tmp_path / "model").glob("calibration*"))
 
     def test_an_edited_certificate_does_not_load(self, safe: Predictor, tmp_path: Path) -> None:
         path = safe.save(tmp_path / "model") / "config.json"
@@ -315,7 +317,7 @@ def test_the_scores_of_groups_are_kept(fitted: Predictor, tmp_path: Path) -> Non
     assert list(one.harms) == ["wrong", "missed a"]
     assert all((one.harms[name] == other.harms[name]).all() for name in one.harms)
     assert one.by is not None
-    assert one.by.tolist() == (np.arange(3000) % 2).tolist()
+    assert one.by.tolist() == (np.arange(3000) % 2)[~fitted.answer(x).novel].tolist()
     assert (again.answer(x, by=np.arange(3000) % 2).decision == safe.answer(x, by=np.arange(3000) % 2).decision).all()
 
 
@@ -328,5 +330,5 @@ def test_the_estimator_certifies() -> None:
     assert classifier.predictor_.certificate is None
     with pytest.raises(LeakError):
         classifier.certify(x, y, 0.1)
-    with pytest.raises(ValueError, match="features"):
+    with pytest.raises(ValueError, match=r"\(rows, 2\); got \(5, 3\)"):
         classifier.certify(np.zeros((5, 3)), ["a"] * 5, 0.1)

@@ -4,6 +4,7 @@ Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wron
 130 interrupted.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,8 +13,8 @@ import typer
 import squad
 from squad.cli import certify, data, demo, fit, info, inspect, keeping, predict, report, reproduce, search, search_show
 from squad.cli.layout import STYLE, Command, Group
-from squad.cli.screen import StoppedError, complain
-from squad.errors import SquadError
+from squad.cli.screen import StoppedError, complain, show_warning
+from squad.errors import SquadError, SquadWarning
 
 __all__ = ["app", "main"]
 
@@ -76,7 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     try:
-        code = app(args=arguments, prog_name="squad", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", SquadWarning)
+            warnings.showwarning = show_warning
+            code = app(args=arguments, prog_name="squad", standalone_mode=False)
     except UsageError as error:
         where = error.ctx.command_path if error.ctx else "squad"
         text = error.format_message()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.screen import say, table
+from squad.cli.screen import say, table, warn
 
 __all__ = ["evaluate", "predict"]
 
@@ -55,7 +55,8 @@ def predict(
     """Answer every row, and say how sure that is.
 
     The columns are label, confidence, decision, entropy, mutual_information and reason. The decision is accepted or
-    referred; without a certificate it is uncertified. A row that cannot be read is referred, with the reason.
+    referred; without a certificate it is uncertified. A row that cannot be read, or is unlike the training rows (a
+    number far outside its range, say), is referred, with the reason.
 
     \b
     Examples:
@@ -70,6 +71,7 @@ def predict(
     from squad.cli.outputs import check_answers
     from squad.cli.rows import check_kind
     from squad.data.tables import write
+    from squad.predictor.certifying import NOVEL_WARNED
 
     if out is not None:
         check_answers(out, data)
@@ -92,8 +94,13 @@ def predict(
         write(frame, out)
     counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    unreadable = int(np.sum(np.isnan(answer.confidence)))
-    say(f"{_rows(len(answer))}: {told}" + (f" ({unreadable:,} could not be used)" if unreadable else ""))
+    unreadable, novel = int(np.sum(np.isnan(answer.confidence))), int(np.sum(answer.novel))
+    left_out = [f"{unreadable:,} could not be used"] if unreadable else []
+    left_out += [f"{novel:,} unlike the training rows"] if novel else []
+    say(f"{_rows(len(answer))}: {told}" + (f" ({', '.join(left_out)})" if left_out else ""))
+    if novel > NOVEL_WARNED * len(answer):
+        first = answer.reason[np.flatnonzero(answer.novel)[0]]
+        warn(f"{novel:,} of {_rows(len(answer))} are unlike the training rows; the first: {first}. Check the units.")
 
 
 def evaluate(
@@ -121,6 +128,7 @@ def evaluate(
     """
     from squad.cli.rows import labelled_rows
     from squad.data.problems import DataError
+    from squad.predictor.certifying import seen_in_training
 
     # What was observed is no promise: another way of sampling may be looked at.
     predictor = _loaded(
@@ -136,9 +144,16 @@ def evaluate(
     usable = answer.reason == ""
     if not usable.any():
         raise DataError(f"{data} has no row that can be used; the first: {answer.reason[0]}.")
+    if seen := seen_in_training(predictor, rows.x, usable):
+        warn(
+            f"{seen:,} of {_rows(len(answer))} also occur in the training set: these figures are too good. Evaluate on"
+            " rows that fit did not get."
+        )
     found = measured(answer.probabilities[usable], positions[usable])
     accepted = _accepted(predictor, rows.x, positions)
-    found = {"rows": len(answer), "unreadable": int(np.sum(~usable)), **found, **accepted}
+    novel = int(np.sum(answer.novel))
+    counts = {"rows": len(answer), "unreadable": int(np.sum(~usable)) - novel, "novel": novel, "seen": seen}
+    found = {**counts, **found, **accepted}
     if as_json:
         typer.echo(json.dumps({"model": str(model), "data": rows.source, **found}, indent=2))
         return
@@ -148,6 +163,7 @@ def evaluate(
         [
             ("rows", f"{found['rows']:,}"),
             *([("not usable, left out", f"{found['unreadable']:,}")] if found["unreadable"] else []),
+            *([("unlike the training rows, left out", f"{novel:,}")] if novel else []),
             ("accuracy", f"{100 * found['accuracy']:.2f} %"),
             ("NLL", f"{found['nll']:.4f}"),
             ("Brier score", f"{found['brier']:.4f}"),

@@ -40,8 +40,10 @@ def labelled_rows(
 
 
 def check_kind(predictor: Any, x: Any, model: Path, data: str) -> None:
-    """That a model of a table is asked with a table, and one of arrays with arrays."""
+    """That a model of a table gets a table, and one of arrays without names arrays; columns are checked by name."""
     shape = getattr(predictor.transform, "shape", None)
+    if getattr(predictor.transform, "names", None) is not None and isinstance(x, Table):
+        return
     if shape is None and not isinstance(x, Table):
         raise DataError(f"{model} was trained on a table; {data} has no columns. Give a CSV, TSV or Parquet file.")
     if shape is not None and isinstance(x, Table):

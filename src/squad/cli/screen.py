@@ -1,14 +1,16 @@
 """What commands say: results on stdout, everything else on stderr."""
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer
 
-from squad.errors import SquadError
+from squad.errors import SquadError, SquadWarning
 
-__all__ = ["StoppedError", "complain", "download_bar", "facts", "say", "table"]
+__all__ = ["StoppedError", "complain", "download_bar", "facts", "say", "show_warning", "table", "warn"]
 
 
 class StoppedError(SquadError):
@@ -18,6 +20,21 @@ class StoppedError(SquadError):
 def say(text: str) -> None:
     """A line on stderr."""
     typer.echo(_one_line(text), err=True)
+
+
+def warn(text: str) -> None:
+    """``warning: text`` on a line of its own on stderr: what must not be overlooked."""
+    say(f"warning: {text}")
+
+
+def show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """In the place of ``warnings.showwarning``: this library's warnings as a line of their own."""
+    if issubclass(category, SquadWarning):
+        warn(str(message))
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def complain(text: str, code: int) -> int:

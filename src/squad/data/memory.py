@@ -260,7 +260,7 @@ def check_repeats(
 
 def usually_repeated(known: Mapping[str, int]) -> float:
     """The share of the training rows that occur more than once among them, by what a fit recorded."""
-    return known["all_repeats"] / max(known["all_rows"], 1)
+    return known.get("all_repeats", 0) / max(known.get("all_rows", 0), 1)
 
 
 def rows_seen(memory: Memory, hashes: Hashes, known: Mapping[str, int], digest: str | None) -> int:

@@ -118,9 +118,9 @@ def fit_ranges(blocks: Iterator[NDArray[Any]], rows: int, margin: float) -> list
                 axes = tuple(range(part.ndim - 1))
                 low[half] = np.minimum(low[half], part.min(axes).astype(np.float64))
                 high[half] = np.maximum(high[half], part.max(axes).astype(np.float64))
-    lows, highs = np.atleast_2d(np.array(low)), np.atleast_2d(np.array(high))
     if rows < 2:  # nothing to compare with
-        lows, highs = np.repeat(lows[:1], 2, 0), np.repeat(highs[:1], 2, 0)
+        low, high = [low[0], low[0]], [high[0], high[0]]
+    lows, highs = np.stack(low), np.stack(high)
     first, last = lows.min(0), highs.max(0)
     with np.errstate(over="ignore", invalid="ignore"):  # widths of numbers near the largest there are
         width = last - first

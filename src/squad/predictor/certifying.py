@@ -24,6 +24,7 @@ from squad.data.memory import (
     check_repeats,
     copies_among,
     row_hashes,
+    rows_seen,
     usually_repeated,
 )
 from squad.data.splits import row_order
@@ -49,6 +50,7 @@ __all__ = [
     "harm_of",
     "identity",
     "labelled",
+    "seen_in_training",
 ]
 
 #: Where groups with a threshold each stand: the answer's own label, a column of the rows, or an array beside them.
@@ -232,6 +234,21 @@ def _check_novel(answer: Answer, novel: NDArray[np.bool_], readable: NDArray[np.
             f" {answer.reason[np.flatnonzero(novel)[0]]}. Check the units and the columns; if the classifier is the last"
             " step of a Pipeline, pass rows that the other steps have transformed: pipe[:-1].transform(X)."
         )
+
+
+def seen_in_training(predictor: "Predictor", x: Any, used: NDArray[np.bool_]) -> int:
+    """How many rows fit saw, where chance does not explain them; 0 where the model keeps no hashes.
+
+    Args:
+        predictor: the model.
+        x: rows, as it takes them.
+        used: (rows,), which of them count.
+    """
+    if predictor.memory is None:
+        return 0
+    hashes = row_hashes(predictor.encode(predictor.checked(x)).x[used])
+    record = predictor.record
+    return rows_seen(predictor.memory, hashes, record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256"))
 
 
 def _one_each(texts: Sequence[str], usable: NDArray[np.bool_]) -> NDArray[np.bool_]:

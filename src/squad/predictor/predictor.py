@@ -329,7 +329,7 @@ class Predictor:
             novel.update({start + row: reason for row, reason in {**unlike, **encoded.novel}.items()})
         finite = np.isfinite(p).all(1) & np.isfinite(inner)
         for row in np.flatnonzero(~finite).tolist():
-            problems.setdefault(row, "x is so far from the rows of training that the network gives no number for it")
+            problems.setdefault(row, "the network's output is not finite: this row lies far outside the training range")
         entropy = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), 1)
         if self.members * sampler.num_samples == 1:
             inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
@@ -362,7 +362,7 @@ class Predictor:
         assert isinstance(self.transform, ArrayTransform)
         if isinstance(x, Table):
             self.transform.apply(x)  # says what is wrong
-        if is_frame(x):
+        if is_frame(x) and all(isinstance(name, str) for name in x.columns):
             _warn_of_names("x has column names, but the model was fitted without any: columns are taken in")
         if not isinstance(x, (np.ndarray, torch.Tensor)):
             try:

@@ -221,8 +221,8 @@ class _Tested:
         memory = self.predictor.memory
         if memory is None:
             return 0
-        known, digest = self.predictor.record.get("repeats", NOTHING_KNOWN), self.predictor.record.get("rows_sha256")
-        return rows_seen(memory, self._hashes, known, digest)
+        record = self.predictor.record
+        return rows_seen(memory, self._hashes, record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256"))
 
     def _broken(self, certificate: Certificate) -> bool:
         """Whether chance does not explain the mistakes among the accepted, if the promise holds."""

@@ -1,0 +1,174 @@
+"""Rows unlike those of training: ranges with a margin, and the distance of a row."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from squad.data.array_transform import ArrayTransform
+from squad.data.novelty import Range, RowDistance, fit_ranges, range_margin
+from squad.data.problems import DataError
+from squad.data.tables import Table
+from squad.data.transforms import TableTransform, from_json
+
+
+def normal(count: int, features: int = 6, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(50, 5, size=(count, features))
+
+
+class TestRanges:
+    @given(
+        st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30),
+        st.floats(0, 4),
+        st.integers(1, 7),
+    )
+    def test_training_rows_are_inside_and_limits_finite(self, values: list[float], margin: float, size: int) -> None:
+        column = np.asarray(values)[:, None]
+        blocks = (column[start : start + size] for start in range(0, len(column), size))
+        (found,) = fit_ranges(blocks, len(column), margin)
+        assert (found.low, found.high) == (min(values), max(values))
+        assert not found.outside(column).any()
+        assert Range.from_json(found.to_json()) == found
+
+    def test_the_margin_grows_with_columns_for_each_row(self) -> None:
+        assert range_margin(5, 100_000) == pytest.approx(0.25, rel=0.01)
+        assert range_margin(5, 500) < range_margin(50, 500) < range_margin(50, 100)
+
+    def test_heavy_tails_get_more_room(self) -> None:
+        random = np.random.default_rng(0)
+        even, heavy = random.uniform(-1, 1, (1000, 1)), random.standard_cauchy((1000, 1))
+        widths = []
+        for column in (even, heavy):
+            (found,) = fit_ranges(iter([column]), 1000, 0.25)
+            widths.append((found.most - found.least) / (found.high - found.low))
+        assert widths[0] < 1.6 < widths[1]
+
+    @pytest.mark.parametrize(
+        "data", [None, [1, 2, 3], [1, 2, 3, "a"], [1, 0, 0, 2], [0, 1, 0.5, 2], [0, 1, math.nan, 2], [0, 1, 0, math.inf]]
+    )
+    def test_damaged(self, data: object) -> None:
+        with pytest.raises(DataError, match="saved range"):
+            Range.from_json(data)
+
+
+class TestTransforms:
+    def test_a_unit_error_in_a_table(self) -> None:
+        import pandas as pd
+
+        frame = pd.DataFrame({"dose": np.linspace(1, 2, 50), "age": np.linspace(20, 80, 50), "y": ["a", "b"] * 25})
+        transform = TableTransform.fit(Table.of(frame), "y")
+        frame.loc[3, "dose"] *= 1000
+        frame.loc[4, "age"] = -999
+        frame.loc[5, "age"] = 81.0  # within the margin
+        found = transform.apply(Table.of(frame))
+        assert set(found.novel) == {3, 4}
+        assert "'dose'" in found.novel[3]
+        assert "1 to 2" in found.novel[3]
+        assert "-999" in found.novel[4]
+        assert not found.problems
+        again = from_json(transform.to_json())
+        assert again == transform
+        assert again.apply(Table.of(frame)).novel == found.novel
+
+    def test_a_row_that_cannot_be_read_is_not_novel_too(self) -> None:
+        import pandas as pd
+
+        frame = pd.DataFrame({"dose": np.linspace(1, 2, 50), "age": np.linspace(20, 80, 50), "y": ["a", "b"] * 25})
+        transform = TableTransform.fit(Table.of(frame), "y")
+        frame.loc[3, ["dose", "age"]] = [1e6, np.nan]
+        found = transform.apply(Table.of(frame))
+        assert set(found.problems) == {3}
+        assert not found.novel
+
+    def test_arrays_and_images(self) -> None:
+        transform = ArrayTransform.fit(normal(100))
+        x = normal(5, seed=1)
+        x[2, 4] *= 1000
+        assert list(transform.apply(x).novel) == [2]
+        assert "feature 4" in transform.apply(x).novel[2]
+        pictures = np.random.default_rng(0).integers(0, 256, (40, 5, 5, 3), dtype=np.uint8)
+        of_images = ArrayTransform.fit(pictures)
+        wrong = pictures.astype(float)
+        wrong[7, 2, 2, 1] = 9000
+        wrong[8] *= 255
+        assert set(of_images.apply(wrong).novel) == {7, 8}
+        assert "channel 1" in of_images.apply(wrong).novel[7]
+        assert from_json(of_images.to_json()) == of_images
+
+    def test_they_can_be_left_out(self) -> None:
+        transform = ArrayTransform.fit(normal(100), ranges=False)
+        assert not transform.apply(normal(5) * 1000).novel
+        assert "ranges" not in transform.to_json()  # as in models of the first format
+        assert from_json(transform.to_json()) == transform
+
+
+class TestRowDistance:
+    def correlated(self, count: int, seed: int, features: int = 8) -> Any:
+        random = np.random.default_rng(seed)
+        common = random.normal(size=(count, 1))
+        return (common + 0.2 * random.normal(size=(count, features))).astype(np.float32)
+
+    def test_what_no_single_column_shows(self) -> None:
+        distance = RowDistance.fit(self.correlated(500, 0))
+        assert distance is not None
+        honest = self.correlated(4000, 1)
+        assert len(distance.reasons(honest)) < 0.005 * len(honest)
+        random = np.random.default_rng(2)
+        mixed = np.stack([random.permutation(column) for column in honest.T], 1)
+        assert len(distance.reasons(mixed)) > 0.9 * len(mixed)
+
+    @pytest.mark.parametrize("features", [1, 5, 40, 600])
+    def test_honest_rows_are_hardly_ever_referred(self, features: int) -> None:
+        random = np.random.default_rng(features)
+        x = random.standard_t(3, size=(1500, features)).astype(np.float32)
+        distance = RowDistance.fit(x[:500])
+        assert distance is not None
+        assert len(distance.reasons(x[500:])) <= 5
+
+    def test_the_largest_directions_are_those_of_the_whole(self) -> None:
+        from squad.data import novelty
+
+        u = self.correlated(300, 0, 600).astype(np.float64)
+        mean, directions, variance, _ = novelty._covariance(u)
+        whole = np.linalg.eigvalsh(np.cov(u.T, bias=True))[::-1]
+        average = whole.sum() / 600
+        assert variance[0] == pytest.approx(0.95 * whole[0] + 0.05 * average, rel=1e-6)
+        np.testing.assert_allclose(directions.T @ directions, np.eye(32), atol=1e-8)
+        np.testing.assert_allclose(mean, u.mean(0))
+
+    def test_a_row_is_judged_by_itself(self) -> None:
+        distance = RowDistance.fit(self.correlated(500, 0))
+        assert distance is not None
+        x = self.correlated(50, 1)
+        together = distance.squared(x)
+        alone = np.concatenate([distance.squared(x[row : row + 1]) for row in range(50)])
+        np.testing.assert_allclose(alone, together, rtol=1e-12)
+
+    def test_too_few_rows_or_nothing_that_varies(self) -> None:
+        assert RowDistance.fit(self.correlated(10, 0)) is None
+        assert RowDistance.fit(np.ones((100, 3), dtype=np.float32)) is None
+
+    def test_there_and_back(self) -> None:
+        distance = RowDistance.fit(self.correlated(100, 0))
+        assert distance is not None
+        again = RowDistance.from_tensors(distance.to_tensors())
+        assert again.digest() == distance.digest()
+        x = self.correlated(20, 1)
+        np.testing.assert_array_equal(again.squared(x), distance.squared(x))
+
+    @pytest.mark.parametrize("name", ["center", "scale", "mean", "directions", "variance", "limits"])
+    def test_damaged(self, name: str) -> None:
+        distance = RowDistance.fit(self.correlated(100, 0))
+        assert distance is not None
+        for change in (lambda t: t[:-1], lambda t: t.float(), lambda t: t * math.nan):
+            tensors = distance.to_tensors()
+            tensors[name] = change(tensors[name])
+            with pytest.raises(DataError, match="row distance"):
+                RowDistance.from_tensors(tensors)
+        tensors = distance.to_tensors()
+        del tensors[name]
+        with pytest.raises(DataError, match=name):
+            RowDistance.from_tensors(tensors)
