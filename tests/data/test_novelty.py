@@ -47,7 +47,8 @@ class TestRanges:
         assert widths[0] < 1.6 < widths[1]
 
     @pytest.mark.parametrize(
-        "data", [None, [1, 2, 3], [1, 2, 3, "a"], [1, 0, 0, 2], [0, 1, 0.5, 2], [0, 1, math.nan, 2], [0, 1, 0, math.inf]]
+        "data",
+        [None, [1, 2, 3], [1, 2, 3, "a"], [1, 0, 0, 2], [0, 1, 0.5, 2], [0, 1, math.nan, 2], [0, 1, 0, math.inf]],
     )
     def test_damaged(self, data: object) -> None:
         with pytest.raises(DataError, match="saved range"):

@@ -68,7 +68,10 @@ def test_columns_are_found_by_name(classifier: squad.SquadClassifier, safe: Pred
 def test_certify_and_recalibrate_find_them_too(classifier: squad.SquadClassifier, safe: Predictor) -> None:
     x, y = people(1000, 1)
     turned = x[list(NAMES[::-1])]
-    for made in (classifier.certify(turned, y, risk=0.1, delta=0.1), classifier.predictor_.certify(turned, y, 0.1, 0.1)):
+    for made in (
+        classifier.certify(turned, y, risk=0.1, delta=0.1),
+        classifier.predictor_.certify(turned, y, 0.1, 0.1),
+    ):
         assert made.certificate is not None
         assert safe.certificate is not None
         assert made.certificate.rules == safe.certificate.rules

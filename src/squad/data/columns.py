@@ -187,9 +187,7 @@ def fit_column(table: Table, name: str, margin: float | None = None) -> NumberCo
     return found if found.features > 1 else None
 
 
-def _fit_numbers(
-    table: Table, name: str, values: NDArray[np.float64], margin: float | None
-) -> NumberColumn | None:
+def _fit_numbers(table: Table, name: str, values: NDArray[np.float64], margin: float | None) -> NumberColumn | None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise DataError(

