@@ -70,6 +70,7 @@ bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, 
 	$(BIN)/python -m benchmarks.certify_coverage
 	$(BIN)/python -m benchmarks.certify_validity
 	$(BIN)/python -m benchmarks.calibration_rows
+	$(BIN)/python -m benchmarks.novelty
 	$(BIN)/python -m benchmarks.plot
 
 # Another library, so another environment; without its dependencies, as benchmarks/side_by_side/requirements.txt says.

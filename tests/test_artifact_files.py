@@ -118,13 +118,13 @@ def test_a_memory_of_rows(tmp_path: Path) -> None:
 
 
 def test_names_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="extras must be files among .*; got 'row'"):
+    with pytest.raises(ArgumentError, match=r"extras must be files among .*; got 'row'"):
         written(tmp_path, {"row": {}})
     with pytest.raises(ArgumentError, match=r"got '\.\./rows'"):
         written(tmp_path, {"../rows": {}})
     assert names(tmp_path) == []
     saved = written(tmp_path)
-    with pytest.raises(ArgumentError, match="name must be one of .*; got 'model'"):
+    with pytest.raises(ArgumentError, match=r"name must be one of .*; got 'model'"):
         load_extra(saved, "model", load(saved)[1])
 
 

@@ -4,9 +4,9 @@ Loading runs nothing that is in the files.  config.json holds a checksum of the 
 file that was cut short or edited is noticed: a model is certified as it is, and must stay so.  (A checksum shows
 accidents and careless edits; it does not keep out somebody who computes it anew.)
 
-Some parts are in files of their own, whose checksums config.json notes: novelty.safetensors (which rows are unlike those
-of training), rows.safetensors (hashes of the rows that fit saw) and calibration.safetensors (scores of the calibration
-set).  The last two are not needed to predict.
+Some parts are in files of their own, whose checksums config.json notes: novelty.safetensors (which rows are unlike the
+training rows), rows.safetensors (hashes of the rows that fit saw) and calibration.safetensors (scores of the
+calibration set).  The last two are not needed to predict.
 """
 
 import contextlib
@@ -169,8 +169,9 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if type(found) is not int or found not in READ:
         newer = type(found) is int and found > FORMAT
         raise ArtifactError(
-            f"{path} is of format {str(found)[:40]}; this version reads formats {', '.join(map(str, READ))}. It was written by squad-torch "
-            f"{_writer(config)}: " + ("install that version or a newer one." if newer else "save the model again.")
+            f"{path} is of format {str(found)[:40]}; this version reads formats {', '.join(map(str, READ))}. It was"
+            f" written by squad-torch {_writer(config)}: "
+            + ("install that version or a newer one." if newer else "save the model again.")
         )
     if config.get("checksum") != _checksum(config):
         raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again, or copy it again.")

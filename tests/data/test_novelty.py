@@ -164,7 +164,8 @@ class TestRowDistance:
     def test_damaged(self, name: str) -> None:
         distance = RowDistance.fit(self.correlated(100, 0))
         assert distance is not None
-        for change in (lambda t: t[:-1], lambda t: t.float(), lambda t: t * math.nan):
+        changes: list[Any] = [lambda t: t[:-1], lambda t: t.float(), lambda t: t * math.nan]
+        for change in changes:
             tensors = distance.to_tensors()
             tensors[name] = change(tensors[name])
             with pytest.raises(DataError, match="row distance"):

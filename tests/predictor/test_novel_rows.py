@@ -89,7 +89,7 @@ def test_they_are_left_out_of_calibration(tmp_path: Path) -> None:
 def test_the_certificate_is_bound_to_it() -> None:
     predictor = fit_predictor(*points(600, 0), QUICK)
     safe = predictor.certify(*points(1000, 1), risk=0.1)
-    without = {"sampling": safe.sampling, "num_samples": safe.num_samples, "record": safe.record}
+    without: dict[str, Any] = {"sampling": safe.sampling, "num_samples": safe.num_samples, "record": safe.record}
     with pytest.raises(CertificationError, match="belong to the model"):
         Predictor(safe.network, safe.config, safe.transform, safe.classes, certificate=safe.certificate, **without)
     lax = fit_predictor(*points(600, 0), QUICK, refer_novel=False)

@@ -47,6 +47,10 @@ def fit(
             "--no-row-hashes", help="Do not keep hashes of the rows; certify then cannot refuse rows of training."
         ),
     ] = False,
+    no_novelty_check: Annotated[
+        bool,
+        typer.Option("--no-novelty-check", help="Do not refer rows that are unlike the training rows."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a model and save it.
@@ -97,7 +101,17 @@ def fit(
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
     with claimed(out):
         predictor = _trained(
-            rows, resolved, settings, out, where, restart, quiet, checkpoint_seconds, overwrite, not no_row_hashes
+            rows,
+            resolved,
+            settings,
+            out,
+            where,
+            restart,
+            quiet,
+            checkpoint_seconds,
+            overwrite,
+            keep_row_hashes=not no_row_hashes,
+            refer_novel=not no_novelty_check,
         )
     for place, result in enumerate(predictor.record["members"]) if quiet else ():
         if result["ended"] == "diverged":
@@ -118,6 +132,7 @@ def _trained(
     checkpoint_seconds: float,
     overwrite: bool,
     keep_row_hashes: bool,
+    refer_novel: bool,
 ) -> Any:
     """Train, or go on, and save."""
     from squad import artifact
@@ -144,6 +159,7 @@ def _trained(
             checkpoint_seconds=checkpoint_seconds,
             record={"source": rows.source, "settings": settings},
             keep_row_hashes=keep_row_hashes,
+            refer_novel=refer_novel,
         )
     except CheckpointError as error:
         raise CheckpointError(f"{error} --restart does that.") from error

@@ -111,7 +111,7 @@ class ArrayTransform:
                 values = block.astype(np.float64).reshape(-1, len(self.mean))
             z = standardized(values, mean, std).reshape(len(block), -1)
             finite = np.isfinite(values).reshape(z.shape)
-            bad = ~(finite & (np.abs(z) <= FLOAT32_MAX)).all(axis=1)
+            bad: NDArray[np.bool_] = np.asarray(~(finite & (np.abs(z) <= FLOAT32_MAX)).all(axis=1))
             for row in np.flatnonzero(bad).tolist():
                 reason = "too far from its mean in training" if finite[row].all() else "NaN or infinite"
                 problems.setdefault(start + row, told.get(start + row, f"x has a number that is {reason}"))
@@ -156,7 +156,7 @@ class ArrayTransform:
         check_names(table.columns, self.names, table.source)
         frame = table.frame[list(self.names)]
         if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in frame.dtypes):
-            out = frame.to_numpy(dtype=np.float64)
+            out: NDArray[np.float64] = frame.to_numpy(dtype=np.float64)
             if np.isfinite(out).all():
                 return out
         out = np.empty((len(table), len(self.names)))

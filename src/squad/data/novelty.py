@@ -227,7 +227,8 @@ class RowDistance:
         if tensors["limits"].shape != (2,):
             raise DataError("'limits' of a saved row distance must be two numbers.")
         rest, limit = tensors["limits"].tolist()
-        return cls(*(tensors[name].cpu().numpy() for name in names[:-1]), rest, limit)
+        arrays = {name: tensors[name].cpu().numpy() for name in names[:-1]}
+        return cls(**arrays, rest=rest, limit=limit)
 
     def digest(self) -> str:
         """A hash of all its numbers."""

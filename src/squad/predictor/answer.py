@@ -87,7 +87,8 @@ def answer_of(
 
     Args:
         p: (N, classes).
-        entropy, mutual: (N,).
+        entropy: (N,).
+        mutual: (N,), mutual information.
         classes: their names.
         problems: why rows have no prediction, by position.
         novel: why rows are unlike those of training, by position.

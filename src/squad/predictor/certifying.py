@@ -72,7 +72,7 @@ def identity(predictor: "Predictor") -> str:
         flat = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {flat.dtype} {tuple(flat.shape)}\n".encode())
         digest.update(flat.reshape(-1).numpy().tobytes())
-    rest = {
+    rest: dict[str, Any] = {
         "network": {"name": predictor.config.name, **predictor.config.to_dict()},
         "transform": predictor.transform.to_json(),
         "classes": list(predictor.classes),
@@ -220,8 +220,8 @@ class Counts(NamedTuple):
             )
         if self.copies:
             found.append(
-                f"{self.copies:,} of {self.rows:,} rows are copies of others and are not used as evidence: a case counts"
-                " once. Remove the copies, or check how the file was put together."
+                f"{self.copies:,} of {self.rows:,} rows are copies of others and are not used as evidence: a case"
+                " counts once. Remove the copies, or check how the file was put together."
             )
         return tuple(found)
 
@@ -231,8 +231,8 @@ def _check_novel(answer: Answer, novel: NDArray[np.bool_], readable: NDArray[np.
     if novel.sum() > NOVEL_REFUSED * readable.sum():
         raise CertificationError(
             f"{int(novel.sum()):,} of {int(readable.sum()):,} rows are unlike the training rows; the first:"
-            f" {answer.reason[np.flatnonzero(novel)[0]]}. Check the units and the columns; if the classifier is the last"
-            " step of a Pipeline, pass rows that the other steps have transformed: pipe[:-1].transform(X)."
+            f" {answer.reason[np.flatnonzero(novel)[0]]}. Check the units and the columns; if the classifier is the"
+            " last step of a Pipeline, pass rows that the other steps have transformed: pipe[:-1].transform(X)."
         )
 
 
