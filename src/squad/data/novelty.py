@@ -37,7 +37,7 @@ DIRECTIONS = 32
 SHRINKAGE = 0.05
 
 #: The limit of the distance, in largest distances of a training row from the other half of them.
-LIMIT = 1.25
+LIMIT = 1.5
 
 #: Rows that a distance is fitted on, at the most, and at the least.
 MOST_ROWS, LEAST_ROWS = 10_000, 20
