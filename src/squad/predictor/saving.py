@@ -15,6 +15,7 @@ from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError
 from squad.models import network_config, restore
 from squad.selective.certificate import Certificate, plain
+from squad.selective.certify import check_scores
 from squad.selective.recalibration import Recalibration
 from squad.selective.scores import WRONG, Scores
 
@@ -66,6 +67,10 @@ def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
         classes = _entry(saved, "classes", list)
         in_features, members = (_entry(saved, name, int) for name in ("in_features", "members"))
         prediction = _entry(saved, "prediction", dict)
+        certificate = Certificate.from_json(saved["certificate"]) if "certificate" in saved else None
+        scores = None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict))
+        if certificate is not None and scores is not None:
+            check_scores(certificate, scores)
         parts = {
             "network": restore(config, in_features, len(classes), members, tensors),
             "config": config,
@@ -75,8 +80,8 @@ def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
             "num_samples": _entry(prediction, "num_samples", int),
             "record": _entry(saved, "record", dict),
             "recalibration": Recalibration.from_json(saved["recalibration"]) if "recalibration" in saved else None,
-            "certificate": Certificate.from_json(saved["certificate"]) if "certificate" in saved else None,
-            "calibration": None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict)),
+            "certificate": certificate,
+            "calibration": scores,
             "memory": None if rows is None else Memory.from_tensors(rows),
         }
         return make(**parts)

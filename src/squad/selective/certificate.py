@@ -14,8 +14,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
+from squad.selective.consistency import check_certificate
 from squad.selective.scores import as_array
-from squad.selective.words import NEEDS, sentence
+from squad.selective.words import sentence
 
 __all__ = ["Certificate", "CertificateError", "Rule", "plain"]
 
@@ -83,8 +84,11 @@ class Rule:
     def from_json(cls, data: Mapping[str, Any]) -> "Rule":
         """What :meth:`to_json` made."""
         accepts, threshold = data["accepts"], data["threshold"]
-        if accepts not in ("above", "all", "none") or (accepts == "above") != (threshold is not None):
-            raise ValueError(f"accepts {accepts!r} with a threshold of {threshold}")
+        finite = type(threshold) in (int, float) and math.isfinite(threshold)
+        if accepts not in ("above", "all", "none") or (not finite if accepts == "above" else threshold is not None):
+            raise ValueError(f"accepts {accepts!r} with a threshold of {threshold!r}")
+        if type(data["hopeless"]) is not bool:
+            raise ValueError(f"hopeless is {data['hopeless']!r}")
         limit = {"all": -math.inf, "none": math.inf}.get(accepts, threshold)
         rule = cls(
             {str(name): _share(risk) for name, risk in data["risks"].items()},
@@ -95,10 +99,12 @@ class Rule:
             {str(name): _count(count) for name, count in data["errors"].items()},
             _share(data["level"]),
             None if data["needed"] is None else _count(data["needed"]),
-            bool(data["hopeless"]),
+            data["hopeless"],
         )
-        if math.isnan(rule.threshold) or rule.n > rule.m or set(rule.errors) != set(rule.risks) or not rule.risks:
-            raise ValueError("its numbers contradict each other")
+        if set(rule.errors) != set(rule.risks) or not rule.risks:
+            raise ValueError(f"risks of {', '.join(rule.risks)}, and errors of {', '.join(rule.errors)}")
+        if rule.n > rule.m or data["coverage"] != rule.coverage:
+            raise ValueError(f"{rule.n:,} of {rule.m:,} cases are accepted, with a coverage of {data['coverage']!r}")
         return rule
 
 
@@ -244,7 +250,10 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: object) -> "Certificate":
-        """What :meth:`to_json` made; anything else is a :class:`CertificateError`."""
+        """What :meth:`to_json` made; anything else is a :class:`CertificateError`.
+
+        So is a certificate that does not follow from its own counts: see :mod:`squad.selective.consistency`.
+        """
         if not isinstance(data, Mapping) or data.get("kind") != KIND:
             raise CertificateError(f"A {KIND} must be a JSON object that says so ('kind'); this is none.")
         if data.get("format") != FORMAT:
@@ -262,10 +271,11 @@ class Certificate:
             )
             if data["checksum"] != _checksum(data):
                 raise ValueError("it was changed after it was made")
-            if not made.rules or made.certified != data["certified"] or made.method not in NEEDS:
-                raise ValueError("its parts contradict each other")
-        except (KeyError, TypeError, ValueError, AttributeError) as cause:
-            raise CertificateError(f"A saved certificate is damaged: {str(cause)[:200]}. Certify again.") from cause
+            check_certificate(made)
+            if made.certified is not data["certified"]:
+                raise ValueError(f"'certified' is {data['certified']!r}, and its rules say {made.certified}")
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
+            raise CertificateError(f"A saved certificate is damaged: {str(cause)[:400]}. Certify again.") from cause
         return made
 
     def save(self, path: str | Path) -> Path:
@@ -344,6 +354,6 @@ def _share(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a count")
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError(f"{str(value)[:40]} is not a count")
     return value
