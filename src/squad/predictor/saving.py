@@ -57,9 +57,9 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
     return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
 
 
-def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
-    """Read the folder."""
-    tensors, saved = artifact.load(path)
+def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | bytes | None = None) -> "Predictor":
+    """Read the folder; with a public key only if it is signed."""
+    tensors, saved = artifact.load(path, public_key)
     rows, calibration = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION))
     try:
         settings = dict(_entry(saved, "network", dict))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from squad import signing
 from squad.errors import ArgumentError, SquadError
 from squad.selective.consistency import check_certificate
 from squad.selective.scores import as_array
@@ -287,18 +288,35 @@ class Certificate:
             path.write_text(text, encoding="utf-8")
         except OSError as cause:
             raise CertificateError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
+        signing.drop(path)  # of what stood there before
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> "Certificate":
-        """Read a file that :meth:`save` wrote."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as cause:
-            raise CertificateError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
-        except (ValueError, RecursionError) as cause:
-            raise CertificateError(f"{path} must be a JSON file with a certificate: {str(cause)[:120]}.") from cause
-        return cls.from_json(data)
+    def load(cls, path: str | Path, public_key: str | Path | bytes | None = None) -> "Certificate":
+        """Read a file that :meth:`save` wrote.
+
+        Args:
+            path: the file.
+            public_key: refuse a certificate that is not signed with this key (:mod:`squad.signing`): a PEM file, or its
+                content.
+        """
+        data = _read(path)
+        made = cls.from_json(data)
+        if public_key is not None:
+            signing.check(path, KIND, _checksum(data), public_key)
+        return made
+
+    @classmethod
+    def sign(cls, path: str | Path, key: str | Path | bytes) -> Path:
+        """Sign a file that :meth:`save` wrote; the signature stands beside it, as NAME.signature.json.
+
+        Args:
+            path: the file.
+            key: the private key (Ed25519): a PEM file, or its content.
+        """
+        data = _read(path)
+        cls.from_json(data)
+        return signing.sign(path, KIND, _checksum(data), key)
 
     def _one(self, name: str) -> Rule:
         if len(self.rules) > 1:
@@ -317,6 +335,15 @@ class Certificate:
                 f"{name} must be asked of one harm; this certificate has {', '.join(values)}: see rules."
             )
         return next(iter(values.values()))
+
+
+def _read(path: str | Path) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise CertificateError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
+    except (ValueError, RecursionError) as cause:
+        raise CertificateError(f"{path} must be a JSON file with a certificate: {str(cause)[:120]}.") from cause
 
 
 def plain(value: Any) -> Any:

@@ -122,12 +122,12 @@ def _key(group: Any) -> tuple[str, str]:
     return type(group).__name__, str(group)
 
 
-def _check_rule(
-    rule: "Rule", certificate: "Certificate", options: Options, thresholds: Sequence[float] | None
-) -> None:
+def _check_rule(rule: "Rule", certificate: "Certificate", options: Options, thresholds: Sequence[float] | None) -> None:
     def refuse(why: str) -> NoReturn:
         raise ValueError(f"{named(rule, certificate.by)} contradicts its own numbers: {why}")
 
+    if certificate.method == "band" and (high := max(rule.risks.values())) > options.r_max:
+        refuse(f"a risk of {high:g}, and r_max is {options.r_max:g}")
     if max(rule.errors.values()) > rule.n:
         refuse(f"{max(rule.errors.values()):,} errors among {rule.n:,} accepted cases")
     if not rule.certified:
@@ -166,8 +166,6 @@ def _check_test(rule: "Rule", harm: str, risk: float, method: str, options: Opti
     m, n, errors, level = rule.m, rule.n, rule.errors[harm], rule.level
     seen = f"{errors:,} errors ({harm}) among {n:,} accepted of {m:,} cases"
     if method == "band":
-        if risk > options.r_max:
-            refuse(f"a risk of {risk:g}, and r_max is {options.r_max:g}")
         bound = float(risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max)[0])
         if bound > risk * (1 + SLACK):
             refuse(f"{seen} bound the risk by {bound:.4g}, not by {risk:g}, at level {level:g}")
@@ -186,7 +184,11 @@ def _share(method: str, m: int, n: int, risk: float, level: float, options: Opti
     plan = {"fallback": FALLBACK, "fixed_sequence": FIXED}.get(method)
     if plan is None:
         return 1.0
-    return sum(start.weight for start in starts(m, risk, level, plan) if start.n <= n)
+    # Where a chain starts depends on tests as well, of which each may just pass or just not.
+    return max(
+        sum(start.weight for start in starts(m, risk, near * level, plan) if start.n <= n)
+        for near in (1.0, 1 - SLACK, 1 + SLACK)
+    )
 
 
 def _check_order(rules: Sequence["Rule"], certificate: "Certificate") -> None:
