@@ -166,11 +166,14 @@ def test_unsigned(safe: Predictor, keys: tuple[Path, Path], tmp_path: Path) -> N
 )
 def test_a_signature_that_is_none(model: Path, keys: tuple[Path, Path], content: str) -> None:
     (model / "signature.json").write_text(content)
-    with pytest.raises(SignatureError, match=r"signature\.json"):
+    with pytest.raises(SignatureError, match="signature"):
         squad.load(model, public_key=keys[1])
-    with pytest.raises(SignatureError):
-        (model / "signature.json").unlink()
-        (model / "signature.json").mkdir()
+
+
+def test_a_signature_that_is_a_folder(model: Path, keys: tuple[Path, Path]) -> None:
+    (model / "signature.json").unlink()
+    (model / "signature.json").mkdir()
+    with pytest.raises(SignatureError, match=r"signature\.json is not a file"):
         squad.load(model, public_key=keys[1])
 
 

@@ -13,7 +13,7 @@ What is signed are the bytes of three lines of ASCII, each ended by one newline 
 KIND is "squad-torch model" or "squad-torch certificate".  DIGEST, in 64 lower-case hexadecimal digits, is the SHA-256
 of the settings (config.json) or of the certificate (its JSON file) in canonical form: parsed, without the entry
 "checksum" at the top, and written again as JSON with sorted names, without blanks, everything beyond ASCII escaped
-(``json.dumps(data, sort_keys=True, separators=(",", ":"))``).  It is the "checksum" that the file itself notes, and it is
+(``json.dumps(data, sort_keys=True, separators=(",", ":"))``).  It is the "checksum" that the file itself notes, and is
 always computed anew.  config.json notes size and SHA-256 of every other file of a model (weights, hashes of rows,
 calibration scores), so a signature covers all of them.
 

@@ -72,7 +72,7 @@ def verify(path: Signed, public_key: PublicKey = None) -> None:
     """Check a saved model or a certificate, and its signature.
 
     Files must be as they were saved, and the certificate must follow from the counts and scores stored with it; with
-    --public-key, all of it must be signed with that key. Exit code 0 says that everything is in order, 2 that it is not.
+    --public-key, all of it must be signed with that key. Exit code 0 says that all is in order, 2 that it is not.
 
     \b
     Examples:
