@@ -58,9 +58,7 @@ class Links(html.parser.HTMLParser):
 
 def pip(*arguments: str) -> str:
     """What pip says."""
-    return subprocess.run(
-        [sys.executable, "-m", "pip", *arguments], capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.run([sys.executable, "-m", "pip", *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def index() -> tuple[str, str | None]:
