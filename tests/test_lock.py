@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from tools import lock_hashes
 
@@ -64,7 +65,7 @@ def test_the_pages_of_an_index() -> None:
         '<a href="some_thing-1.0.post1-py3-none-any.whl#sha256=cc"><a href="some-thing-1.0.zip">'
         '<a href="some_thing-1.0%2Bcpu-py3-none-any.whl#sha256=dd">'
     )
-    version = lock_hashes.Version("1.0")
+    version = Version("1.0")
     of = {file for file in links.found if lock_hashes.version_of("Some.Thing", file) == version}
     assert of == {"some_thing-1.0-py3-none-any.whl", "some-thing-1.0.tar.gz"}
     assert lock_hashes.version_of("other", "some-thing-1.0.tar.gz") is None

@@ -104,8 +104,9 @@ def used(tree: ast.Module, ours: set[str]) -> set[str]:
                 found.add(f".{node.attr}")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "setattr"):
             name = node.args[1] if len(node.args) > 1 else None
-            if isinstance(name, ast.Constant) and private(str(name.value)) and name.value not in ours:
-                found.add(f".{name.value}")
+            text = name.value if isinstance(name, ast.Constant) else None
+            if isinstance(text, str) and private(text) and text not in ours:
+                found.add(f".{text}")
     return {name for name in found if not name.startswith("squad.")}
 
 

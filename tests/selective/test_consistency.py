@@ -289,7 +289,7 @@ def test_a_p_value_that_equals_its_level(monkeypatch: pytest.MonkeyPatch) -> Non
     certificate = certify([3.0, 2.0, 1.0], [1, 1, 1], 0.5, 0.125, method="fixed_sequence")
     scores = Scores.of([3.0, 2.0, 1.0], [1, 1, 1])
     assert certificate.certified
-    exact = bounds.bdtr
+    exact = bounds.bdtr  # type: ignore[attr-defined]
     monkeypatch.setattr(bounds, "bdtr", lambda *given: exact(*given) * (1 + 1e-15))
     from squad.selective.methods import starts
 

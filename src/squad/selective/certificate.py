@@ -13,11 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from squad import signing
 from squad.errors import ArgumentError, SquadError
 from squad.selective.consistency import check_certificate
 from squad.selective.scores import as_array
 from squad.selective.words import sentence
+from squad.signing import check as check_signature
+from squad.signing import drop as drop_signature
+from squad.signing import sign as write_signature
 
 __all__ = ["Certificate", "CertificateError", "Rule", "plain"]
 
@@ -288,7 +290,7 @@ class Certificate:
             path.write_text(text, encoding="utf-8")
         except OSError as cause:
             raise CertificateError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
-        signing.drop(path)  # of what stood there before
+        drop_signature(path)  # of what stood there before
         return path
 
     @classmethod
@@ -303,7 +305,7 @@ class Certificate:
         data = _read(path)
         made = cls.from_json(data)
         if public_key is not None:
-            signing.check(path, KIND, _checksum(data), public_key)
+            check_signature(path, KIND, _checksum(data), public_key)
         return made
 
     @classmethod
@@ -316,7 +318,7 @@ class Certificate:
         """
         data = _read(path)
         cls.from_json(data)
-        return signing.sign(path, KIND, _checksum(data), key)
+        return write_signature(path, KIND, _checksum(data), key)
 
     def _one(self, name: str) -> Rule:
         if len(self.rules) > 1:
