@@ -5,6 +5,9 @@ OTHERS := .venv-others
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --constraint constraints.txt
+# Files whose SHA-256 is listed, and nothing that they need beyond these; torch, which is not among them, comes with the
+# package itself, by its version (CONTRIBUTING.md says why).
+LOCKED := $(PIP) install --require-hashes --no-deps --requirement
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
@@ -20,15 +23,17 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The stamps make a second run install nothing; a change of either file installs again.  The build tools are installed
-# first, and by the same constraints, because pip would fetch the newest ones for an isolated build.
-$(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
-	$(INSTALL) hatchling editables
+# The stamps make a second run install nothing; a change of these files installs again.  The build tools are locked and
+# installed first, because pip would fetch the newest ones for an isolated build.
+$(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt requirements.lock
+	$(LOCKED) requirements.lock
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
+$(VENV)/installed-dev: $(VENV)/installed requirements-dev.lock
+	$(LOCKED) requirements-dev.lock
 	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	$(PIP) check
 	@touch $@
 
 install: $(VENV)/installed ## the package and what it needs, in .venv
@@ -74,9 +79,9 @@ bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, 
 	$(BIN)/python -m benchmarks.plot
 
 # Another library, so another environment; without its dependencies, as benchmarks/side_by_side/requirements.txt says.
-$(OTHERS)/installed: $(VENV)/created pyproject.toml constraints.txt benchmarks/side_by_side/requirements.txt
+$(OTHERS)/installed: $(VENV)/created pyproject.toml constraints.txt requirements.lock benchmarks/side_by_side/requirements.txt
 	$(PYTHON) -m venv $(OTHERS)
-	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) hatchling editables
+	$(LOCKED:$(BIN)/%=$(OTHERS)/bin/%) requirements.lock
 	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-build-isolation --editable .
 	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-deps --requirement benchmarks/side_by_side/requirements.txt
 	@touch $@
@@ -101,9 +106,10 @@ bench-fashion: $(VENV)/installed-dev ## train SQUAD on Fashion-MNIST on the CPU 
 docs: $(VENV)/installed-dev ## write what README.md and docs/ show from the demo and the records
 	$(BIN)/python -m docs.write
 
-lock: $(VENV)/installed-dev ## write constraints.txt from what is installed
+lock: $(VENV)/installed-dev ## write constraints.txt from what is installed, and the locks with their hashes from the index
 	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
+	$(BIN)/python tools/lock_hashes.py
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) $(OTHERS) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -9,7 +9,7 @@ import pytest
 
 import squad
 
-HEAVY = ["sqlalchemy", "ray", "scipy.stats", "sklearn", "triton", "matplotlib", "pandas", "optuna"]
+HEAVY = ["cryptography", "sqlalchemy", "ray", "scipy.stats", "sklearn", "triton", "matplotlib", "pandas", "optuna"]
 
 
 @functools.cache

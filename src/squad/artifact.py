@@ -2,7 +2,8 @@
 
 Loading runs nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that a
 file that was cut short or edited is noticed: a model is certified as it is, and must stay so.  (A checksum shows
-accidents and careless edits; it does not keep out somebody who computes it anew.)
+accidents and careless edits; it does not keep out somebody who computes it anew.  A signature does: signature.json,
+see :mod:`squad.signing`.)
 
 Some parts are in files of their own, whose checksums config.json notes: novelty.safetensors (which rows are unlike the
 training rows), rows.safetensors (hashes of the rows that fit saw) and calibration.safetensors (scores of the
@@ -23,10 +24,11 @@ from typing import Any, NoReturn
 
 from torch import Tensor
 
+from squad import signing
 from squad.errors import ArgumentError, SquadError
 from squad.records import versions
 
-__all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_extra", "save"]
+__all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_extra", "save", "sign"]
 
 #: Raised with every change that an older version would misread.  (One that does not know of the files beside the
 #: weights answers just the same, and leaves a folder that holds them alone.)
@@ -126,7 +128,7 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
     if not names:
         return
     noted = _noted(target)
-    known = {WEIGHTS, CONFIG, *(noted or ())}
+    known = {WEIGHTS, CONFIG, signing.SIGNATURE, *(noted or ())}
     if not os.access(target, os.W_OK | os.X_OK):
         raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
@@ -155,8 +157,13 @@ def _noted(path: Path) -> list[str] | None:
     return [name for name in EXTRAS.values() if name in files] if isinstance(files, dict) else []
 
 
-def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the settings of a saved model, checked against their checksums."""
+def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the settings of a saved model, checked against their checksums.
+
+    Args:
+        path: the folder.
+        public_key: refuse a model that is not signed with this key (:mod:`squad.signing`): a PEM file, or its content.
+    """
     path = Path(path)
     try:
         if not path.is_dir():
@@ -175,12 +182,27 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         )
     if config.get("checksum") != _checksum(config):
         raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again, or copy it again.")
+    if public_key is not None:  # of these very settings, and before anything else is read
+        signing.check(path, KIND, _checksum(config), public_key)
     files = config.get("files", {})
     if not isinstance(files, dict):
         raise ArtifactError(f"'files' of {path / CONFIG} must be an object; got {str(files)[:40]}.")
     for name, note in files.items():
         _check_note(path, name[:40], note)
     return _tensors(path / WEIGHTS, config.get("weights")), config
+
+
+def sign(path: str | Path, key: str | Path | bytes) -> Path:
+    """Sign the model in a folder, with all its files; saving it anew drops the signature.
+
+    Args:
+        path: the folder.
+        key: the private key (Ed25519): a PEM file, or its content.
+    """
+    _, config = load(path)
+    for name in EXTRAS:
+        load_extra(path, name, config)
+    return signing.sign(path, KIND, _checksum(config), key)
 
 
 def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[str, Tensor] | None:

@@ -11,7 +11,21 @@ from typing import Annotated, Any
 import typer
 
 import squad
-from squad.cli import certify, data, demo, fit, info, inspect, keeping, predict, report, reproduce, search, search_show
+from squad.cli import (
+    certify,
+    data,
+    demo,
+    fit,
+    info,
+    inspect,
+    keeping,
+    predict,
+    report,
+    reproduce,
+    search,
+    search_show,
+    sign,
+)
 from squad.cli.layout import STYLE, Command, Group
 from squad.cli.screen import StoppedError, complain, show_warning
 from squad.errors import SquadError, SquadWarning
@@ -36,6 +50,9 @@ COMMANDS = (
     inspect.inspect,
     info.info,
     keeping.strip,
+    sign.keygen,
+    sign.sign,
+    sign.verify,
     reproduce.reproduce,
 )
 for command in COMMANDS:

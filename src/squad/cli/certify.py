@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.screen import say
+from squad.cli.sign import lost_signature
 
 __all__ = ["certify", "plan", "target_of"]
 
@@ -246,7 +247,10 @@ def _of_scores(
     details = {"calibration": {"source": str(path), "sha256": found.sha256(), "rows": len(found)}}
     made = certify_scores(found, checked, delta, options["method"], settings, by or "group", details)
     if out is not None and made.certified:
+        lost = lost_signature(out, out)
         made.save(out)
+        if lost is not None:
+            say(lost)
     return made
 
 
@@ -305,7 +309,10 @@ def _of_model(
         assert certificate is not None
         _tell(certificate)
         if certificate.certified:
+            lost = lost_signature(model, place)
             (made.without_scores() if no_scores else made).save(place, overwrite=overwrite or out is None)
+            if lost is not None:
+                say(lost)
     return certificate
 
 

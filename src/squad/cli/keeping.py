@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from squad.cli.screen import say
+from squad.cli.sign import lost_signature
 
 __all__ = ["recalibrate", "strip"]
 
@@ -64,7 +65,10 @@ def recalibrate(
         rows = labelled_rows(predictor, model, data, target, group, data_dir)
         assert rows.labels is not None
         made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups)
+        lost = lost_signature(model, place)
         made.save(place, overwrite=overwrite or out is None)
+    if lost is not None:
+        say(lost)
     typer.echo(str(made.recalibration))
     say(f"saved in {place}")
 
@@ -101,5 +105,8 @@ def strip(
         if scores and predictor.calibration is not None:
             gone.append(f"{len(predictor.calibration):,} calibration scores")
         bare = predictor.without_row_hashes()
+        lost = lost_signature(model, place)
         (bare.without_scores() if scores else bare).save(place, overwrite=overwrite or out is None)
+    if lost is not None:
+        say(lost)
     typer.echo(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from squad.cli.screen import say, table, warn
+from squad.cli.sign import PublicKey
 
 __all__ = ["evaluate", "predict"]
 
@@ -40,6 +41,7 @@ def predict(
     require_certificate: Annotated[
         bool, typer.Option("--require-certificate", help="Refuse, with exit code 2, if the model has no certificate.")
     ] = False,
+    public_key: PublicKey = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Copy a column of DATA to the answers, such as an id; several times."),
@@ -76,7 +78,7 @@ def predict(
     if out is not None:
         check_answers(out, data)
     _check_kept(keep or [])
-    predictor = _loaded(model, sampling, num_samples, device)
+    predictor = _loaded(model, sampling, num_samples, device, public_key=public_key)
     if require_certificate and (predictor.certificate is None or not predictor.certificate.certified):
         raise ArtifactError(f"{model} has no certificate, and --require-certificate asks for one. Nothing was written.")
     target = _target_of(predictor, model, risk)
@@ -221,12 +223,19 @@ def measured(probabilities: Any, positions: Any) -> dict[str, Any]:
     }
 
 
-def _loaded(model: Path, sampling: str | None, num_samples: int | None, device: str, uncertified: bool = False) -> Any:
+def _loaded(
+    model: Path,
+    sampling: str | None,
+    num_samples: int | None,
+    device: str,
+    uncertified: bool = False,
+    public_key: Path | None = None,
+) -> Any:
     from squad.fitting import choose_device
     from squad.predictor import load
 
     where = choose_device(device)
-    predictor = load(model, where)
+    predictor = load(model, where, public_key)
     predictor = predictor.uncertified() if uncertified else predictor
     if sampling is None and num_samples is None:
         return predictor

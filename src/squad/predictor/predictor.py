@@ -397,15 +397,20 @@ class Predictor:
         return np.array(found, dtype=np.int64)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
-        """Write the folder ``path``: model.safetensors, config.json and what belongs to them, whole or not at all."""
+        """Write the folder ``path``: model.safetensors, config.json and what belongs to them, whole or not at all.
+
+        What is saved is not signed: the signature of a model that it replaces is gone.
+        """
         self._check_bound()
         return saving.save(self, path, overwrite)
 
     @classmethod
-    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "Predictor":
-        """Read a folder that :meth:`save` wrote."""
+    def load(
+        cls, path: str | Path, device: torch.device | str = "cpu", public_key: str | Path | bytes | None = None
+    ) -> "Predictor":
+        """Read a folder that :meth:`save` wrote; see :func:`squad.load`."""
         device = choose_device(device)
-        return saving.load(path, cls).to(device)
+        return saving.load(path, cls, public_key).to(device)
 
 
 def is_frame(x: Any) -> bool:
@@ -433,14 +438,19 @@ def _mean(drawn: torch.Tensor) -> torch.Tensor:
     return total / len(drawn)
 
 
-def load(path: str | Path, device: torch.device | str = "cpu") -> Predictor:
+def load(
+    path: str | Path, device: torch.device | str = "cpu", public_key: str | Path | bytes | None = None
+) -> Predictor:
     """A saved model, ready to answer; nothing in the folder is run.
+
+    Its certificate must follow from the counts and calibration scores that are stored with it.
 
     Args:
         path: the folder that ``squad fit`` or ``Predictor.save`` wrote.
         device: where to compute.
+        public_key: refuse a model that is not signed with this key (``squad sign``): a PEM file, or its content.
     """
-    return Predictor.load(path, device)
+    return Predictor.load(path, device, public_key)
 
 
 def _check_classes(classes: Sequence[object], count: int) -> None:

@@ -16,6 +16,7 @@ from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError
 from squad.models import network_config, restore
 from squad.selective.certificate import Certificate, plain
+from squad.selective.certify import check_scores
 from squad.selective.recalibration import Recalibration
 from squad.selective.scores import WRONG, Scores
 
@@ -59,9 +60,9 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
     return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
 
 
-def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
-    """Read the folder."""
-    tensors, saved = artifact.load(path)
+def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | bytes | None = None) -> "Predictor":
+    """Read the folder; with a public key only if it is signed."""
+    tensors, saved = artifact.load(path, public_key)
     rows, calibration, novelty = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION, NOVELTY))
     try:
         settings = dict(_entry(saved, "network", dict))
@@ -69,6 +70,10 @@ def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
         classes = _entry(saved, "classes", list)
         in_features, members = (_entry(saved, name, int) for name in ("in_features", "members"))
         prediction = _entry(saved, "prediction", dict)
+        certificate = Certificate.from_json(saved["certificate"]) if "certificate" in saved else None
+        scores = None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict))
+        if certificate is not None and scores is not None:
+            check_scores(certificate, scores)
         parts = {
             "network": restore(config, in_features, len(classes), members, tensors),
             "config": config,
@@ -78,8 +83,8 @@ def load(path: str | Path, make: "type[Predictor]") -> "Predictor":
             "num_samples": _entry(prediction, "num_samples", int),
             "record": _entry(saved, "record", dict),
             "recalibration": Recalibration.from_json(saved["recalibration"]) if "recalibration" in saved else None,
-            "certificate": Certificate.from_json(saved["certificate"]) if "certificate" in saved else None,
-            "calibration": None if calibration is None else _scores(calibration, _entry(saved, "calibration", dict)),
+            "certificate": certificate,
+            "calibration": scores,
             "memory": None if rows is None else Memory.from_tensors(rows),
             "row_distance": None if novelty is None else RowDistance.from_tensors(novelty),
         }

@@ -14,8 +14,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
+from squad.selective.consistency import check_certificate
 from squad.selective.scores import as_array
-from squad.selective.words import NEEDS, sentence
+from squad.selective.words import sentence
+from squad.signing import check as check_signature
+from squad.signing import drop as drop_signature
+from squad.signing import sign as write_signature
 
 __all__ = ["Certificate", "CertificateError", "Rule", "plain"]
 
@@ -83,8 +87,11 @@ class Rule:
     def from_json(cls, data: Mapping[str, Any]) -> "Rule":
         """What :meth:`to_json` made."""
         accepts, threshold = data["accepts"], data["threshold"]
-        if accepts not in ("above", "all", "none") or (accepts == "above") != (threshold is not None):
-            raise ValueError(f"accepts {accepts!r} with a threshold of {threshold}")
+        finite = type(threshold) in (int, float) and math.isfinite(threshold)
+        if accepts not in ("above", "all", "none") or (not finite if accepts == "above" else threshold is not None):
+            raise ValueError(f"accepts {accepts!r} with a threshold of {threshold!r}")
+        if type(data["hopeless"]) is not bool:
+            raise ValueError(f"hopeless is {data['hopeless']!r}")
         limit = {"all": -math.inf, "none": math.inf}.get(accepts, threshold)
         rule = cls(
             {str(name): _share(risk) for name, risk in data["risks"].items()},
@@ -95,10 +102,12 @@ class Rule:
             {str(name): _count(count) for name, count in data["errors"].items()},
             _share(data["level"]),
             None if data["needed"] is None else _count(data["needed"]),
-            bool(data["hopeless"]),
+            data["hopeless"],
         )
-        if math.isnan(rule.threshold) or rule.n > rule.m or set(rule.errors) != set(rule.risks) or not rule.risks:
-            raise ValueError("its numbers contradict each other")
+        if set(rule.errors) != set(rule.risks) or not rule.risks:
+            raise ValueError(f"risks of {', '.join(rule.risks)}, and errors of {', '.join(rule.errors)}")
+        if rule.n > rule.m or data["coverage"] != rule.coverage:
+            raise ValueError(f"{rule.n:,} of {rule.m:,} cases are accepted, with a coverage of {data['coverage']!r}")
         return rule
 
 
@@ -244,7 +253,10 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: object) -> "Certificate":
-        """What :meth:`to_json` made; anything else is a :class:`CertificateError`."""
+        """What :meth:`to_json` made; anything else is a :class:`CertificateError`.
+
+        So is a certificate that does not follow from its own counts: see :mod:`squad.selective.consistency`.
+        """
         if not isinstance(data, Mapping) or data.get("kind") != KIND:
             raise CertificateError(f"A {KIND} must be a JSON object that says so ('kind'); this is none.")
         if data.get("format") != FORMAT:
@@ -262,10 +274,11 @@ class Certificate:
             )
             if data["checksum"] != _checksum(data):
                 raise ValueError("it was changed after it was made")
-            if not made.rules or made.certified != data["certified"] or made.method not in NEEDS:
-                raise ValueError("its parts contradict each other")
-        except (KeyError, TypeError, ValueError, AttributeError) as cause:
-            raise CertificateError(f"A saved certificate is damaged: {str(cause)[:200]}. Certify again.") from cause
+            check_certificate(made)
+            if made.certified is not data["certified"]:
+                raise ValueError(f"'certified' is {data['certified']!r}, and its rules say {made.certified}")
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
+            raise CertificateError(f"A saved certificate is damaged: {str(cause)[:400]}. Certify again.") from cause
         return made
 
     def save(self, path: str | Path) -> Path:
@@ -277,18 +290,35 @@ class Certificate:
             path.write_text(text, encoding="utf-8")
         except OSError as cause:
             raise CertificateError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
+        drop_signature(path)  # of what stood there before
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> "Certificate":
-        """Read a file that :meth:`save` wrote."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as cause:
-            raise CertificateError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
-        except (ValueError, RecursionError) as cause:
-            raise CertificateError(f"{path} must be a JSON file with a certificate: {str(cause)[:120]}.") from cause
-        return cls.from_json(data)
+    def load(cls, path: str | Path, public_key: str | Path | bytes | None = None) -> "Certificate":
+        """Read a file that :meth:`save` wrote.
+
+        Args:
+            path: the file.
+            public_key: refuse a certificate that is not signed with this key (:mod:`squad.signing`): a PEM file, or its
+                content.
+        """
+        data = _read(path)
+        made = cls.from_json(data)
+        if public_key is not None:
+            check_signature(path, KIND, _checksum(data), public_key)
+        return made
+
+    @classmethod
+    def sign(cls, path: str | Path, key: str | Path | bytes) -> Path:
+        """Sign a file that :meth:`save` wrote; the signature stands beside it, as NAME.signature.json.
+
+        Args:
+            path: the file.
+            key: the private key (Ed25519): a PEM file, or its content.
+        """
+        data = _read(path)
+        cls.from_json(data)
+        return write_signature(path, KIND, _checksum(data), key)
 
     def _one(self, name: str) -> Rule:
         if len(self.rules) > 1:
@@ -307,6 +337,15 @@ class Certificate:
                 f"{name} must be asked of one harm; this certificate has {', '.join(values)}: see rules."
             )
         return next(iter(values.values()))
+
+
+def _read(path: str | Path) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise CertificateError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
+    except (ValueError, RecursionError) as cause:
+        raise CertificateError(f"{path} must be a JSON file with a certificate: {str(cause)[:120]}.") from cause
 
 
 def plain(value: Any) -> Any:
@@ -344,6 +383,6 @@ def _share(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a count")
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError(f"{str(value)[:40]} is not a count")
     return value

@@ -1,5 +1,6 @@
 """From confidences and their errors to a certificate."""
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from squad.core.checks import check_choice, check_count
 from squad.errors import ArgumentError
 from squad.records import versions
-from squad.selective.certificate import Certificate, Rule, plain
+from squad.selective.certificate import Certificate, CertificateError, Rule, plain
+from squad.selective.consistency import SLACK, named, options_of
 from squad.selective.methods import METHODS, Options, shown_for_all
 from squad.selective.planning import check_share, labels_needed
 from squad.selective.scores import WRONG, Ranked, Scores, rank
 
-__all__ = ["Risk", "certify", "certify_scores", "check_targets"]
+__all__ = ["Risk", "certify", "certify_scores", "check_scores", "check_targets"]
 
 #: One target: a risk of wrong answers, or a risk for each harm.
 Risk = float | Mapping[str, float]
@@ -110,6 +112,75 @@ def certify_scores(
     return Certificate(
         rules, method, delta, len(scores), ties, None if scores.by is None else by, used, dict(details or {})
     )
+
+
+def check_scores(certificate: Certificate, scores: Scores) -> None:
+    """That a certificate is the one that these scores give: the same rules, with the same thresholds and counts.
+
+    What a rule estimates (``needed``, ``hopeless``) is not compared: another version may estimate otherwise.
+
+    Args:
+        certificate: what was read.
+        scores: of its calibration cases, stored beside it.
+    """
+    settings, thresholds = options_of(certificate)
+    options = {"thresholds": thresholds, "ranks": settings.ranks, "r_max": settings.r_max}
+
+    for harm in (harm for target in certificate.targets for harm in target if harm not in scores.harms):
+        raise CertificateError(
+            f"A saved certificate contradicts its calibration scores: it speaks of {harm!r}, they of"
+            f" {', '.join(scores.harms)}. Certify again."
+        )
+
+    def again(delta: float) -> Certificate:
+        return certify_scores(scores, certificate.targets, delta, certificate.method, options, certificate.by or "")
+
+    made = again(certificate.delta)
+    if _same_claim(made, certificate):
+        return
+    # A p-value that equals its level to the last digit may fall on either side with another version of scipy.
+    for near in (1 - SLACK, 1 + SLACK):
+        with contextlib.suppress(ArgumentError):  # a delta that is hardly allowed
+            if _same_claim(again(certificate.delta * near), certificate):
+                return
+    found = {_place(rule): rule for rule in made.rules}
+    for rule in certificate.rules:
+        other = found.get(_place(rule))
+        if other is None or _claim(rule) != _claim(other):
+            told = "no such rule" if other is None else _told(other)
+            raise CertificateError(
+                f"A saved certificate contradicts its calibration scores: {named(rule, certificate.by)} says"
+                f" {_told(rule)}, and the {len(scores):,} scores give {told}. Certify again."
+            )
+    raise CertificateError(
+        f"A saved certificate contradicts its calibration scores: it speaks of {certificate.m:,} cases,"
+        f" {certificate.ties:,} of equal confidence, in {len(certificate.rules)} rules; the scores give {made.m:,},"
+        f" {made.ties:,} and {len(made.rules)}. Certify again."
+    )
+
+
+def _same_claim(one: Certificate, other: Certificate) -> bool:
+    return (one.m, one.ties, one.by is None, [(_place(rule), _claim(rule)) for rule in one.rules]) == (
+        other.m,
+        other.ties,
+        other.by is None,
+        [(_place(rule), _claim(rule)) for rule in other.rules],
+    )
+
+
+def _place(rule: Rule) -> Any:
+    """Which of the rules it is."""
+    return frozenset(rule.risks.items()), type(rule.group), rule.group
+
+
+def _claim(rule: Rule) -> Any:
+    """What it says."""
+    return rule.threshold, rule.n, rule.m, dict(rule.errors)
+
+
+def _told(rule: Rule) -> str:
+    errors = " and ".join(f"{count:,} ({name})" for name, count in rule.errors.items())
+    return f"a threshold of {rule.threshold!r} with {rule.n:,} of {rule.m:,} accepted and errors {errors}"
 
 
 def _rule(ranked: Ranked, risks: Mapping[str, float], group: Any, level: float, method: str, options: Options) -> Rule:

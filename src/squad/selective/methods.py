@@ -20,14 +20,17 @@ from squad.selective.scores import Ranked
 
 __all__ = [
     "FALLBACK",
+    "FIXED",
     "METHODS",
     "Options",
     "Start",
     "least_cases",
+    "search_ends",
     "shown_for_all",
     "shows_alone",
     "smallest",
     "starts",
+    "tests_of",
     "walk",
 ]
 
@@ -157,7 +160,7 @@ def _search(
 ) -> NDArray[np.bool_]:
     """A binary search for the largest rank at which all harms pass."""
     shown = np.zeros(len(n), dtype=np.bool_)
-    tests = _tests(m)
+    tests = tests_of(m)
     low, high = 0, m + 1
     for _ in range(tests):
         if high - low <= 1:
@@ -171,9 +174,20 @@ def _search(
     return shown
 
 
-def _tests(m: int) -> int:
+def tests_of(m: int) -> int:
     """How many ranks a binary search over m looks at."""
     return max(1, math.ceil(math.log2(m))) if m else 0
+
+
+def search_ends(m: int, n: int) -> int:
+    """Where a binary search over m cases, none of equal confidence, ends if the rules up to n pass and no others."""
+    low, high = 0, m + 1
+    for _ in range(tests_of(m)):
+        if high - low <= 1:
+            break
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle <= n else (low, middle)
+    return low
 
 
 def bonferroni(
@@ -241,7 +255,7 @@ def shows_alone(method: str, m: int, n: int, errors: int, risk: float, level: fl
     if method == "sgr" and n > m // 2 + 1:
         # Its first look is at the middle; if that fails, it turns back.
         n, errors = m // 2 + 1, math.ceil(errors * (m // 2 + 1) / n)
-    share = {"sgr": _tests(m), "bonferroni": options.ranks}.get(method, 1)
+    share = {"sgr": tests_of(m), "bonferroni": options.ranks}.get(method, 1)
     return bool(passes(errors, n, risk, level / share))
 
 
@@ -249,7 +263,7 @@ def shows_alone(method: str, m: int, n: int, errors: int, risk: float, level: fl
 def least_cases(method: str, risk: float, level: float, options: Options) -> int:
     """With fewer calibration cases than this the method shows nothing, even if all are right and equally confident."""
     if method == "sgr":  # equal confidences are looked at together
-        return smallest(lambda m: bool(passes(0, m, risk, level / _tests(m))), MOST)
+        return smallest(lambda m: bool(passes(0, m, risk, level / tests_of(m))), MOST)
     return smallest(lambda m: shows_alone(method, m, m, 0, risk, level, options), MOST)
 
 

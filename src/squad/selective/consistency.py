@@ -1,0 +1,217 @@
+"""Whether a certificate that was read follows from its own numbers.
+
+Who writes a certificate by hand, or edits one and computes its checksum anew, can claim anything; but what is claimed
+stands beside the counts it was shown with.  A rule is refused unless its method could have shown it with these counts:
+
+* every harm's test passes at the highest level at which the method can have tested a rule that accepts n of m cases.
+  That is the level itself for ``grid``, its share for one of the tests of ``sgr`` and ``bonferroni``, the weights of
+  all starts up to n for ``fallback`` and ``fixed_sequence``; for ``band`` it is the bound itself;
+* n is one that the method looks at: not before the first start (``fallback``, ``fixed_sequence``), one of the ranks, or
+  as far behind it as equal confidences reach (``bonferroni``), a rank at which the binary search ends (``sgr``, if no
+  confidences are equal), the count of a threshold that was named (``grid``);
+* the level is delta, shared out evenly; targets have the same groups; their cases add up to m;
+* of two targets' rules for one group the one with the lower threshold accepts more cases, and no fewer errors.
+
+Equal counts with another threshold, or fewer errors than there were, contradict nothing here.  They do contradict the
+scores, where those are stored: see :func:`squad.selective.certify.check_scores`.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from squad.selective.bands import risk_bounds
+from squad.selective.bounds import passes
+from squad.selective.methods import FALLBACK, FIXED, METHODS, Options, search_ends, starts, tests_of
+from squad.selective.words import risks_text
+
+if TYPE_CHECKING:
+    from squad.selective.certificate import Certificate, Rule
+
+__all__ = ["SLACK", "check_certificate", "named", "options_of"]
+
+#: By so much a test may miss its level, relatively: the same sum, added up by another version of scipy.
+SLACK = 1e-9
+
+
+def check_certificate(certificate: "Certificate") -> None:
+    """Refuse a certificate whose rules do not follow from their own counts, with a ValueError that names the rule."""
+    if not certificate.rules or certificate.method not in METHODS:
+        raise ValueError(f"{len(certificate.rules)} rules of the method {certificate.method!r}")
+    settings, thresholds = options_of(certificate)
+    if certificate.ties > certificate.m or certificate.ties == 1 or (thresholds is not None and certificate.ties):
+        raise ValueError(f"{certificate.ties:,} of {certificate.m:,} cases share their confidence with another")
+    _check_parts(certificate)
+    for rule in certificate.rules:
+        _check_rule(rule, certificate, settings, thresholds)
+    by_group: dict[tuple[str, str], list[Rule]] = {}
+    for rule in certificate.rules:
+        by_group.setdefault(_key(rule.group), []).append(rule)
+    for rules in by_group.values():
+        _check_order(rules, certificate)
+
+
+def options_of(certificate: "Certificate") -> tuple[Options, list[float] | None]:
+    """The options of the method, and the thresholds of ``grid``; what a method does not look at has its default."""
+    given = certificate.options
+    known = {"bonferroni": "ranks", "band": "r_max", "grid": "thresholds"}.get(certificate.method)
+    if set(given) != ({known} if known else set()):
+        listed = ", ".join(map(str, given)) or "none"
+        raise ValueError(f"the method {certificate.method} has the options {known or 'none'}, not {listed}")
+    if known == "ranks":
+        ranks = given["ranks"]
+        if type(ranks) is not int or ranks < 1:
+            raise ValueError(f"{ranks!r} ranks")
+        return Options(ranks=ranks), None
+    if known == "r_max":
+        r_max = given["r_max"]
+        if isinstance(r_max, bool) or not isinstance(r_max, (int, float)) or not 0 < r_max < 1:
+            raise ValueError(f"r_max {r_max!r} is not between 0 and 1")
+        return Options(r_max=float(r_max)), None
+    if known == "thresholds":
+        listed_ = given["thresholds"]
+        if not isinstance(listed_, list) or any(type(value) not in (int, float, type(None)) for value in listed_):
+            raise ValueError("its thresholds are not numbers")
+        found = [-math.inf if value is None else float(value) for value in listed_]
+        if not found or any(low >= high for high, low in itertools.pairwise(found)):
+            raise ValueError("its thresholds do not go from the strictest to the laxest")
+        return Options(), found
+    return Options(), None
+
+
+def named(rule: "Rule", by: str | None) -> str:
+    """A rule as messages call it."""
+    return f"the rule {risks_text(rule.risks)}" + ("" if by is None else f" where {by} is {rule.group}")
+
+
+def _check_parts(certificate: "Certificate") -> None:
+    """That every target has a rule for each group, that their cases add up, and that delta is shared out evenly."""
+    by_target: dict[tuple[Any, ...], list[Rule]] = {}
+    for rule in certificate.rules:
+        by_target.setdefault(tuple(sorted(rule.risks.items())), []).append(rule)
+    targets = list(by_target.values())
+    groups = [(_key(rule.group), rule.m) for rule in targets[0]]
+    for rules in targets:
+        if sorted((_key(rule.group), rule.m) for rule in rules) != sorted(groups):
+            raise ValueError(f"the target {risks_text(rules[0].risks)} has other groups or cases than the first one")
+    if len(dict(groups)) != len(groups):
+        raise ValueError("a target has two rules for one group")
+    alone = len(groups) == 1 and targets[0][0].group is None
+    if alone != (certificate.by is None) or any(rule.group is None for rule in certificate.rules) != alone:
+        raise ValueError(f"groups by {certificate.by!r}, but rules for {', '.join(str(key[1]) for key, _ in groups)}")
+    if (total := sum(m for _, m in groups)) != certificate.m:
+        raise ValueError(f"its rules speak of {total:,} calibration cases, it has {certificate.m:,}")
+    if certificate.method == "band":  # holds for all targets at once
+        statements = len({name for rule in certificate.rules for name in rule.risks}) * len(groups)
+    else:
+        statements = sum(len(rules[0].risks) for rules in targets) * len(groups)
+    for rule in certificate.rules:
+        if rule.level != certificate.delta / statements:
+            where = named(rule, certificate.by)
+            raise ValueError(
+                f"{where} was tested at level {rule.level:g}, where delta {certificate.delta:g} is shared out between"
+                f" {statements} statements"
+            )
+
+
+def _key(group: Any) -> tuple[str, str]:
+    """A group to compare and to sort by: 1 and "1" are two."""
+    return type(group).__name__, str(group)
+
+
+def _check_rule(rule: "Rule", certificate: "Certificate", options: Options, thresholds: Sequence[float] | None) -> None:
+    def refuse(why: str) -> NoReturn:
+        raise ValueError(f"{named(rule, certificate.by)} contradicts its own numbers: {why}")
+
+    if certificate.method == "band" and (high := max(rule.risks.values())) > options.r_max:
+        refuse(f"a risk of {high:g}, and r_max is {options.r_max:g}")
+    if max(rule.errors.values()) > rule.n:
+        refuse(f"{max(rule.errors.values()):,} errors among {rule.n:,} accepted cases")
+    if not rule.certified:
+        if rule.n:
+            refuse(f"it accepts none, and {rule.n:,} of {rule.m:,} cases")
+        if rule.needed is not None and (rule.hopeless or rule.needed <= rule.m):
+            refuse(f"{rule.needed:,} cases would do, and {rule.m:,} did not")
+        return
+    if not rule.n or rule.needed is not None or rule.hopeless:
+        refuse(f"it accepts {rule.n:,} cases, and yet could not be shown")
+    accepts_all = rule.threshold == -math.inf
+    if (accepts_all and rule.n != rule.m) or (rule.n == rule.m and not accepts_all and thresholds is None):
+        refuse(f"a threshold of {rule.threshold:g}, and {rule.n:,} of {rule.m:,} cases accepted")
+    if thresholds is not None and rule.threshold not in thresholds:
+        refuse(f"a threshold of {rule.threshold:g}, which is none of those that were named")
+    if (why := _not_looked_at(rule, certificate, options)) is not None:
+        refuse(why)
+    for harm, risk in rule.risks.items():
+        _check_test(rule, harm, risk, certificate.method, options, refuse)
+
+
+def _not_looked_at(rule: "Rule", certificate: "Certificate", options: Options) -> str | None:
+    """Why the method cannot have come to a rule that accepts n of m cases; None if it can."""
+    m, n, ties = rule.m, rule.n, certificate.ties
+    if certificate.method == "bonferroni":
+        place = n * options.ranks // m
+        rank = -(-place * m // options.ranks)  # the last one up to n
+        if not place or n - rank > max(ties - 1, 0):
+            return f"{n:,} accepted cases are none of the {options.ranks} ranks of {m:,} cases"
+    if certificate.method == "sgr" and not ties and search_ends(m, n) != n:
+        return f"{n:,} accepted cases are no rank at which a binary search over {m:,} ends"
+    return None
+
+
+def _check_test(rule: "Rule", harm: str, risk: float, method: str, options: Options, refuse: Any) -> None:
+    m, n, errors, level = rule.m, rule.n, rule.errors[harm], rule.level
+    seen = f"{errors:,} errors ({harm}) among {n:,} accepted of {m:,} cases"
+    if method == "band":
+        bound = float(risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max)[0])
+        if bound > risk * (1 + SLACK):
+            refuse(f"{seen} bound the risk by {bound:.4g}, not by {risk:g}, at level {level:g}")
+        return
+    share = _share(method, m, n, risk, level, options)
+    if not bool(passes(errors, n, risk, share * level * (1 + SLACK))):
+        refuse(f"{seen} do not show a risk of at most {risk:g} at level {share * level:.4g} ({method})")
+
+
+def _share(method: str, m: int, n: int, risk: float, level: float, options: Options) -> float:
+    """The largest part of the level at which the method can have tested a rule that accepts n of m cases."""
+    if method == "sgr":
+        return 1 / tests_of(m)
+    if method == "bonferroni":
+        return 1 / options.ranks
+    plan = {"fallback": FALLBACK, "fixed_sequence": FIXED}.get(method)
+    if plan is None:
+        return 1.0
+    # Where a chain starts depends on tests as well, of which each may just pass or just not.
+    return max(
+        sum(start.weight for start in starts(m, risk, near * level, plan) if start.n <= n)
+        for near in (1.0, 1 - SLACK, 1 + SLACK)
+    )
+
+
+def _check_order(rules: Sequence["Rule"], certificate: "Certificate") -> None:
+    """That the rules of one group agree about how many cases, and errors, are above which threshold."""
+    found = sorted((rule for rule in rules if rule.certified), key=lambda rule: (-rule.threshold, rule.n))
+    for harm in dict.fromkeys(harm for rule in found for harm in rule.errors):
+        for strict, lax in itertools.pairwise(rule for rule in found if harm in rule.errors):
+            _check_pair(strict, lax, lax.errors[harm] - strict.errors[harm], certificate)
+    for strict, lax in itertools.pairwise(found):
+        _check_pair(strict, lax, 0, certificate)
+
+
+def _check_pair(strict: "Rule", lax: "Rule", errors: int, certificate: "Certificate") -> None:
+    apart, more = strict.threshold > lax.threshold, lax.n - strict.n
+    # A threshold that was not named is the confidence of a case, which the laxer rule accepts.
+    least = int(apart and certificate.method != "grid")
+    if more < least or (more and not apart) or not 0 <= errors <= more:
+        one, other = named(strict, certificate.by), named(lax, certificate.by)
+        raise ValueError(
+            f"{one} and {other} contradict each other: {strict.n:,} cases above {strict.threshold:g} with errors"
+            f" {_counts(strict)}, {lax.n:,} above {lax.threshold:g} with {_counts(lax)}"
+        )
+
+
+def _counts(rule: "Rule") -> str:
+    return ", ".join(f"{count:,} ({harm})" for harm, count in rule.errors.items())

@@ -1,0 +1,270 @@
+"""Signatures: what is signed, what is refused, and that nothing else is needed without them."""
+
+import base64
+import builtins
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+import squad
+from squad import artifact, signing
+from squad.fitting import fit_predictor
+from squad.predictor import Predictor
+from squad.selective import Certificate, certificate
+from squad.signing import SignatureError
+from tests.predictor.examples import QUICK, points
+
+
+@pytest.fixture(scope="module")
+def safe() -> Predictor:
+    return fit_predictor(*points(600, 0), QUICK).certify(*points(2000, 1), risk=0.05, delta=0.05)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return signing.new_key(tmp_path_factory.mktemp("keys") / "deep" / "key.pem")
+
+
+@pytest.fixture
+def model(safe: Predictor, keys: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A model with all files that one can have, signed."""
+    path = safe.save(tmp_path / "model")
+    assert artifact.sign(path, keys[0]) == path / "signature.json"
+    return path
+
+
+@pytest.fixture
+def paper(tmp_path: Path, keys: tuple[Path, Path]) -> Path:
+    """A certificate of its own, signed."""
+    path = squad.certify(np.arange(1000), np.ones(1000), 0.02).save(tmp_path / "paper.json")
+    assert Certificate.sign(path, keys[0]) == tmp_path / "paper.signature.json"
+    return path
+
+
+def resealed(file: Path, change: Callable[[dict[str, Any]], None], checksum: Callable[[Any], str]) -> None:
+    data = json.loads(file.read_text())
+    change(data)
+    data["checksum"] = checksum(data)
+    file.write_text(json.dumps(data))
+
+
+def test_what_is_signed(model: Path, keys: tuple[Path, Path]) -> None:
+    # By hand, from the page: the settings without their checksum, in canonical form.
+    import hashlib
+
+    settings = json.loads((model / "config.json").read_text())
+    noted = settings.pop("checksum")
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert digest == noted
+    data = json.loads((model / "signature.json").read_text())
+    assert data["signs"] == "squad-torch model"
+    assert data["sha256"] == digest
+    key = serialization.load_pem_public_key(keys[1].read_bytes())
+    assert isinstance(key, ed25519.Ed25519PublicKey)
+    assert data["public_key"] == base64.b64encode(key.public_bytes_raw()).decode()
+    text = f"squad-torch signature 1\nsquad-torch model\nsha256 {digest}\n".encode()
+    key.verify(base64.b64decode(data["signature"]), text)
+    assert set(settings["files"]) == {"rows.safetensors", "calibration.safetensors"}
+    assert {"sha256", "bytes"} == set(settings["weights"])
+
+
+def test_a_good_signature(model: Path, paper: Path, keys: tuple[Path, Path], safe: Predictor) -> None:
+    assert squad.load(model, public_key=keys[1]).certificate == safe.certificate
+    assert squad.load(model, public_key=keys[1].read_bytes()).certificate == safe.certificate
+    assert squad.load(model).certificate == safe.certificate
+    assert Certificate.load(paper, public_key=keys[1]) == Certificate.load(paper)
+    # However it is laid out.
+    config = model / "config.json"
+    config.write_text(json.dumps(dict(reversed(json.loads(config.read_text()).items())), indent=3))
+    squad.load(model, public_key=str(keys[1]))
+
+
+FILES = ("config.json", "model.safetensors", "rows.safetensors", "calibration.safetensors", "signature.json")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_covered(model: Path, keys: tuple[Path, Path], name: str) -> None:
+    content = (model / name).read_bytes()
+    for place in (len(content) // 3, len(content) // 2, len(content) - 5):
+        (model / name).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(squad.SquadError):
+            squad.load(model, public_key=keys[1])
+    (model / name).unlink()
+    with pytest.raises(squad.SquadError, match=name):
+        squad.load(model, public_key=keys[1])
+
+
+def test_a_change_with_fitting_checksums(model: Path, keys: tuple[Path, Path]) -> None:
+    """What checksums cannot show: other weights, other settings, noted as they are."""
+    config = model / "config.json"
+    before = config.read_bytes()
+    resealed(config, lambda data: data["record"].update(source="elsewhere"), artifact._checksum)
+    squad.load(model)
+    with pytest.raises(SignatureError, match="changed after it was signed"):
+        squad.load(model, public_key=keys[1])
+    config.write_bytes(before)
+    scores = (model / "calibration.safetensors").read_bytes()
+    resealed(config, lambda data: data["files"].pop("rows.safetensors"), artifact._checksum)
+    with pytest.raises(SignatureError, match="changed after it was signed"):
+        squad.load(model, public_key=keys[1])
+    assert (model / "calibration.safetensors").read_bytes() == scores
+
+
+def test_a_certificate_with_a_fitting_checksum(paper: Path, keys: tuple[Path, Path]) -> None:
+    resealed(paper, lambda data: data.update(says="All is well."), certificate._checksum)
+    Certificate.load(paper)
+    with pytest.raises(SignatureError, match="changed after it was signed"):
+        Certificate.load(paper, public_key=keys[1])
+
+
+def test_one_is_not_the_other(model: Path, paper: Path, keys: tuple[Path, Path]) -> None:
+    shutil.copy(model / "signature.json", paper.with_name("paper.signature.json"))
+    with pytest.raises(SignatureError):
+        Certificate.load(paper, public_key=keys[1])
+    # The same digest as another kind of thing.
+    digest = json.loads((model / "config.json").read_text())["checksum"]
+    signing.sign(model, "squad-torch certificate", digest, keys[0])
+    with pytest.raises(SignatureError):
+        squad.load(model, public_key=keys[1])
+
+
+def test_another_key(model: Path, paper: Path, tmp_path: Path) -> None:
+    _, other = signing.new_key(tmp_path / "other.pem")
+    with pytest.raises(SignatureError, match="another key"):
+        squad.load(model, public_key=other)
+    with pytest.raises(SignatureError, match="another key"):
+        Certificate.load(paper, public_key=other)
+    # It does not help to say that it was this one.
+    data = json.loads((model / "signature.json").read_text())
+    key = serialization.load_pem_public_key(other.read_bytes())
+    assert isinstance(key, ed25519.Ed25519PublicKey)
+    data["public_key"] = base64.b64encode(key.public_bytes_raw()).decode()
+    (model / "signature.json").write_text(json.dumps(data))
+    with pytest.raises(SignatureError, match="signature itself was changed"):
+        squad.load(model, public_key=other)
+
+
+def test_unsigned(safe: Predictor, keys: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match="is not signed"):
+        squad.load(safe.save(tmp_path / "model"), public_key=keys[1])
+    assert safe.certificate is not None
+    with pytest.raises(SignatureError, match="is not signed"):
+        Certificate.load(safe.certificate.save(tmp_path / "c.json"), public_key=keys[1])
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", "no", "{" * 100_000, '{"kind": "squad-torch signature", "format": 1}', "x" * 70_000]
+)
+def test_a_signature_that_is_none(model: Path, keys: tuple[Path, Path], content: str) -> None:
+    (model / "signature.json").write_text(content)
+    with pytest.raises(SignatureError, match="signature"):
+        squad.load(model, public_key=keys[1])
+
+
+def test_a_signature_that_is_a_folder(model: Path, keys: tuple[Path, Path]) -> None:
+    (model / "signature.json").unlink()
+    (model / "signature.json").mkdir()
+    with pytest.raises(SignatureError, match=r"signature\.json is not a file"):
+        squad.load(model, public_key=keys[1])
+
+
+def test_saving_again_drops_it(model: Path, paper: Path, keys: tuple[Path, Path], safe: Predictor) -> None:
+    safe.without_row_hashes().save(model, overwrite=True)
+    assert not (model / "signature.json").exists()
+    with pytest.raises(SignatureError, match="is not signed"):
+        squad.load(model, public_key=keys[1])
+    Certificate.load(paper).save(paper)
+    assert not paper.with_name("paper.signature.json").exists()
+    # A file of that name that is no signature is not ours to remove.
+    paper.with_name("paper.signature.json").write_text("mine")
+    Certificate.load(paper).save(paper)
+    assert paper.with_name("paper.signature.json").read_text() == "mine"
+
+
+def test_a_signed_folder_is_still_a_model(model: Path, safe: Predictor) -> None:
+    with pytest.raises(artifact.ArtifactError, match="holds a model already"):
+        artifact.check_target(model)
+    artifact.check_target(model, overwrite=True)
+    assert sorted(os.listdir(model.parent)) == ["model"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_key_is_its_owners(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        private, public = signing.new_key(tmp_path / "key.pem")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    assert stat.S_IMODE(public.stat().st_mode) == 0o644
+    assert public.name == "key.pub"
+    kept = private.read_bytes()
+    with pytest.raises(SignatureError, match="never replaced"):
+        signing.new_key(tmp_path / "key.pem")
+    private.unlink()
+    with pytest.raises(SignatureError, match=r"key\.pub exists"):
+        signing.new_key(tmp_path / "key.pem")
+    assert kept.startswith(b"-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(SignatureError, match="public key"):
+        signing.new_key(tmp_path / "other.pub")
+    with pytest.raises(SignatureError, match="cannot be written"):
+        signing.new_key(public / "key.pem")
+
+
+def test_keys_that_cannot_be_used(model: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    other = ec.generate_private_key(ec.SECP256R1())
+    curve = other.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    locked = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        pem, pkcs8, serialization.BestAvailableEncryption(b"open")
+    )
+    for bad, why in (
+        (keys[1], "private key"),
+        (b"no", "private key"),
+        (curve, "another kind"),
+        (locked, "passphrase"),
+        (tmp_path, "not a file"),
+        (tmp_path / "none.pem", "does not exist"),
+    ):
+        with pytest.raises(SignatureError, match=why):
+            artifact.sign(model, bad)
+    with pytest.raises(SignatureError, match="public key"):
+        squad.load(model, public_key=keys[0])
+    squad.load(model, public_key=keys[1])
+
+
+def test_damaged_things_are_not_signed(model: Path, paper: Path, keys: tuple[Path, Path]) -> None:
+    (model / "rows.safetensors").write_bytes(b"")
+    with pytest.raises(artifact.ArtifactError):
+        artifact.sign(model, keys[0])
+    paper.write_text(paper.read_text().replace("0.02", "0.01"))
+    with pytest.raises(certificate.CertificateError):
+        Certificate.sign(paper, keys[0])
+
+
+def test_without_the_package(model: Path, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *more: Any, **others: Any) -> Any:
+        if name.partition(".")[0] == "cryptography":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return real(name, *more, **others)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    squad.load(model)  # is not asked for
+    for call in (
+        lambda: squad.load(model, public_key=keys[1]),
+        lambda: artifact.sign(model, keys[0]),
+        lambda: signing.new_key(model.parent / "new.pem"),
+    ):
+        with pytest.raises(SignatureError, match=r"pip install 'squad-torch\[sign\]'"):
+            call()
