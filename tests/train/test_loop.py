@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -278,9 +279,9 @@ def test_validation_uses_the_sampling_that_prediction_will_use(monkeypatch: pyte
     asked: list[tuple[str, int]] = []
 
     class Spy(Sampler):
-        def __init__(self, network: squad.models.Network, sampling: str, num_samples: int, *, precision: str) -> None:
+        def __init__(self, network: squad.models.Network, sampling: str, num_samples: int, **rest: Any) -> None:
             asked.append((sampling, num_samples))
-            super().__init__(network, sampling, num_samples, precision=precision)
+            super().__init__(network, sampling, num_samples, **rest)
 
     monkeypatch.setattr(loop, "Sampler", Spy)
     fit(small("squad"), run(max_epochs=2), blobs(), [0], sampling="hard", num_samples=3)

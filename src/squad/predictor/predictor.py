@@ -19,7 +19,7 @@ from squad.errors import ArgumentError
 from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
-from squad.predictor.answer import Answer, answer_of
+from squad.predictor.answer import Answer, answer_of, on_grid, settled
 from squad.predictor.certifying import CertificationError, certificate_for, decide, identity, labelled
 from squad.predictor.device import choose_device
 from squad.selective.certificate import Certificate
@@ -314,10 +314,13 @@ class Predictor:
         entropy = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), 1)
         if self.members * sampler.num_samples == 1:
             inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
+        p, confidence = settled(p)
         if self.recalibration is not None:
-            p[finite] = self.recalibration.apply(p[finite])
+            # From a confidence on the grid, which rounding does not reach.
+            p[finite] = self.recalibration.apply(p[finite], confidence[finite])
+            confidence = on_grid(p.max(1))
         # Rounding could leave either a hair below zero.
-        return answer_of(p, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), self.classes, problems)
+        return answer_of(p, confidence, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), self.classes, problems)
 
     def encode(self, rows: Any) -> Encoded:
         """Rows that were :meth:`checked`, as the network takes them."""
