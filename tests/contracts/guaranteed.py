@@ -1,4 +1,4 @@
-"""What is guaranteed of answers to equal rows, wherever and however they are predicted on a CPU (docs/prediction.md)."""
+"""What is guaranteed of answers to equal rows on a CPU, however they are predicted (docs/prediction.md)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -21,7 +21,7 @@ from squad.fitting import FitSettings, fit_predictor
 from squad.layers import GaussianLinear
 from squad.layers.quantized import SquadLayer
 from squad.models import CONFIGS, build, network_config
-from squad.predictor import Answer, Predictor, choose_device
+from squad.predictor import Predictor, choose_device
 from squad.predictor import predictor as module
 from squad.train import TrainConfig
 from tests.contracts.guaranteed import CLOSE, EXACT, assert_guaranteed, assert_same

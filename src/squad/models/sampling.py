@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from squad.core.checks import check_choice, check_count
+from squad.core.threads import threads_for
 from squad.layers import GaussianLinear, SquadLinear, stack
 from squad.layers import draws as latents
 from squad.layers.quantized import SquadLayer
@@ -153,9 +154,12 @@ class Sampler:
             most = max(1, self._of(NUMBERS) // (self.members * self.rows * widest))
             #: Samples that are computed at once: parts of one size, so that none is nearly empty.
             self.part = -(-self.num_samples // -(-self.num_samples // most))
-            self.levels = [self._levels(place) for place in range(len(self.stages))]
-            #: One table for all rows, part by part; of more samples than can be kept it is drawn for each block anew.
-            self.noise = [*map(self._noise, self._parts())] if self.num_samples <= self._kept() else None
+            #: Multiplications of a block's products, about.
+            self.work = self.members * self.rows * sum(map(self._products, range(len(self.stages))))
+            with threads_for(self.work, self.device):
+                self.levels = [self._levels(place) for place in range(len(self.stages))]
+                #: One table for all rows, part by part; of too many samples it is drawn for each block anew.
+                self.noise = [*map(self._noise, self._parts())] if self.num_samples <= self._kept() else None
 
     def _of(self, sizes: dict[str, int]) -> int:
         return sizes.get(self.device.type, sizes["cuda"])
@@ -206,6 +210,13 @@ class Sampler:
             return max(layer.in_features if place != self.shared else 1, layer.out_features)
         return layer.bins * layer.out_features
 
+    def _products(self, place: int) -> int:
+        """Multiplications a row of a stage's product, for the samples of a part."""
+        layer = self.stages[place].layer
+        shared = self.first_random is None or place < self.first_random or place == self.shared
+        each = layer.in_features * layer.out_features * getattr(layer, "bins", getattr(layer, "pieces", 1))
+        return int(each) * (1 if shared else self.part)
+
     def _levels(self, place: int) -> Tensor | None:
         """Where the winners of all samples are looked up, (M, T, K): an order of strata is one of all of them."""
         layer = self.stages[place].layer
@@ -250,7 +261,7 @@ class Sampler:
         probabilities = torch.zeros(*shape, self.network.classes, dtype=torch.float64, device=self.device)
         entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
         scratch = latents.Scratch()
-        with _products(self.precision, self.device):
+        with _products(self.precision, self.device), threads_for(self.work, self.device):
             for start in range(0, count, self.rows):
                 rows = slice(start, start + self.rows)
                 block = x[:, rows].to(self.device, self._working(0))
@@ -284,7 +295,7 @@ class Sampler:
         if not self.widened:
             return x
         low, high = torch.aminmax(x)
-        if -FLOAT32_MAX <= low and high <= FLOAT32_MAX:
+        if low >= -FLOAT32_MAX and high <= FLOAT32_MAX:
             return x
         return x.masked_fill((x.abs() > FLOAT32_MAX) & x.isfinite(), torch.nan)
 

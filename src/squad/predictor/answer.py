@@ -105,7 +105,7 @@ def answer_of(
     classes: Sequence[Any],
     problems: Mapping[int, str],
 ) -> Answer:
-    """Answers without a certificate, from probabilities (N, classes) and confidences; rows with problems are referred."""
+    """Answers without a certificate, from probabilities (N, classes) and confidences; rows with problems abstain."""
     label: NDArray[Any] = np.array(classes)[p.argmax(1)]
     decision = np.full(len(p), UNCERTIFIED, dtype=object)
     reason = np.full(len(p), "", dtype=object)
