@@ -113,7 +113,7 @@ def test_a_member_does_not_depend_on_its_slot_or_on_who_else_is_there() -> None:
 
 
 def test_nan_in_one_member_leaves_the_others_as_they_were() -> None:
-    """Bit by bit."""
+    """But for rounding: two members are another product than three."""
     data = blobs(dtype=torch.float64)
     listener = Listener()
     healthy = fit(small("squad"), run(lr=(1e-3, 1e-3, 1e-3), max_epochs=8, anneal_epochs=2), data, [1, 2, 3])
@@ -126,7 +126,8 @@ def test_nan_in_one_member_leaves_the_others_as_they_were() -> None:
     )
     assert [member.ended for member in broken.members] == ["at max_epochs", "diverged", "at max_epochs"]
     assert broken.network.members == 2
-    assert torch.equal(flatten(broken.network), flatten(healthy.network)[[0, 2]])
+    expected = flatten(healthy.network)[[0, 2]]
+    torch.testing.assert_close(flatten(broken.network), expected, rtol=0, atol=1e-10)
     assert any("member 1" in message and "lower" in message for message in listener.messages)
     assert listener.closed
 
