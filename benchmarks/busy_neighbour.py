@@ -1,7 +1,7 @@
 """A fit beside processes that want the same cores: with the library's choice of threads, with one and with two.
 
-Small networks are those of tables; the larger one shows where a second thread is worth its waiting.  Neighbours are as
-many processes as there are cores, each of which computes without end, for a limited time.
+Neighbours are as many processes as there are cores, each of which computes without end, for a limited time.  Measured
+first without them: on an idle machine that shows from which work on a second thread gains anything.
 """
 
 import argparse
@@ -26,10 +26,9 @@ CLASSES = 5
 ROUNDS = 3
 #: Name, inputs, hidden layers, rows, batch, epochs.
 FITS: list[tuple[str, int, tuple[int, ...], int, int, int]] = [
-    ("table", 20, (32, 32), 1000, 64, 4),
-    ("digits", 64, (32, 32), 1000, 128, 4),
-    ("images", 784, (32, 32), 1000, 244, 3),
-    ("large images", 784, (128, 128), 1000, 244, 2),
+    ("table", 20, (32, 32), 600, 64, 2),
+    ("digits", 64, (32, 32), 600, 128, 2),
+    ("images", 784, (32, 32), 600, 244, 2),
 ]
 #: The library's choice, and what it chooses between: how much work is worth more than one thread, by its name.
 CHOICES: dict[str, tuple[int, float]] = {
@@ -85,14 +84,15 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
     """By fit and by choice, in turns; beside so many neighbours."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with neighbours(count):
-        for turn in range(rounds + 1):
+        measured(FITS[0])  # to warm up
+        for _ in range(rounds):
             for one in FITS:
                 for choice, (most, worth) in CHOICES.items():
                     torch.set_num_threads(most)
                     threads.WORTH = worth  # type: ignore[misc]
                     seconds = measured(one)
-                    if turn:  # the first is to warm up
-                        found.setdefault(one[0], {}).setdefault(choice, []).append(seconds)
+                    print(f"{count} neighbours, {one[0]}, {choice}: {seconds[0]:.2f} s", flush=True)
+                    found.setdefault(one[0], {}).setdefault(choice, []).append(seconds)
     return {
         name: {
             choice: {"wall": spread([wall for wall, _ in times]), "cpu": spread([cpu for _, cpu in times])}

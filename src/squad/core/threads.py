@@ -1,8 +1,8 @@
 """How many threads torch computes with: one for small work, as many as the user has set for the rest.
 
-Threads of one product wait for each other.  Where other processes want the cores too, one of them waits for a time slice
-while the others spin, in every product: a small network then takes many times as long with two threads as with one,
-and on an idle machine it gains little from the second.
+Threads of one product wait for each other.  Where other processes want the cores too, one of them waits for a time
+slice while the others spin, in every product: a small network then takes many times as long with two threads as with
+one.
 """
 
 import contextlib
