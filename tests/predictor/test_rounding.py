@@ -101,3 +101,17 @@ def test_confidences_near_one_have_log_odds_of_their_own() -> None:
     assert np.abs(moved).max() < 0.52 / STEPS
     assert (np.diff(found) <= 0).all()
     assert (on_grid(found) == found)[seen].all()
+
+
+@pytest.mark.parametrize(("name", "sampling"), WAYS)
+def test_weights_that_change_change_answers(name: str, sampling: str) -> None:
+    """A predictor holds its weights in float64 too, and must not go on with old ones."""
+    predictor, x = made(name, sampling), rows(20)
+    before = predictor.answer(x).probabilities
+    with torch.no_grad():
+        for parameter in predictor.network.parameters():
+            parameter.mul_(0.7)
+    changed = predictor.answer(x)
+    assert np.abs(changed.probabilities - before).max() > 1e-3
+    predictor._sampler = None
+    assert_guaranteed(predictor.answer(x), changed)

@@ -80,7 +80,7 @@ class Predictor:
         self.record = dict(record or {})
         self._recalibration = recalibration
         self._memory = memory
-        self._sampler: Sampler | None = None
+        self._sampler: tuple[tuple[tuple[int, int], ...], Sampler] | None = None
         self._certificate = certificate
         self._calibration = calibration
         self._bound: tuple[tuple[int, int], ...] = ()
@@ -120,8 +120,7 @@ class Predictor:
         """That the certificate belongs to the network as it is; weights that did not change are not hashed again."""
         if self.certificate is None:
             return
-        tensors = self.network.state_dict().values()
-        now = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+        now = _state_of(self.network)
         if now == self._bound:
             return
         if self.certificate.details.get("model") != identity(self):
@@ -353,10 +352,11 @@ class Predictor:
         return x
 
     def _ready(self) -> Sampler:
-        sampler = self._sampler
-        if sampler is None or sampler.device != self.device:
-            sampler = self._sampler = Sampler(self.network, self.sampling, self.num_samples)
-        return sampler
+        """What predicts: made anew where weights have changed since, of which it holds copies."""
+        now = _state_of(self.network)
+        if self._sampler is None or self._sampler[0] != now:
+            self._sampler = now, Sampler(self.network, self.sampling, self.num_samples)
+        return self._sampler[1]
 
     def positions(self, labels: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
         """Where each label stands among the classes; one that is not among them is an error."""
@@ -384,6 +384,11 @@ class Predictor:
         """Read a folder that :meth:`save` wrote."""
         device = choose_device(device)
         return saving.load(path, cls).to(device)
+
+
+def _state_of(network: Network) -> tuple[tuple[int, int], ...]:
+    """What changes when a tensor of the network does, or another takes its place."""
+    return tuple((tensor.data_ptr(), tensor._version) for tensor in network.state_dict().values())
 
 
 def _number(label: Any) -> float:
