@@ -69,6 +69,7 @@ bench: $(VENV)/installed-dev ## measure speed on the CPU, into benchmarks/result
 	$(BIN)/python -m benchmarks.step_cpu
 	$(BIN)/python -m benchmarks.predict_samples
 	$(BIN)/python -m benchmarks.metrics_speed
+	$(BIN)/python -m benchmarks.busy_neighbour
 	$(BIN)/python -m benchmarks.plot
 
 bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, into benchmarks/results (10 minutes)

@@ -58,7 +58,7 @@ class Step:
         self.batch = x[:BATCH].unsqueeze(0), y[:BATCH].unsqueeze(0)
         self.count = 0
         # A run has validated its network by now; what that took and gave back sets what the allocator keeps at hand.
-        Sampler(self.network.eval(), "relaxed", 8)(x)
+        Sampler(self.network.eval(), "relaxed", 8, exact=False)(x)
         self.network.train()
 
     def epoch(self) -> None:

@@ -76,8 +76,8 @@ def test_probabilities_are_those_of_the_predictor() -> None:
     answer = classifier.predictor_.answer(x)
     np.testing.assert_array_equal(p, answer.probabilities)
     np.testing.assert_array_equal(classifier.predict(x), answer.label)
-    # Alone as among others, up to the last digit: fewer rows are a smaller matrix product.
-    np.testing.assert_allclose(classifier.predict_proba(x[40:41]), p[40:41], rtol=1e-14)
+    # Alone as among others, as far as is guaranteed: fewer rows are a smaller matrix product.
+    np.testing.assert_allclose(classifier.predict_proba(x[40:41]), p[40:41], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

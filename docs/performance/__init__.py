@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from docs.performance.advice import advice_lines
+from docs.performance.busy import busy_table
 from docs.performance.claims import claims_table
 from docs.performance.looks import looks_table
 from docs.performance.others import others_table
@@ -16,4 +17,5 @@ PARTS: dict[str, Callable[[], str]] = {
     "others": others_table,
     "advice": advice_lines,
     "looks": looks_table,
+    "busy": busy_table,
 }

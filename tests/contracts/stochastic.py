@@ -45,7 +45,7 @@ class StochasticContract(LayerContract):
         layer = squad.stack([self.layer()] * MEMBERS)
         x = torch.ones(MEMBERS, 20, IN, device=self.device)
         for result in self.run(layer, x, 5):
-            assert torch.equal(result[0], result[1])
+            torch.testing.assert_close(result[0], result[1])  # of two matrix products
 
     def test_eval_is_a_function_of_the_row(self) -> None:
         layer = self.stochastic().eval()
@@ -57,7 +57,7 @@ class StochasticContract(LayerContract):
         for i in range(ROWS):
             torch.testing.assert_close(layer(x[i : i + 1])[0], whole[i], atol=1e-5, rtol=1e-5)
         same = layer(x[:1].expand(4, IN))
-        assert torch.equal(same, same[:1].expand_as(same))
+        torch.testing.assert_close(same, same[:1].expand_as(same))  # rows of one product may round differently
 
     def test_eval_takes_the_sample_asked_for(self) -> None:
         layer = self.stochastic().eval()

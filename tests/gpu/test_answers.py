@@ -17,6 +17,7 @@ def _gpu() -> None:
 
 class TestAnswersOnAGpu(AnswerContract):
     device = "cuda"
+    within = 1e-5
 
 
 @pytest.mark.parametrize(("name", "sampling"), WAYS)

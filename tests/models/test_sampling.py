@@ -1,6 +1,7 @@
 """Prediction with T samples: the same as a plain loop, in blocks, with what can be shared computed once."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -290,7 +291,7 @@ def test_long_sums_in_single_precision_are_made_in_full_blocks(products: list[Te
         ("mean", {32}, {32}),
     ):
         products.clear()
-        sampler = Sampler(example("squad"), sampling, 4, rows=32)
+        sampler = Sampler(example("squad"), sampling, 4, rows=32, exact=False)
         for count in (1, 7, 31, 32, 33, 100):
             assert sampler(rows(count)).probabilities.shape == (2, count, 5)
         assert {x.shape[2] for x in products if x.shape[-1] == FEATURES} == first, sampling
@@ -309,7 +310,7 @@ def test_long_sums_in_single_precision_are_made_in_full_blocks(products: list[Te
     ],
 )
 def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: str, layers: int, exact: int) -> None:
-    """And nothing after the last of them."""
+    """And nothing after the last of them in a validation pass, but all of it in prediction."""
     found: list[torch.dtype] = []
     original = Sampler._prepared
 
@@ -320,8 +321,46 @@ def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: 
 
     monkeypatch.setattr(Sampler, "_prepared", spy)
     network = build(network_config("squad", {"hidden": (6,) * layers}), FEATURES, 3, [0])
-    Sampler(network, sampling, 4)(rows(3))
+    Sampler(network, sampling, 4, exact=False)(rows(3))
     assert found == [torch.float64] * exact + [torch.float32] * (layers - exact)
+    found.clear()
+    Sampler(network, sampling, 4)(rows(3))
+    assert found == [torch.float64] * layers
+
+
+@pytest.mark.parametrize(("name", "sampling"), WAYS)
+def test_prediction_rounds_as_in_float64(name: str, sampling: str) -> None:
+    """A network in single precision is the function of its weights, to the precision of float64."""
+    network, x = example(name), rows(70)
+    found = Sampler(network, sampling, 6)(x)
+    expected = Sampler(network.double(), sampling, 6)(x.double())
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_a_few_rows_are_not_padded_to_a_block_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    heights = []
+    original = Sampler._stage
+
+    def spy(self: Sampler, place: int, x: Tensor, *rest: Any) -> Tensor:
+        heights.append(x.shape[2])
+        return original(self, place, x, *rest)
+
+    monkeypatch.setattr(Sampler, "_stage", spy)
+    for name, sampling in WAYS:
+        Sampler(example(name), sampling, 4)(rows(3))
+    assert set(heights) == {8}
+
+
+@pytest.mark.parametrize(("name", "sampling"), WAYS)
+def test_what_single_precision_cannot_hold_is_no_number(name: str, sampling: str) -> None:
+    """An input so far away is referred, as on a GPU, and touches no other row."""
+    network, x = example(name), rows(20)
+    expected = Sampler(network, sampling, 4)(x).probabilities
+    x[3] = 3e38
+    found = Sampler(network, sampling, 4)(x).probabilities
+    assert bool(found[:, 3].isnan().all())
+    others = [row for row in range(20) if row != 3]
+    torch.testing.assert_close(found[:, others], expected[:, others], rtol=0, atol=1e-12)
 
 
 def test_levels_are_uniform_within_their_strata() -> None:

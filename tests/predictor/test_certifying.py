@@ -140,8 +140,13 @@ class TestDecisions:
         assert one.certificate is not None
         assert other.certificate is not None
         assert one.certificate.rules == other.certificate.rules
-        better = fitted.recalibrate(broken[:700], y[:700])
-        assert better.recalibration == fitted.recalibrate(x[:700][kept[:700]], y[:700][kept[:700]]).recalibration
+        better = fitted.recalibrate(broken[:700], y[:700]).recalibration
+        again = fitted.recalibrate(x[:700][kept[:700]], y[:700][kept[:700]]).recalibration
+        assert better is not None
+        assert again is not None
+        assert better.rows == again.rows
+        for name in ("temperature", "nll", "ece"):  # of probabilities, which are equal to 1e-6
+            assert getattr(better, name) == pytest.approx(getattr(again, name), abs=1e-5), name
 
     def test_confidences_stand_on_the_grid(self, fitted: Predictor) -> None:
         confidence = fitted.answer(points(500, 1)[0]).confidence

@@ -1,9 +1,7 @@
 """``squad demo``: SQUAD and what the paper compares it with, on scikit-learn's handwritten digits."""
 
-import contextlib
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,8 +57,7 @@ def demo(
         raise OutputError(f"{page} exists, where the report would go. Name another --out, or say --overwrite.")
     digits = load_images("digits")
     say(f"{len(digits.x_train):,} digits to learn from, {len(digits.x_test):,} to be tested on")
-    with one_thread():
-        predictors = train(digits, max_epochs, seed)
+    predictors = train(digits, max_epochs, seed)
     compare(digits, predictors)
     least_sure(digits, predictors["squad"])
     safe = certified(digits, predictors["squad"])
@@ -69,19 +66,6 @@ def demo(
     typer.echo(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
     typer.echo(f"  squad predict {out} digits:test --out answers.csv")
     typer.echo(f"\nThe report on it, for your browser: {page}")
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """torch on one core: networks this small gain nothing from a second one, and wait for it where it is busy."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:

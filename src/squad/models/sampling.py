@@ -1,11 +1,15 @@
 """Prediction with T samples: what does not depend on the sample is computed once, in blocks of bounded memory.
 
-An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row; and long
-sums, those of the products up to the first draw, are made in products of one shape, the last block being padded: a row
-meets the same arithmetic alone, in any batch and in any place, up to the rounding of a product's edges (1e-7 or so).
-What follows for a few rows is made for those alone.  Where a sample is a choice (hard and stratified ones), rounding
-could still turn it on another machine: everything up to the last choice is computed in float64, where that takes a
-coincidence of 1 in 10^12 or so, and where the shape of a product does not matter either.
+An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row.  What is
+left is rounding: a matrix product adds in another order at the edge of a block, with another number of rows or threads,
+and with another processor's instructions.  On a CPU prediction is therefore computed in float64 from the first layer
+to the last, whatever the network's own precision: rounding then changes a probability by 1e-14 or so, and takes a
+coincidence of 1 in 10^9 to turn a step of the confidence's grid, and of 1 in 10^12 to turn a choice between bins.
+
+On a GPU, where float64 is slow, and in validation passes during training, float64 ends with the last choice (hard and
+stratified samples), because a choice that turns makes an answer jump.  Long sums in single precision, those of the
+products up to the first draw, are made in products of one shape, the last block being padded: a row meets the same
+arithmetic alone and in any batch, up to the rounding of a product's edges (1e-7 or so).
 
 No random number is drawn for a row.  A sampler draws its noise when it is made, and makes ready what depends on noise,
 values and temperature alone; nothing waits for a GPU to say what a temperature is.
@@ -22,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from squad.core.checks import check_choice, check_count
+from squad.core.threads import threads_for
 from squad.layers import GaussianLinear, SquadLinear, stack
 from squad.layers import draws as latents
 from squad.layers.quantized import SquadLayer
@@ -42,6 +47,9 @@ GRAIN = {"cpu": 8, "cuda": 128}
 NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}
 #: Numbers of noise that are kept, at the most.
 KEPT = {"cpu": 1 << 22, "cuda": 1 << 24}
+
+#: The largest number in single precision.
+FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
 @functools.cache
@@ -86,7 +94,7 @@ class Ready(NamedTuple):
 
 
 class Sampler:
-    """A network, made ready to be asked: its noise drawn, its first layers in float64 where choices hang on them.
+    """A network, made ready for prediction: its noise drawn, its layers in the precision that they are computed in.
 
     Args:
         network: with or without members; in eval mode or not, it is used as in eval mode.  Weights are those of now,
@@ -98,10 +106,19 @@ class Sampler:
         rows: of a block; by default 64 on a CPU and 2,048 on a GPU.
         precision: of products in single precision on a GPU.  Answers that anybody relies on are made in "float32";
             training looks at its validation rows in the precision of its steps.
+        exact: on a CPU, compute everything in float64.  False, for validation passes, stays in the precision of the
+            network, but for what choices depend on.  On other devices that is so in any case.
     """
 
     def __init__(
-        self, network: Network, sampling: str, num_samples: int, *, rows: int | None = None, precision: str = "float32"
+        self,
+        network: Network,
+        sampling: str,
+        num_samples: int,
+        *,
+        rows: int | None = None,
+        precision: str = "float32",
+        exact: bool = True,
     ) -> None:
         self.sampling = check_choice("sampling", sampling, SAMPLINGS)
         self.precision = check_choice("precision", precision, PRECISIONS)
@@ -111,12 +128,16 @@ class Sampler:
         parameter = next(self.network.parameters())
         # A network in half precision is asked in single: its noise and exponentials would not fit.
         self.device, self.dtype = parameter.device, torch.promote_types(parameter.dtype, torch.float32)
+        #: Whether numbers are wider than the network's own: what it could not hold is no number here either.
+        self.widened = exact and self.device.type == "cpu" and self.dtype != torch.float64
+        if self.widened:
+            self.dtype = torch.float64
         self.rows = check_count("rows", rows or self._of(ROWS), 1)
         latent = [place for place, stage in enumerate(self.stages) if isinstance(stage.layer, SquadLayer)]
         #: The last latent layer of several is replaced by its mean in stratified sampling.
         self.averaged = latent[-1] if sampling == "stratified" and len(latent) > 1 else None
         choices = [place for place in latent if place != self.averaged] if sampling in ("hard", "stratified") else []
-        #: Stages up to this one, not included, are computed in float64.
+        #: Stages up to this one, not included, are computed in float64, whatever follows.
         self.exact = choices[-1] + 1 if choices else 0
         self.first_random = next((p for p in range(len(self.stages)) if self._is_random(p)), None)
         #: The layer whose logits, or moments, are the same for all samples.
@@ -124,20 +145,21 @@ class Sampler:
         self.num_samples = 1 if self.first_random is None else check_count("num_samples", num_samples, 1, 999_999)
         self.kernels = _kernels(self.device) if self.dtype in (torch.float32, torch.float64) else None
         with torch.no_grad():
-            if self.dtype != torch.float64:
-                half = next(self.network.parameters()).dtype != self.dtype
-                self.stages = [
-                    copy.deepcopy(stage).to(self._working(place)) if place < self.exact or half else stage
-                    for place, stage in enumerate(self.stages)
-                ]
+            self.stages = [
+                stage if parameter.dtype == self._working(place) else copy.deepcopy(stage).to(self._working(place))
+                for place, stage in enumerate(self.stages)
+            ]
             self.ready = [self._ready(place) for place in range(len(self.stages))]
             widest = max(self._width(place) for place in range(self.first_random or 0, len(self.stages)))
             most = max(1, self._of(NUMBERS) // (self.members * self.rows * widest))
             #: Samples that are computed at once: parts of one size, so that none is nearly empty.
             self.part = -(-self.num_samples // -(-self.num_samples // most))
-            self.levels = [self._levels(place) for place in range(len(self.stages))]
-            #: One table for all rows, part by part; of more samples than can be kept it is drawn for each block anew.
-            self.noise = [*map(self._noise, self._parts())] if self.num_samples <= self._kept() else None
+            #: Multiplications of a block's products, about.
+            self.work = self.members * self.rows * sum(map(self._products, range(len(self.stages))))
+            with threads_for(self.work, self.device):
+                self.levels = [self._levels(place) for place in range(len(self.stages))]
+                #: One table for all rows, part by part; of too many samples it is drawn for each block anew.
+                self.noise = [*map(self._noise, self._parts())] if self.num_samples <= self._kept() else None
 
     def _of(self, sizes: dict[str, int]) -> int:
         return sizes.get(self.device.type, sizes["cuda"])
@@ -188,6 +210,13 @@ class Sampler:
             return max(layer.in_features if place != self.shared else 1, layer.out_features)
         return layer.bins * layer.out_features
 
+    def _products(self, place: int) -> int:
+        """Multiplications a row of a stage's product, for the samples of a part."""
+        layer = self.stages[place].layer
+        shared = self.first_random is None or place < self.first_random or place == self.shared
+        each = layer.in_features * layer.out_features * getattr(layer, "bins", getattr(layer, "pieces", 1))
+        return int(each) * (1 if shared else self.part)
+
     def _levels(self, place: int) -> Tensor | None:
         """Where the winners of all samples are looked up, (M, T, K): an order of strata is one of all of them."""
         layer = self.stages[place].layer
@@ -232,7 +261,7 @@ class Sampler:
         probabilities = torch.zeros(*shape, self.network.classes, dtype=torch.float64, device=self.device)
         entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
         scratch = latents.Scratch()
-        with _products(self.precision, self.device):
+        with _products(self.precision, self.device), threads_for(self.work, self.device):
             for start in range(0, count, self.rows):
                 rows = slice(start, start + self.rows)
                 block = x[:, rows].to(self.device, self._working(0))
@@ -242,8 +271,10 @@ class Sampler:
     def _block(self, x: Tensor, probabilities: Tensor, entropy: Tensor, scratch: latents.Scratch) -> None:
         """Add what samples say about x (M or 1, N, in), with N <= rows, to (M, N, classes) and (M, N)."""
         count = x.shape[1]
-        few = min(self.rows, -(-count // self._of(GRAIN)) * self._of(GRAIN)) if self.shared is not None else self.rows
-        short = self.shared is not None and self._working(self.shared) == torch.float64
+        few = min(self.rows, -(-count // self._of(GRAIN)) * self._of(GRAIN))
+        if self.shared is None and self.dtype != torch.float64:
+            few = self.rows
+        short = self._working(self.shared or 0) == torch.float64
         height = few if short else self.rows
         if count < height:
             x = nn.functional.pad(x, (0, 0, 0, height - count))
@@ -257,7 +288,16 @@ class Sampler:
             y = x
             for place in range(random, len(self.stages)):
                 y = self._stage(place, y, noise[place], scratch)
-            self._add(y, probabilities, entropy)
+            self._add(self._held(y), probabilities, entropy)
+
+    def _held(self, x: Tensor) -> Tensor:
+        """``x`` with NaN for numbers that would have been infinite in the network's own precision."""
+        if not self.widened:
+            return x
+        low, high = torch.aminmax(x)
+        if low >= -FLOAT32_MAX and high <= FLOAT32_MAX:
+            return x
+        return x.masked_fill((x.abs() > FLOAT32_MAX) & x.isfinite(), torch.nan)
 
     def _parts(self) -> Iterator[slice]:
         """The samples, in parts that are computed at once."""
@@ -277,12 +317,12 @@ class Sampler:
             return torch.cat(layer.moments(x), -1)
         assert isinstance(layer, SquadLayer)
         if scratch is None or type(layer) is not SquadLinear:
-            return layer.logits(x)
+            return self._held(layer.logits(x)) if place == 0 else layer.logits(x)
         shape = (self.members, *x.shape[1:-1], layer.bins, layer.out_features)
         out = scratch.take(0, shape, x)
         flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)
         torch.baddbmm(layer.bias.unsqueeze(1), flat, layer.weight, out=out.view(*flat.shape[:2], -1))
-        return out
+        return self._held(out) if place == 0 else out  # what later latents are given is bounded by values
 
     def _stage(self, place: int, x: Tensor, noise: Noise, scratch: latents.Scratch) -> Tensor:
         """x (M, S, rows, in), or what was prepared of it -> (M, S or T, rows, out)."""
@@ -303,7 +343,9 @@ class Sampler:
         assert ready is not None
         if self.kernels is not None:
             return _by(self.kernels, made, ready, table)
-        return _drawn(made, ready, table, scratch)
+        out = _drawn(made, ready, table, scratch)
+        # The largest of numbers among which there is none would still be a value.
+        return out.masked_fill_(made.isnan().any(-2), torch.nan) if self.sampling == "hard" else out
 
     def _in_one(self, place: int, x: Tensor, table: object) -> Tensor:
         """A latent layer by one kernel."""

@@ -21,7 +21,7 @@ from squad.errors import ArgumentError, SquadWarning
 from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
-from squad.predictor.answer import Answer, answer_of
+from squad.predictor.answer import Answer, answer_of, on_grid, settled
 from squad.predictor.certifying import CertificationError, certificate_for, decide, identity, labelled
 from squad.predictor.device import choose_device
 from squad.selective.certificate import Certificate
@@ -88,7 +88,7 @@ class Predictor:
         self._recalibration = recalibration
         self._memory = memory
         self._row_distance = row_distance
-        self._sampler: Sampler | None = None
+        self._sampler: tuple[tuple[tuple[int, int], ...], Sampler] | None = None
         self._certificate = certificate
         self._calibration = calibration
         self._bound: tuple[tuple[int, int], ...] = ()
@@ -133,8 +133,7 @@ class Predictor:
         """That the certificate belongs to the network as it is; weights that did not change are not hashed again."""
         if self.certificate is None:
             return
-        tensors = self.network.state_dict().values()
-        now = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+        now = _state_of(self.network)
         if now == self._bound:
             return
         if self.certificate.details.get("model") != identity(self):
@@ -333,10 +332,14 @@ class Predictor:
         entropy = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), 1)
         if self.members * sampler.num_samples == 1:
             inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
+        p, confidence = settled(p)
         if self.recalibration is not None:
-            p[finite] = self.recalibration.apply(p[finite])
+            # From a confidence on the grid, which rounding does not reach.
+            p[finite] = self.recalibration.apply(p[finite], confidence[finite])
+            confidence = on_grid(p.max(1))
         # Rounding could leave either a hair below zero.
-        return answer_of(p, np.maximum(entropy, 0), np.maximum(entropy - inner, 0), self.classes, problems, novel)
+        mutual = np.maximum(entropy - inner, 0)
+        return answer_of(p, confidence, np.maximum(entropy, 0), mutual, self.classes, problems, novel)
 
     def encode(self, rows: Any) -> Encoded:
         """Rows that were :meth:`checked`, as the network takes them."""
@@ -375,10 +378,11 @@ class Predictor:
         return x
 
     def _ready(self) -> Sampler:
-        sampler = self._sampler
-        if sampler is None or sampler.device != self.device:
-            sampler = self._sampler = Sampler(self.network, self.sampling, self.num_samples)
-        return sampler
+        """What predicts: made anew where weights have changed since, of which it holds copies."""
+        now = _state_of(self.network)
+        if self._sampler is None or self._sampler[0] != now:
+            self._sampler = now, Sampler(self.network, self.sampling, self.num_samples)
+        return self._sampler[1]
 
     def positions(self, labels: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
         """Where each label stands among the classes; one that is not among them is an error."""
@@ -420,6 +424,11 @@ def is_frame(x: Any) -> bool:
 
 def _warn_of_names(what: str) -> None:
     warnings.warn(f"{what} the order of training.", SquadWarning, stacklevel=5)
+
+
+def _state_of(network: Network) -> tuple[tuple[int, int], ...]:
+    """What changes when a tensor of the network does, or another takes its place."""
+    return tuple((tensor.data_ptr(), tensor._version) for tensor in network.state_dict().values())
 
 
 def _number(label: Any) -> float:

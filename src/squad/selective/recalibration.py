@@ -134,11 +134,16 @@ class Recalibration:
             raise ArgumentError.of("confidence", c[bad][0], f"probabilities, from {1 / self.classes:.3g} to 1")
         return self._map(c)[0]
 
-    def apply(self, probabilities: ArrayLike | torch.Tensor) -> Array:
+    def apply(self, probabilities: ArrayLike | torch.Tensor, confidence: Array | None = None) -> Array:
         """Class probabilities (N, classes) with confidences that were mapped, float64; a row of NaN stays one.
 
         Every row is tempered, p^b with a power b of its own, just so far that its most likely class has the new
         confidence.  So the most likely class stays, and the order of the classes as well.
+
+        Args:
+            probabilities: rows adding up to 1.
+            confidence: (N,), what is mapped instead of each row's largest probability: that probability rounded, so
+                that the result does not hang on its last digits.
         """
         p = as_array("probabilities", probabilities)
         if p.ndim != 2 or p.shape[1] != self.classes or p.dtype.kind not in "biuf":
@@ -154,7 +159,7 @@ class Recalibration:
             return p
         top = p.argmax(1)  # of several, the first; of a row with NaN, that
         old = p[np.arange(len(p)), top]
-        new, rest = self._map(old)
+        new, rest = self._map(old if confidence is None else confidence)
         mapped: Array = p.copy()
         moved = np.flatnonzero(new != old)
         mapped[moved] = _tempered(p[moved], top[moved], new[moved], rest[moved])
@@ -291,8 +296,10 @@ def _tempered(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Arra
             break
     weights = np.exp(b[:, None] * logs)
     share = weights / np.maximum(weights.sum(1), TINIEST)[:, None]
-    # Rounding must not lift a class above the first.
-    found: Array = np.minimum(rest[:, None] * share, new[:, None])
+    # Neither rounding nor a map that makes equal must lift a class above the top one, which is the first of equals.
+    before = np.arange(p.shape[1]) < top[:, None]
+    limit = np.where(before, np.nextafter(new, 0.0)[:, None], new[:, None])
+    found: Array = np.minimum(rest[:, None] * share, limit)
     return found
 
 

@@ -141,7 +141,7 @@ def fit(
 
             network.eval()
             pick = slots if 1 < len(x_validation) != len(slots) else slice(None)
-            ask = Sampler(network, sampling, num_samples, precision=config.precision)
+            ask = Sampler(network, sampling, num_samples, precision=config.precision, exact=False)
             p = ask(x_validation[pick]).probabilities
             accuracy, nll = validated(p, y_validation[pick])
             loss, kl = (totals / order.shape[1]).tolist()

@@ -261,6 +261,6 @@ def examine(slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int
     for start in range(0, len(chosen), most):
         part = chosen[start : start + most]
         network = take(slots.network, part).eval()
-        ask = Sampler(network, sampling, num_samples, precision=slots.config.precision)
+        ask = Sampler(network, sampling, num_samples, precision=slots.config.precision, exact=False)
         p = ask(place.x_validation).probabilities
         yield from zip(part, map(Examined, *validated(p, place.y_validation), p), strict=True)

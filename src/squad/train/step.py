@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from squad.core.threads import threads_for
 from squad.layers import Linear
 from squad.models import Network
 from squad.ops import has_triton
@@ -114,16 +115,21 @@ class PlainSteps:
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """As Steps says."""
         totals = torch.zeros(2, len(self.seed), dtype=self.x.dtype, device=self.y.device)
-        for index, rows in enumerate(order.unbind(1)):  # (M, batch)
-            self.adam.zero_grad()
-            # Not self.x[rows], which takes several times as long on the CPU.
-            batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
-            batch = batch.view(*rows.shape, *batch.shape[1:])
-            with products(self.precision, self.y.device):
-                totals += backward(self.network, batch, self.y[rows], self.beta, self.seed, first + index, self.reach)
-            _tie(self.ties)
-            self.adam.step()
+        with threads_for(self.adam.flat.numel() * order.shape[-1], self.y.device):
+            for index, rows in enumerate(order.unbind(1)):  # (M, batch)
+                totals += self._step(rows, first + index)
         return totals
+
+    def _step(self, rows: Tensor, number: int | Tensor) -> Tensor:
+        self.adam.zero_grad()
+        # Not self.x[rows], which takes several times as long on the CPU.
+        batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
+        batch = batch.view(*rows.shape, *batch.shape[1:])
+        with products(self.precision, self.y.device):
+            found = backward(self.network, batch, self.y[rows], self.beta, self.seed, number, self.reach)
+        _tie(self.ties)
+        self.adam.step()
+        return found
 
 
 def backward(

@@ -1,0 +1,28 @@
+"""What is guaranteed of answers to equal rows on a CPU, however they are predicted (docs/prediction.md)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from squad.predictor import Answer
+
+#: Equal to the bit.
+EXACT = ("label", "confidence", "decision", "reason")
+#: Equal to within ``WITHIN``.
+CLOSE = ("probabilities", "entropy", "mutual_information")
+WITHIN = 1e-6
+
+
+def assert_guaranteed(found: Answer, expected: Answer, rows: Any = slice(None)) -> None:
+    """That ``found`` is what is guaranteed of these rows of ``expected``."""
+    assert_same({name: getattr(found, name) for name in EXACT + CLOSE}, vars(expected), rows)
+
+
+def assert_same(found: Mapping[str, Any], expected: Mapping[str, Any], rows: Any = slice(None)) -> None:
+    """The same of arrays by name; only those that are in ``found``."""
+    for name, value in found.items():
+        if name in CLOSE:
+            np.testing.assert_allclose(value, expected[name][rows], rtol=0, atol=WITHIN, err_msg=name)
+        else:
+            np.testing.assert_array_equal(value, expected[name][rows], err_msg=name)

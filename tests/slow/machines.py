@@ -1,0 +1,72 @@
+"""Answers of saved models in a process of its own: what tests/slow/test_machines.py starts under several settings.
+
+Usage: python -m tests.slow.machines MODELS RESULT: every model of the folder MODELS predicts the rows beside it, in
+several ways, into the file RESULT.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import squad
+from squad.core import threads
+from squad.predictor import Answer, Predictor
+from tests.contracts.guaranteed import CLOSE, EXACT
+from tests.rounding import OtherRounding
+
+#: Rows that are predicted one by one.
+ALONE = (0, 63, 64, 1999)
+SEED = 7
+
+
+def every_way(predictor: Predictor, x: NDArray[np.float64]) -> Iterator[tuple[str, list[int], Answer]]:
+    """What is done, which rows come out, and the answers to them."""
+    everything = list(range(len(x)))
+    shuffled = np.random.default_rng(SEED).permutation(len(x)).tolist()
+    torch.set_num_threads(1)
+    yield "whole", everything, predictor.answer(x)
+    yield "shuffled", shuffled, predictor.answer(x[shuffled])
+    for row in ALONE:
+        yield f"row {row} alone", [row], predictor.answer(x[[row]])
+    torch.set_num_threads(2)
+    few = everything[-333:]  # next to busy neighbours two threads wait for each other
+    yield "a batch with two threads", few, predictor.answer(x[few])
+    yield "a row with two threads", [7], predictor.answer(x[[7]])
+    torch.set_num_threads(1)
+    with OtherRounding(SEED):
+        yield "products that round otherwise", everything, predictor.answer(x)
+        for row in ALONE:
+            yield f"row {row} alone with products that round otherwise", [row], predictor.answer(x[[row]])
+
+
+@contextlib.contextmanager
+def _as_many_threads_as_there_are() -> Iterator[None]:
+    """Let products this small use them too."""
+    before, threads.WORTH = threads.WORTH, 0
+    yield
+    threads.WORTH = before
+
+
+def main(models: Path, result: Path) -> None:
+    """Write arrays named "model|what was done|field"."""
+    arrays = {}
+    with _as_many_threads_as_there_are():
+        for folder in sorted(models.glob("*-model")):
+            predictor = squad.load(folder)
+            x = np.load(models / f"{folder.name}.npy")
+            for done, rows, answer in every_way(predictor, x):
+                key = f"{folder.name}|{done}"
+                arrays[f"{key}|rows"] = np.array(rows)
+                for name in EXACT + CLOSE:
+                    value = getattr(answer, name)
+                    arrays[f"{key}|{name}"] = value.astype(str) if value.dtype == object else value
+    np.savez(result, **arrays)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
