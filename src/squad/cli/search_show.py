@@ -43,6 +43,7 @@ def show(
       squad fit train.csv --config study/best.toml --out model
       squad search show study --storage postgresql://user@host/searches
     """
+    from squad.cli.search import warn_of_password
     from squad.outputs import check_writable
     from squad.search import show as words
     from squad.search.trials import CSV, read, write_csv
@@ -50,6 +51,7 @@ def show(
 
     if out is not None:
         check_writable(out / CSV)
+    warn_of_password(storage)
     refresh(study, storage, name)
     search = read(study)
     words.best_trial(search)

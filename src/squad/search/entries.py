@@ -96,6 +96,13 @@ class Choices:
                 return _stored(choice)
         raise ArgumentError.of("it", repr(setting), f"one of {', '.join(repr(_listed(one)) for one in self.choices)}")
 
+    def nearest(self, setting: Any) -> Any | None:
+        """Optuna's value for that of a setting; None if it is none of the choices."""
+        try:
+            return self.param(setting)
+        except ArgumentError:
+            return None
+
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
         return {"choices": [_listed(choice) for choice in self.choices]}
@@ -147,6 +154,12 @@ class Integers:
     def param(self, setting: Any) -> int:
         """Optuna's value, from that of a setting."""
         return self.setting(setting)
+
+    def nearest(self, setting: Any) -> int | None:
+        """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
+        if not self.low <= setting <= self.high:
+            return None
+        return self.low + round((setting - self.low) / self.step) * self.step
 
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
@@ -205,6 +218,14 @@ class Reals:
     def param(self, setting: Any) -> float:
         """Optuna's value, from that of a setting."""
         return self.setting(setting)
+
+    def nearest(self, setting: Any) -> float | None:
+        """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
+        if not self.low <= setting <= self.high:
+            return None
+        if self.step is None:
+            return float(setting)
+        return float(_decimal(self.low) + round((setting - self.low) / self.step) * _decimal(self.step))
 
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
@@ -289,6 +310,13 @@ class Octaves:
         if number not in values:
             raise ArgumentError.of("it", repr(setting), f"one of {', '.join(map(str, values))}")
         return self._logs[values.index(int(number))]
+
+    def nearest(self, setting: Any) -> float | None:
+        """Optuna's value for the number of the grid nearest to that of a setting; None outside the range."""
+        if not self.low <= setting <= self.high:
+            return None
+        logs = self._logs
+        return min(logs, key=lambda log: abs(log - math.log2(setting)))
 
     def plain(self) -> dict[str, Any]:
         """As in TOML."""

@@ -7,8 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from squad.search import optuna_private
 from squad.search.storage import SearchError, calmly
 from squad.search.trials import plain
+from squad.search.workers import is_gone
 
 if TYPE_CHECKING:
     import optuna
@@ -82,7 +84,7 @@ def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
 def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
     """The workers that have trials of a study, and gave a sign of life within ``stale_after``; none if it is not there.
 
-    The trials of one that was killed just now are among them: nobody can tell.
+    The trials of one that was killed just now on another machine are among them: nobody can tell.
     """
     import optuna
 
@@ -92,8 +94,9 @@ def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
         except KeyError:
             return []
         running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
-        stale = storage._get_stale_trial_ids(study._study_id)
-    return sorted({str(trial.user_attrs.get("worker", "?")) for trial in running if trial._trial_id not in stale})
+        stale = optuna_private.stale_trials(storage, study)
+    lively = [trial for trial in running if optuna_private.storage_id(trial) not in stale]
+    return sorted(name for name in {str(trial.user_attrs.get("worker", "?")) for trial in lively} if not is_gone(name))
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ class Standing:
 
     Attributes:
         complete, pruned, running, waiting, failed: how many trials; failed ones do not count as trials of a search.
-        best, best_trial: the best value of a trial that did not diverge, the first if several have it, and whose.
+        best, best_trial: the best value of a trial that did not diverge, and whose: of several that have it the
+            defaults, or else the first.
     """
 
     complete: int = 0
@@ -123,7 +127,8 @@ class Standing:
             ended = str(trial.user_attrs.get("ended"))
             if trial.state.name == "COMPLETE" and ended != "diverged" and not ended.startswith("refused"):
                 assert trial.value is not None
-                if best is None or trial.value > best[0]:
+                tied = best is not None and trial.value == best[0] and trial.user_attrs.get("defaults")
+                if best is None or trial.value > best[0] or tied:
                     best = trial.value, trial.number
         return cls(
             complete=counts["COMPLETE"],
