@@ -131,8 +131,8 @@ def search(
         minutes=minutes, prune=prune, stale_after=stale_after, retry_for=retry_for, defaults=not no_defaults,
         restart=restart,
     )  # fmt: skip
-    warn_of_password(storage)
     check(settings, space, objective, out, means)
+    warn_of_password(storage)
     rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):

@@ -51,8 +51,8 @@ def show(
 
     if out is not None:
         check_writable(out / CSV)
-    warn_of_password(storage)
     refresh(study, storage, name)
+    warn_of_password(storage)
     search = read(study)
     words.best_trial(search)
     _print(search, study)

@@ -154,7 +154,7 @@ def tune(
             validated on.
         groups: (N,), the same for an array, or in the place of the column's cells.
         progress: what is told of it; without one, nothing is, but for a warning where the objective takes more rows.
-        sampler: of Optuna's, in the place of TPE.  Trials train together, so it makes proposals while others are running
+        sampler: of Optuna's, in the place of TPE.  Trials train together, so it proposes while others are running
             (as by ``study.ask()``), and its ``after_trial`` is not called.  It maximizes.  With several workers each
             has a copy of its own, reseeded (``reseed_rng``); on a Ray cluster it must be picklable.  What it keeps in
             its trials is stored; what it keeps elsewhere begins anew when a search is resumed.
