@@ -48,13 +48,18 @@ class Guard:
         self.most, self.say = most, say
         self._within = threading.local()
 
-    def run(self, call: Callable[[], Result]) -> Result:
-        """What ``call`` returns; it is one transaction, of which nothing is left if it fails."""
+    def run(self, call: Callable[[], Result], reset: Callable[[], object] = lambda: None) -> Result:
+        """What ``call`` returns; it is one transaction, of which nothing is left if it fails.
+
+        Args:
+            call: what to do.
+            reset: called before it is done again, to let go of connections that are lost.
+        """
         if getattr(self._within, "called", False):  # as a part of another, which will be retried as a whole
             return call()
         self._within.called = True
         try:
-            return self._retried(call)
+            return self._retried(call, reset)
         except Exception as error:
             if _is_unreadable(error):
                 told = f"{type(error).__name__}: {reason(error)}" if str(error) else type(error).__name__
@@ -65,7 +70,7 @@ class Guard:
         finally:
             self._within.called = False
 
-    def _retried(self, call: Callable[[], Result]) -> Result:
+    def _retried(self, call: Callable[[], Result], reset: Callable[[], object]) -> Result:
         begun, wait, told = time.monotonic(), FIRST, False
         while True:
             try:
@@ -83,6 +88,7 @@ class Guard:
                 if not _slept(min(left, wait * random.uniform(0.75, 1.25))):
                     raise
                 wait = min(2 * wait, LONGEST)
+                reset()
             else:
                 if told:
                     self.say(f"The database server is back after {time.monotonic() - begun:.0f} s.")
@@ -110,7 +116,8 @@ def guarded_storage() -> "type[optuna.storages.RDBStorage]":
     def through(name: str) -> Callable[..., Any]:
         @functools.wraps(getattr(RDBStorage, name))
         def method(self: Storage, *arguments: Any, **options: Any) -> Any:
-            return self.guard.run(lambda: getattr(RDBStorage, name)(self, *arguments, **options))
+            call = functools.partial(getattr(RDBStorage, name), self, *arguments, **options)
+            return self.guard.run(call, self.remove_session)
 
         return method
 
@@ -140,7 +147,9 @@ def is_away(error: BaseException) -> bool:
     import sqlalchemy.exc
 
     found = chain(error)
-    lost = any(isinstance(one, (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)) for one in found)
+    # A session whose connection was cut between two statements says PendingRollbackError.
+    kinds = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError, sqlalchemy.exc.PendingRollbackError)
+    lost = any(isinstance(one, kinds) for one in found)
     invalid = any(isinstance(one, sqlalchemy.exc.DBAPIError) and one.connection_invalidated for one in found)
     if (not lost and not invalid) or any(type(one).__module__ == "sqlite3" for one in found):
         return False

@@ -405,6 +405,7 @@ def search(
                 progress.message(f"no trial ended within {means.minutes:g} minutes: allow more, or take fewer slots")
         except BaseException:
             progress.close()
+            storage.guard.most = 0.0  # type: ignore[attr-defined]  # nobody waits for a server any more
             with contextlib.suppress(SearchError), calmly():  # what stopped the search is what is told
                 export(study, meta).save(out / TRIALS)
             raise
@@ -521,7 +522,7 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None], say
     from squad.search.interrupts import uninterrupted
     from squad.search.population import Population
     from squad.search.source import StudySource
-    from squad.search.storage import close_storage, open_storage
+    from squad.search.storage import SearchError, close_storage, open_storage
     from squad.search.study import load_study
 
     means, problem = job.means, job.problem
@@ -547,18 +548,22 @@ def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None], say
             say(text)
             reminded = time.monotonic()
 
-    failed = True
+    failed, stopped = True, False
     try:
         population.run(lambda: time.monotonic() >= until or source.stopped(), told)
         failed = False
     except (KeyboardInterrupt, Terminated):
-        failed = False
+        failed, stopped = False, True
         storage.guard.most = min(storage.guard.most, LEAVING)  # type: ignore[attr-defined]
         raise
     finally:
         with uninterrupted():
             try:
                 source.give_back(population.running, lost=failed)
+            except SearchError as cause:
+                if not stopped:
+                    raise
+                say(f"The trials that were running could not be given back, and go to others when stale: {cause}")
             finally:
                 close_storage(storage)
 
