@@ -22,8 +22,8 @@ __all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "entry_o
 
 #: Whole numbers up to here are exact as floats, which is how Optuna stores them.
 LARGEST = 2**53
-#: Octaves between two values at the least, and values of one entry at the most: a finer grid is a range.
-FINEST, GRID = 0.001, 1000
+#: Octaves between two values at the least and at the most, and values of one entry at the most: a finer grid is a range.
+FINEST, COARSEST, GRID = 0.001, 53, 1000
 #: Decimals of Optuna's numbers for octaves: enough to tell them apart, and few enough to add up without rounding.
 DECIMALS = 6
 
@@ -248,7 +248,7 @@ class Octaves:
 
     def __post_init__(self) -> None:
         low, high = _whole("low", self.low), _whole("high", self.high)
-        octaves = check_number("octaves", self.octaves, FINEST)
+        octaves = check_number("octaves", self.octaves, FINEST, COARSEST)
         _ascending(low, high)
         if low < 1:
             raise ArgumentError.of("low", low, "1 at least, where there are octaves")
@@ -363,7 +363,7 @@ def _range(given: Mapping[str, Any], kind: str) -> Entry:
             raise ArgumentError.of("octaves", f"{more[0]} beside it", "alone with low and high")
         if kind == "real":
             raise ArgumentError("octaves are for whole numbers, and this one is not. Write log = true instead.")
-        check_number("octaves", given["octaves"], FINEST)
+        check_number("octaves", given["octaves"], FINEST, COARSEST)
     if single:  # as what programs that narrow a space end with
         return Fixed(_of_kind(given["low"], kind))
     if "octaves" in given:

@@ -219,8 +219,8 @@ def read_tables(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as cause:
         raise SpaceError(f"{path} cannot be read: {cause.strerror}.") from cause
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
-        raise SpaceError(f"{path} is not TOML: {cause}.") from cause
+    except (ValueError, RecursionError) as cause:  # no TOML, no UTF-8, a number of thousands of digits
+        raise SpaceError(f"{path} is not TOML: {' '.join(str(cause).split())}.") from cause
 
 
 def _parsed(model: str, tables: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Entry]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from squad.search import optuna_private
-from squad.search.storage import SearchError, calmly
+from squad.search.storage import DamagedError, SearchError, calmly
 from squad.search.trials import plain
 from squad.search.workers import is_gone
 
@@ -70,7 +70,10 @@ def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optun
             names = ", ".join(sorted(optuna.get_all_study_names(storage)))
             held = f"it has: {names}" if names else "it has none"
             raise SearchError(f"There is no study {name!r} in this storage; {held}.") from None
-        return study, dict(study.user_attrs.get(META, {}))
+        meta = study.user_attrs.get(META, {})
+        if not isinstance(meta, dict):
+            raise DamagedError(f"The study's database is damaged: it says that study {name!r} is of {meta!r:.40}.")
+        return study, dict(meta)
 
 
 def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
@@ -126,10 +129,14 @@ class Standing:
             counts[trial.state.name] += 1
             ended = str(trial.user_attrs.get("ended"))
             if trial.state.name == "COMPLETE" and ended != "diverged" and not ended.startswith("refused"):
-                assert trial.value is not None
-                tied = best is not None and trial.value == best[0] and trial.user_attrs.get("defaults")
-                if best is None or trial.value > best[0] or tied:
-                    best = trial.value, trial.number
+                value = trial.value
+                if not isinstance(value, (int, float)):
+                    raise DamagedError(
+                        f"The study's database is damaged: the value of trial {trial.number} is {value!r}."
+                    )
+                tied = best is not None and value == best[0] and trial.user_attrs.get("defaults")
+                if best is None or value > best[0] or tied:
+                    best = value, trial.number
         return cls(
             complete=counts["COMPLETE"],
             pruned=counts["PRUNED"],
@@ -164,7 +171,7 @@ def _meta(study: "optuna.Study") -> dict[str, Any] | None:
         # In this order: one of squad's making says what it is of before it has trials.
         late = time.monotonic() > deadline or bool(study.get_trials(deepcopy=False))
         stored = study.user_attrs.get(META)
-        if stored is not None:
+        if isinstance(stored, dict):
             return dict(stored)
         if late:
             return None

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from squad.errors import ArgumentError, SquadError
 from squad.records import Record, RecordError, machine, versions
+from squad.search.guard import DamagedError
+from squad.search.record_checks import check_search, check_trial
 
 if TYPE_CHECKING:
     import optuna
@@ -317,7 +319,12 @@ def export(study: "optuna.Study", meta: Mapping[str, Any], earlier: Record | Non
     if missing:
         raise ArgumentError.of("meta", f"none for {', '.join(missing)}", f"a mapping with {', '.join(META)}")
     found = sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number)
-    trials = [_plain_trial(trial) for trial in found if trial.user_attrs.get("ended") != "surplus"]
+    try:
+        trials = [_plain_trial(trial) for trial in found if trial.user_attrs.get("ended") != "surplus"]
+        for trial in trials:
+            check_trial(trial)
+    except (ValueError, TypeError, LookupError, AttributeError) as cause:
+        raise DamagedError(f"The study's database is damaged: {str(cause).rstrip('.')}.") from cause
     times = [time for trial in trials for time in (trial["started"], trial["finished"]) if time]
     # The date is the study's, not that of the export, or every look at a study would change its record.
     return Record(
@@ -394,17 +401,18 @@ def read(path: str | Path) -> Search:
     if record.kind != "search":
         raise TrialsError(f"{file} must be the record of a search; it is one of kind {record.kind!r}.")
     try:
-        lacking = [name for name in META if name not in record.settings]
-        if lacking:
-            raise KeyError(*lacking[:1])
+        check_search(record.name, record.settings, record.results, record.date, META)
+        Measure.of(record.settings["objective"]["used"])
         trials = sorted((_trial(each) for each in record.results["trials"]), key=lambda trial: trial.number)
-    except (KeyError, TypeError) as cause:
-        raise RecordError(f"{file} must have the fields of a search; it lacks {cause}. Was it edited?") from cause
+    except (KeyError, ValueError) as cause:
+        what = f"{cause} is missing" if isinstance(cause, KeyError) else cause
+        raise RecordError(f"{file} must have the fields of a search: {what}. Was it edited?") from cause
     return Search(record, tuple(trials))
 
 
 def _trial(data: Mapping[str, Any]) -> TrialRecord:
     """Of a file; what a newer version wrote besides is not needed, and what an older one did not know is as it was."""
+    check_trial(data)
     needed = [each.name for each in fields(TrialRecord) if each.default is each.default_factory is MISSING]
     given = [each.name for each in fields(TrialRecord) if each.name in data or each.name in needed]
     return TrialRecord(**{name: data[name] for name in given})
