@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import squad
 from squad.fitting import fit_predictor
 from squad.search import figures, show
 from squad.search.defaults import Defaults, default_trial
+from squad.search.objective import Objective
 from squad.search.storage import calmly
 from squad.search.study import standing
 from squad.search.trial import Outcome, Trial
@@ -79,7 +79,7 @@ def test_trial_0_trains_the_network_of_a_plain_fit(out: Path) -> None:
 def value_of(found: Sequence[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let trials have these values, in the order in which they end."""
     left = list(found)
-    measure = squad.search.objective.Objective.measure  # type: ignore[attr-defined]
+    measure = Objective.measure
 
     def given(self: Any, confidence: Any, correct: Any) -> tuple[float, dict[str, Any]]:
         _, details = measure(self, confidence, correct)
@@ -106,7 +106,7 @@ def test_the_best_is_never_worse_than_they_are(
     assert chosen is not None
     assert chosen.number == best
     assert (out / "best.toml").read_text().count(f"number {best},") == 1
-    assert found.best_settings().network.bins == (15 if best == 0 else chosen.settings["network.bins"])
+    assert found.best_settings().network.to_dict()["bins"] == (15 if best == 0 else chosen.settings["network.bins"])
 
 
 def test_ties_go_to_them_whatever_else_is_better() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
@@ -55,7 +56,7 @@ def test_kernels() -> None:
     """The bound is asked for, and kept: with another one TPE proposes otherwise."""
     asked = []
 
-    def wide(places: object, settings: int) -> float:
+    def wide(places: Any, settings: int) -> float:
         asked.append((np.shape(places), settings))
         return 1e9
 

@@ -519,7 +519,7 @@ BAD = {
     "[training]\nlr = {low = -0.1, high = 0.1}": "training.lr: lr must be a number above 0; got -0.1",
     "[training]\nbatch_size = {low = 0, high = 8}": "training.batch_size: batch_size must be a whole number",
     "[training]\nbatch_size = {low = 0, high = 8, octaves = 1}": "low must be 1 at least",
-    "[training]\nbatch_size = {low = 32, high = 512, octaves = 0}": "octaves must be a number at least 0.001; got 0",
+    "[training]\nbatch_size = {low = 32, high = 512, octaves = 0}": "octaves must be a number at least 0.001",
     "[training]\nbatch_size = {low = 32, high = 512, octaves = -0.5}": "octaves must be a number",
     "[training]\nbatch_size = {low = 32, high = 500, octaves = 0.5}": "a whole number of steps of 0.5 octaves above 32;"
     " got 500. The nearest are 362 and 512.",

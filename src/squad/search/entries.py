@@ -22,7 +22,7 @@ __all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "entry_o
 
 #: Whole numbers up to here are exact as floats, which is how Optuna stores them.
 LARGEST = 2**53
-#: Octaves between two values at the least and at the most, and values of one entry at the most: a finer grid is a range.
+#: Octaves between two values at the least and at the most, and values of one entry: a finer grid is a range.
 FINEST, COARSEST, GRID = 0.001, 53, 1000
 #: Decimals of Optuna's numbers for octaves: enough to tell them apart, and few enough to add up without rounding.
 DECIMALS = 6
@@ -159,7 +159,7 @@ class Integers:
         """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
         if not self.low <= setting <= self.high:
             return None
-        return self.low + round((setting - self.low) / self.step) * self.step
+        return int(self.low + round((setting - self.low) / self.step) * self.step)
 
     def plain(self) -> dict[str, Any]:
         """As in TOML."""

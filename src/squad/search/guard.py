@@ -153,7 +153,7 @@ def is_away(error: BaseException) -> bool:
     invalid = any(isinstance(one, sqlalchemy.exc.DBAPIError) and one.connection_invalidated for one in found)
     if (not lost and not invalid) or any(type(one).__module__ == "sqlite3" for one in found):
         return False
-    state = next((one.sqlstate for one in found if getattr(one, "sqlstate", None)), None)
+    state = next(filter(None, (getattr(one, "sqlstate", None) for one in found)), None)
     if state is not None:
         return str(state).startswith("08") or state in AWAY
     text = " ".join(map(str, found))

@@ -49,8 +49,8 @@ def uninterrupted() -> Iterator[None]:
 def _restore(handlers: "dict[signal.Signals, object]", came: list[int]) -> None:
     """Put handlers back, and let those signals come that waited; the first of them is what is raised."""
     global _waiting
-    for number, handler in handlers.items():
-        signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal gave
+    for own, handler in handlers.items():
+        signal.signal(own, handler)  # type: ignore[arg-type]  # what getsignal gave
     _waiting -= len(came)
     for number in dict.fromkeys(came):
         signal.raise_signal(number)

@@ -89,7 +89,7 @@ def check_trial(trial: "FrozenTrial") -> None:
 
 
 @functools.cache
-def kernel_estimator(least: "Callable[[Any, int], Any]") -> type:
+def kernel_estimator(least: "Callable[[Any, int], Any]") -> Any:
     """TPE's sum of kernels, with a lower bound of their widths.
 
     Args:
@@ -111,7 +111,7 @@ def kernel_estimator(least: "Callable[[Any, int], Any]") -> type:
     return Estimator
 
 
-def set_estimator(sampler: "optuna.samplers.TPESampler", estimator: type) -> None:
+def set_estimator(sampler: "optuna.samplers.TPESampler", estimator: Any) -> None:
     """Let TPE use another sum of kernels."""
     sampler._parzen_estimator_cls = estimator
 

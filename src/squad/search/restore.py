@@ -3,7 +3,7 @@
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from squad.errors import SquadError
 from squad.search import optuna_private
@@ -101,8 +101,9 @@ def _frozen(trial: TrialRecord, distributions: "dict[str, BaseDistribution]", af
     # Nobody is at it any more, and one that is running without a sign of life would never be given to another.
     state = "waiting" if trial.state == "running" else trial.state
     over = state != "waiting"
-    attrs = {"ended": trial.ended, "details": dict(trial.details), "worker": trial.worker} if over else {}
-    attrs["defaults"] = trial.defaults
+    attrs: dict[str, Any] = {"defaults": trial.defaults}
+    if over:
+        attrs |= {"ended": trial.ended, "details": dict(trial.details), "worker": trial.worker}
     system = {} if trial.retried_from is None else {"failed_trial": trial.retried_from, AFTER: after}
     frozen = FrozenTrial(
         number=trial.number,
