@@ -259,6 +259,26 @@ def test_a_study_in_which_every_trial_diverges(run: Run, here: Path) -> None:
     assert "has no finished trial to show yet: 2 diverged" in run("search", "show", "study").refusal
 
 
+def test_the_defaults_are_a_line(run: Run, here: Path) -> None:
+    """As trial 0, in what is said at the end, in what is shown, and in the record."""
+    done = run(*QUICK, "--trials", "3", "--quiet")
+    found = trials(here / "study")
+    assert [trial.get("defaults") for trial in found] == [True, None, None]
+    best = max(found, key=lambda trial: (trial["value"], trial.get("defaults", False)))
+    assert ("; these are the defaults;" in done.out) == (best["number"] == 0)
+    assert ("; defaults 0." in done.out) == (best["number"] != 0)
+    [line] = [line for line in run("search", "show", "study", "--no-figures").out.splitlines() if "defaults" in line][
+        :1
+    ]
+    assert line.split()[0] == "defaults"
+    assert "in trial 0" in line
+    # The settings of the fit that nobody tuned.
+    assert found[0]["settings"]["network.bins"] == 15
+    assert found[0]["settings"]["network.dropout"] == 0
+    assert run(*QUICK, "--trials", "2", "--out", "without", "--no-defaults", "--quiet").code == 0
+    assert not [trial for trial in trials(here / "without") if "defaults" in trial]
+
+
 def test_a_study_is_extended(run: Run, study: Path) -> None:
     before = trials(study)
     again = run(*QUICK, "--trials", "2")
@@ -526,6 +546,20 @@ def test_a_database_that_is_none(run: Run, here: Path) -> None:
     assert refusal.endswith("or begin anew with --restart.")
     assert run(*QUICK, "--trials", "1", "--restart").code == 0
     check_whole(here / "study", 1)
+
+
+def test_a_password_in_an_address_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    from squad.cli.search import warn_of_password
+
+    for address in ("postgresql://me:secret@db/x", "postgresql://db/x?user=me&password=secret"):
+        warn_of_password(address)
+        said = capsys.readouterr().err
+        assert said.startswith("warning: the password in --storage")
+        assert "PGPASSWORD" in said
+        assert "secret" not in said
+    for other in (None, "postgresql://me@db/x", "postgresql://?service=mine", "sqlite:///x.db", "nonsense"):
+        warn_of_password(other)
+        assert capsys.readouterr().err == ""
 
 
 def test_help_loads_nothing_heavy() -> None:
