@@ -48,7 +48,7 @@ SEED = 11
 BUDGETS = ((30, 6), (150, 30), (700, 32))
 KINDS = ("plain", "interacting", "deceptive")
 NOISE = 0.007
-DISTRIBUTIONS = Space.default("squad").distributions()
+DISTRIBUTIONS = Space.paper("squad").distributions()
 NUMBERS = [name for name, found in DISTRIBUTIONS.items() if not isinstance(found, CategoricalDistribution)]
 CATEGORIES = {
     name: found.choices for name, found in DISTRIBUTIONS.items() if isinstance(found, CategoricalDistribution)

@@ -108,7 +108,7 @@ class Record:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except (IsADirectoryError, PermissionError) as cause:
             raise RecordError(f"{path} must be a JSON record; it cannot be read: {cause.strerror}.") from cause
-        except ValueError as cause:
+        except (ValueError, RecursionError) as cause:
             hint = "Delete it, and run again what made it."
             raise RecordError(f"{path} must be a JSON record; it does not parse: {cause}. {hint}") from cause
         if not isinstance(data, dict) or "schema" not in data:

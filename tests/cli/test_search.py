@@ -190,7 +190,8 @@ def test_equal_seeds_give_equal_studies(run: Run, here: Path) -> None:
     assert found("b") == first
     assert [row["number"] for row in first] == list(range(12))
     other = found("c", "--seed", "1")
-    assert not {params(row) for row in other} & {params(row) for row in first}
+    assert not {params(row) for row in other[1:]} & {params(row) for row in first[1:]}  # the first are the defaults
+    assert params(other[0]) == params(first[0])
 
 
 @pytest.mark.parametrize("model", ["squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp"])
@@ -225,7 +226,7 @@ def test_a_space_of_ones_own(run: Run, here: Path) -> None:
         "[training]\nlr = {low = 1e-3, high = 1e-2, log = true}\n",
         encoding="utf-8",
     )
-    options = ("--space", "space.toml", "--model", "mlp", "--trials", "6", "--quiet")
+    options = ("--space", "space.toml", "--model", "mlp", "--trials", "6", "--quiet", "--no-defaults")
     assert run(*[word for word in QUICK if word not in ("--hidden", "4")], *options).code == 0
     found = [trial["settings"] for trial in trials(here / "study")]
     assert {tuple(settings["network.hidden"]) for settings in found} == {(3,), (5, 5)}
@@ -237,7 +238,7 @@ def test_a_space_of_ones_own(run: Run, here: Path) -> None:
 def test_poor_trials_are_pruned_and_none_is_lost(run: Run, here: Path) -> None:
     (here / "space.toml").write_text("[training]\nlr = {low = 1e-6, high = 1e-1, log = true}\n", encoding="utf-8")
     long = ("--model", "mlp", "--max-epochs", "30", "--set", "training.stop_patience=99", "--space", "space.toml")
-    done = run(*QUICK, *long, "--trials", "24", "--slots", "4", "--prune", "--quiet")
+    done = run(*QUICK, *long, "--trials", "24", "--slots", "4", "--prune", "--quiet", "--no-defaults")
     assert done.out.startswith("study: 24 of 24 trials")
     found = states(here / "study")
     assert found.keys() == {"complete", "pruned"}
@@ -251,11 +252,31 @@ def test_poor_trials_are_pruned_and_none_is_lost(run: Run, here: Path) -> None:
 
 def test_a_study_in_which_every_trial_diverges(run: Run, here: Path) -> None:
     (here / "space.toml").write_text("[training]\nlr = {low = 1e30, high = 1e31}\n", encoding="utf-8")
-    done = run(*QUICK, "--space", "space.toml", "--trials", "2", "--quiet")
+    done = run(*QUICK, "--space", "space.toml", "--trials", "2", "--quiet", "--no-defaults")
     assert (done.code, done.out) == (0, "study: 2 of 2 trials, none with a value\n")
     assert done.err.splitlines()[-1] == "every trial diverged: name a --space of lower learning rates"
     assert not (here / "study/best.toml").exists()
     assert "has no finished trial to show yet: 2 diverged" in run("search", "show", "study").refusal
+
+
+def test_the_defaults_are_a_line(run: Run, here: Path) -> None:
+    """As trial 0, in what is said at the end, in what is shown, and in the record."""
+    done = run(*QUICK, "--trials", "3", "--quiet")
+    found = trials(here / "study")
+    assert [trial.get("defaults") for trial in found] == [True, None, None]
+    best = max(found, key=lambda trial: (trial["value"], trial.get("defaults", False)))
+    assert ("; these are the defaults;" in done.out) == (best["number"] == 0)
+    assert ("; defaults 0." in done.out) == (best["number"] != 0)
+    [line] = [line for line in run("search", "show", "study", "--no-figures").out.splitlines() if "defaults" in line][
+        :1
+    ]
+    assert line.split()[0] == "defaults"
+    assert "in trial 0" in line
+    # The settings of the fit that nobody tuned.
+    assert found[0]["settings"]["network.bins"] == 15
+    assert found[0]["settings"]["network.dropout"] == 0
+    assert run(*QUICK, "--trials", "2", "--out", "without", "--no-defaults", "--quiet").code == 0
+    assert not [trial for trial in trials(here / "without") if "defaults" in trial]
 
 
 def test_a_study_is_extended(run: Run, study: Path) -> None:
@@ -327,7 +348,7 @@ def test_odd_places(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (["--set", "network.bins=7"], "base.network.bins is not set there and 7 here"),
         (["--max-epochs", "4"], "base.training.max_epochs is 3 there and 4 here"),
         (["--model", "mlp"], 'model is "squad" there and "mlp" here'),
-        (["--space", "space.toml"], "space.network.dropout.low is 0.01 there and not set here; "),
+        (["--space", "space.toml"], "space.network.dropout.low is 0.0 there and not set here; "),
         (["--drop", "sex"], "data.features is 4 there and 2 here"),
         (["changed"], "data.sha256 is "),
     ],
@@ -351,7 +372,7 @@ def test_beginning_anew(run: Run, study: Path) -> None:
     before = trials(study)
     assert run(*QUICK, "--trials", "3", "--seed", "1", "--restart").code == 0
     check_whole(study, 3)
-    assert not {params(trial) for trial in before} & {params(trial) for trial in trials(study)}
+    assert not {params(trial) for trial in before[1:]} & {params(trial) for trial in trials(study)[1:]}
     # Stopped before its first trial has ended: nothing of the old study is left to be taken for the new one's.
     assert run(*QUICK, "--trials", "3", "--seed", "2", "--restart", "--minutes", "1e-9").code == 0
     assert trials(study) == []
@@ -525,6 +546,20 @@ def test_a_database_that_is_none(run: Run, here: Path) -> None:
     assert refusal.endswith("or begin anew with --restart.")
     assert run(*QUICK, "--trials", "1", "--restart").code == 0
     check_whole(here / "study", 1)
+
+
+def test_a_password_in_an_address_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    from squad.cli.search import warn_of_password
+
+    for address in ("postgresql://me:secret@db/x", "postgresql://db/x?user=me&password=secret"):
+        warn_of_password(address)
+        said = capsys.readouterr().err
+        assert said.startswith("warning: the password in --storage")
+        assert "PGPASSWORD" in said
+        assert "secret" not in said
+    for other in (None, "postgresql://me@db/x", "postgresql://?service=mine", "sqlite:///x.db", "nonsense"):
+        warn_of_password(other)
+        assert capsys.readouterr().err == ""
 
 
 def test_help_loads_nothing_heavy() -> None:

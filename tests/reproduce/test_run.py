@@ -15,6 +15,7 @@ from squad.reproduce import run as running
 from squad.reproduce import whole
 from squad.reproduce.plan import Job, Plan, PlanError, Study
 from squad.reproduce.run import Clock, done, perform, record_path, run_study
+from squad.search.space import Space
 from squad.search.trials import read
 from squad.settings import fit_settings
 from squad.train import SilentProgress
@@ -327,3 +328,20 @@ def test_several_plans_in_their_order(tmp_path: Path, performed: list[str]) -> N
     assert performed == ["one/mlp", "one/squad", "two/mlp"]
     assert go(*plans)
     assert performed[3:] == ["two/squad"]
+
+
+@pytest.mark.parametrize("model", ["squad", "mlp", "relu-dropout", "maxout-dropout", "dlgm"])
+def test_the_papers_studies_can_be_gone_on_with(model: str) -> None:
+    """Their space is the paper's, whatever the default one becomes; and none of their trials is the defaults."""
+    folder = Path(__file__).parents[2] / "experiments" / "paper" / "search" / "fashion-mnist" / model
+    found = read(folder)
+    assert found.space == Space.paper(model)
+    assert found.defaults() is None
+
+
+def test_a_study_of_the_paper_is_searched_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("squad.search.tuning.tune", lambda *_, **options: asked.update(options))
+    study = Study("digits/mlp", "digits", "mlp", 3, "accuracy", {})
+    assert not run_study(study, tmp_path, "cpu", EVER, None, None)
+    assert (asked["space"], asked["defaults"]) == ("paper", False)

@@ -96,7 +96,7 @@ def record(
 ) -> Record:
     """Of a finished search: one in 12 pruned, one in 40 diverged, one in 90 failed."""
     random = np.random.default_rng(seed)
-    space = space or Space.default(model)
+    space = space or Space.paper(model)
     begun = datetime(2031, 5, 4, 12, 0, 0, tzinfo=UTC)
     trials = []
     for number in range(count):

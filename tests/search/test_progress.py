@@ -140,7 +140,7 @@ def test_closing_before_anything_was_said() -> None:
         (COVERAGE, 0.6951, "best coverage 69.5 %"),
         ("accuracy", 0.9, "best accuracy 90.0 %"),
         # It is the negative that is maximized, and the area that is told.
-        ("aurc", -0.01234, "best AURC 0.0123"),
+        ("aurc", -0.01234, "best AURC 0.01234"),
     ],
 )
 def test_a_value_is_told_as_people_know_it(objective: str, best: float, text: str) -> None:

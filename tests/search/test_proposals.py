@@ -12,10 +12,11 @@ from optuna.trial import FrozenTrial
 
 from benchmarks.search_sampler import frozen
 from squad.search import proposals
+from squad.search.optuna_private import kernel_estimator
 from squad.search.proposals import Proposals
 from squad.search.space import Space
 
-SPACE = Space.default("squad").distributions()
+SPACE = Space.paper("squad").distributions()
 CATEGORIES = {name: found.choices for name, found in SPACE.items() if isinstance(found, CategoricalDistribution)}
 TRIALS, SLOTS = 150, 30
 
@@ -79,7 +80,7 @@ class TestExploration:
 class TestWidths:
     def estimate(self, observations: dict[str, Any], space: dict[str, Any]) -> Any:
         sampler = optuna.samplers.TPESampler()
-        made = proposals._estimator()(observations, space, sampler._parzen_estimator_parameters)
+        made = kernel_estimator(proposals._least)(observations, space, sampler._parzen_estimator_parameters)
         return made._mixture_distribution.distributions
 
     def test_they_are_those_of_the_normal_reference_rule(self) -> None:

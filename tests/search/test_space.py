@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from squad.errors import ArgumentError, SquadError
+from squad.models import network_config
 from squad.models.config import CONFIGS
 from squad.search.space import Choices, Fixed, Integers, Octaves, Reals, Space, SpaceError
 from squad.settings import fit_settings, to_toml
+from squad.train import TrainConfig
 
-BATCHES = (32, 45, 64, 91, 128, 181, 256, 362, 512)
+BATCHES = (16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
 SHARED = {
     "network.dropout": FloatDistribution(0.01, 0.95),
     "training.lr": FloatDistribution(1e-4, 1e-2, log=True),
@@ -78,10 +80,50 @@ def drawn(space: Space, seed: int, count: int = 20) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("model", CONFIGS)
-def test_the_default_space_is_the_papers(model: str) -> None:
-    space = Space.default(model)
+def test_the_papers_space(model: str) -> None:
+    space = Space.paper(model)
     assert space.model == model
     assert space.distributions() == PAPER[model]
+    assert Space.read(Path("paper"), model) == space
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+def test_the_default_space_contains_the_defaults(model: str) -> None:
+    space = Space.default(model)
+    assert set(space.distributions()) == {*PAPER[model], "network.hidden"}
+    for rows in (600, 3_000, 50_000):  # the learning rate and the batch size depend on them
+        network = network_config(model)
+        parts = {"network": network, "training": TrainConfig().resolved(network, rows)}
+        names = [name.split(".") for name in space.entries]
+        params, outside = space.nearest({f"{table}.{key}": getattr(parts[table], key) for table, key in names})
+        assert outside == []
+        nearest = space.settings(params)
+        for table, key in names:
+            value, name = getattr(parts[table], key), f"{table}.{key}"
+            if name == "training.batch_size":
+                assert abs(math.log2(nearest[name] / value)) <= 0.26
+            else:
+                assert nearest[name] == (list(value) if key == "hidden" else value)
+
+
+def test_what_is_outside_a_space() -> None:
+    tables = {
+        "network": {"bins": {"low": 5, "high": 9, "step": 2}, "dropout": 0.25, "hidden": {"choices": [[3], [5]]}},
+        "training": {"lr": {"low": 0.1, "high": 0.2, "step": 0.1}, "batch_size": {"low": 8, "high": 32, "octaves": 1}},
+    }
+    space = Space.of("squad", tables)
+    settings = {"network.bins": 8, "network.dropout": 0.25, "network.hidden": (5,)}
+    settings |= {"training.lr": 0.13, "training.batch_size": 30}
+    params = {"network.bins": 9, "network.hidden": "[5]", "training.lr": 0.1, "training.log2_batch_size": 5.0}
+    assert space.nearest(settings) == (params, [])
+    for name, value in {
+        "network.bins": 11,
+        "network.dropout": 0.0,
+        "network.hidden": (4,),
+        "training.lr": 0.01,
+        "training.batch_size": 33,
+    }.items():
+        assert space.nearest({**settings, name: value})[1] == [name]
 
 
 def test_batch_sizes_are_half_octaves() -> None:
@@ -89,7 +131,7 @@ def test_batch_sizes_are_half_octaves() -> None:
     entry = space.entries["training.batch_size"]
     assert isinstance(entry, Octaves)
     assert entry.values == BATCHES
-    found = {entry.setting(5 + place / 2) for place in range(9)}
+    found = {entry.setting(4 + place / 2) for place in range(11)}
     assert found == set(BATCHES)
     assert {settings["training.batch_size"] for settings in map(space.settings, drawn(space, 0, 200))} == set(BATCHES)
 
@@ -100,20 +142,20 @@ def test_every_point_of_a_default_space_can_be_fitted(model: str) -> None:
     for params in drawn(space, 1):
         settings = space.settings(params)
         assert {name: type(value) for name, value in settings.items()} == {
-            name: type(entry.ends[0]) for name, entry in space.entries.items()
+            name: list if name == "network.hidden" else type(entry.ends[0]) for name, entry in space.entries.items()
         }
         # By the way a user's file of settings goes.
         found = fit_settings(tomllib.loads(to_toml(nested(settings, model))))
         for name, value in settings.items():
             table, key = name.split(".")
-            assert getattr(getattr(found, table), key) == value
+            assert getattr(getattr(found, table), key) == (tuple(value) if key == "hidden" else value)
 
 
 @pytest.mark.parametrize("model", CONFIGS)
 def test_what_is_set_is_left_out(model: str) -> None:
     fixed = {"training.lr", "network.bins", "seed", "training.precision"}
     left = Space.default(model, fixed)
-    assert set(left.distributions()) == set(PAPER[model]) - fixed
+    assert set(left.distributions()) == {*PAPER[model], "network.hidden"} - fixed
     assert Space.default(model, ["training.batch_size"]).most("training.batch_size") is None
 
 
@@ -477,7 +519,7 @@ BAD = {
     "[training]\nlr = {low = -0.1, high = 0.1}": "training.lr: lr must be a number above 0; got -0.1",
     "[training]\nbatch_size = {low = 0, high = 8}": "training.batch_size: batch_size must be a whole number",
     "[training]\nbatch_size = {low = 0, high = 8, octaves = 1}": "low must be 1 at least",
-    "[training]\nbatch_size = {low = 32, high = 512, octaves = 0}": "octaves must be a number at least 0.001; got 0",
+    "[training]\nbatch_size = {low = 32, high = 512, octaves = 0}": "octaves must be a number at least 0.001",
     "[training]\nbatch_size = {low = 32, high = 512, octaves = -0.5}": "octaves must be a number",
     "[training]\nbatch_size = {low = 32, high = 500, octaves = 0.5}": "a whole number of steps of 0.5 octaves above 32;"
     " got 500. The nearest are 362 and 512.",
@@ -550,8 +592,8 @@ def test_what_no_file_could_say(tables: Any) -> None:
 def test_nothing_left_to_search() -> None:
     names = ["network.dropout", "training.lr", "training.batch_size"]
     with pytest.raises(ArgumentError, match=r"Nothing is left to search: you have set network\.dropout, training\.lr,"):
-        Space.default("mlp", names)
-    assert Space.default("mlp", names[:2]).distributions().keys() == {"training.log2_batch_size"}
+        Space.paper("mlp", names)
+    assert Space.paper("mlp", names[:2]).distributions().keys() == {"training.log2_batch_size"}
 
 
 def test_what_is_set_is_checked_all_the_same_but_for_pairs() -> None:

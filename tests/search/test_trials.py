@@ -171,7 +171,7 @@ def test_a_search_is_told_in_a_line(tmp_path: Path) -> None:
     best = search.best()
     assert best is not None
     assert best.value is not None
-    assert repr(search) == f"Search(squad: 40 trials, best AURC {-best.value:.4f} in trial {best.number})"
+    assert repr(search) == f"Search(squad: 40 trials, best {search.measure.text(best.value)} in trial {best.number})"
     assert repr(Search(search.record, (attempt(0, "running"),))) == "Search(squad: 1 trial, none measured)"
 
 
@@ -266,7 +266,11 @@ def test_plain_data() -> None:
         (COVERAGE, "coverage at risk 2 %", 0.6951, "coverage 69.5 %"),
         ("coverage@risk=0.005,delta=0.1", "coverage at risk 0.5 %", 0.1, "coverage 10.0 %"),
         ("accuracy", "accuracy", 0.5, "accuracy 50.0 %"),
-        ("aurc", "AURC", -0.0123, "AURC 0.0123"),
+        ("aurc", "AURC", -0.0123, "AURC 0.01230"),
+        ("aurc", "AURC", -0.00314, "AURC 0.003140"),  # not the same as the next
+        ("aurc", "AURC", -0.00306, "AURC 0.003060"),
+        ("aurc", "AURC", -3.14e-5, "AURC 3.140e-5"),
+        ("aurc", "AURC", 0.0, "AURC 0"),
     ],
 )
 def test_measures(objective: str, title: str, value: float, text: str) -> None:

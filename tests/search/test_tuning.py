@@ -172,7 +172,7 @@ def test_a_space_of_few_points(out: Path) -> None:
     space = {"network": {"bins": {"choices": [3, 5]}}}
     for trials, notes in ((2, 0), (3, 1)):
         told = Told()
-        tune(out, space=space, trials=trials, progress=told, objective="aurc")
+        tune(out, space=space, trials=trials, progress=told, objective="aurc", defaults=False)
         said = [text for name, text in told.calls if name == "message"]
         assert said == ["The space has 2 points, so some of 3 trials repeat others."] * notes
 

@@ -4,6 +4,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -50,14 +51,42 @@ def _free_port() -> int:
 
 
 class Server:
-    """A server that is running.
+    """A server that can be stopped and started again.
 
     Attributes:
         port: on 127.0.0.1.
     """
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, commands: Path, folder: Path, user: dict[str, int]) -> None:
+        self.port = _free_port()
+        options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off"}
+        self._command = [commands / "postgres", "-D", folder / "data", *(f"--{k}={v}" for k, v in options.items())]
+        self._folder, self._user = folder, user
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = self._folder / "log"
+        with log.open("a") as out:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                **self._user,  # type: ignore[call-overload]
+            )
+        _wait(self, self._process, log)
+
+    def stop(self) -> None:
+        """At once, as when it is restarted: connections are cut."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
 
     def url(self, database: str = "postgres", password: str = PASSWORD) -> str:
         return f"postgresql://squad:{quote(password, safe='')}@127.0.0.1:{self.port}/{database}"
@@ -87,7 +116,7 @@ def running() -> Iterator[Server]:
         secret = folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
-        data, log = folder / "data", folder / "log"
+        data = folder / "data"
         quiet = {"cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **user}
         made = subprocess.run(
             [commands / "initdb", "-D", data, "-U", "squad", "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"],
@@ -95,39 +124,25 @@ def running() -> Iterator[Server]:
             **quiet,  # type: ignore[call-overload]
         )
         assert made.returncode == 0, made.stdout
-        port = _free_port()
-        options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
-        with log.open("w") as out:
-            server = subprocess.Popen(
-                [commands / "postgres", "-D", data, *(f"--{name}={value}" for name, value in options.items())],
-                cwd=folder,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                **user,  # type: ignore[call-overload]
-            )
+        server = Server(commands, folder, user)
         try:
-            _wait(port, server, log)
-            yield Server(port)
+            server.start()
+            yield server
         finally:
-            server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait(server: Server, process: "subprocess.Popen[bytes]", log: Path) -> None:
     import psycopg
 
     deadline = time.monotonic() + 30
     while True:
         try:
-            psycopg.connect(Server(port).url(), connect_timeout=2).close()
+            psycopg.connect(server.url(), connect_timeout=2).close()
             return
         except psycopg.OperationalError:
-            assert server.poll() is None, log.read_text()
+            assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)

@@ -25,6 +25,21 @@ def test_ctrl_c(here: Path, run: Run) -> None:
     check_whole(here / "study", 9)
 
 
+def test_sigterm(here: Path, run: Run) -> None:
+    """Docker and Slurm stop that way: nothing of it counts as lost, and 143 says so."""
+    process = started(*LONG)
+    wait(process, here / "study", 1)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (143, "")
+    assert err.splitlines()[-1] == "squad: stopped; the same command goes on with study."
+    assert "Traceback" not in err
+    assert states(here / "study")["running"] == 0
+    assert states(here / "study")["waiting"] > 0
+    assert run(*LONG).code == 0
+    check_whole(here / "study", 9)
+
+
 #: Kills the command at moments of its beginning, and then whenever a trial has ended and others are running.  It has
 #: imported everything, and is forked for each life: one comes to its first trial in a fraction of a second.
 KILLER = """

@@ -1,7 +1,7 @@
 """The command ``squad``.
 
 Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wrong input, 3 nothing could be certified,
-130 interrupted.
+130 interrupted, 143 terminated (SIGTERM).
 """
 
 import warnings
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = error.format_message()
         return complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help.", 2)
     except StoppedError as error:
-        return complain(str(error), 130)
+        return complain(str(error), error.code)
     except SquadError as error:
         return complain(str(error), 2)
     except (KeyboardInterrupt, typer.Abort):

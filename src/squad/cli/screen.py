@@ -10,11 +10,29 @@ import typer
 
 from squad.errors import SquadError, SquadWarning
 
-__all__ = ["StoppedError", "complain", "download_bar", "facts", "say", "show_warning", "table", "warn"]
+__all__ = [
+    "INTERRUPTED",
+    "StoppedError",
+    "complain",
+    "download_bar",
+    "facts",
+    "say",
+    "show_warning",
+    "table",
+    "warn",
+]
+
+
+#: The exit code after Ctrl-C.
+INTERRUPTED = 130
 
 
 class StoppedError(SquadError):
-    """Ctrl-C, with something to say about what was reached."""
+    """Ctrl-C or SIGTERM, with something to say about what was reached; ``code`` is the exit code."""
+
+    def __init__(self, text: str, code: int = INTERRUPTED) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def say(text: str) -> None:

@@ -4,14 +4,18 @@ import contextlib
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.screen import StoppedError, say
+from squad.cli.screen import INTERRUPTED, StoppedError, say
+from squad.signals import TERMINATED, Terminated
 
-__all__ = ["search"]
+if TYPE_CHECKING:
+    from squad.search.trials import Search
+
+__all__ = ["search", "warn_of_password"]
 
 
 def search(
@@ -31,7 +35,8 @@ def search(
         ),
     ] = "coverage@risk=.02",
     space: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is searched, in TOML; the paper's space by default.")
+        Path | None,
+        typer.Option(metavar="FILE", help="What is searched, in TOML, or the word paper; the model's own by default."),
     ] = None,
     group: Group = None,
     drop: Drop = None,
@@ -59,7 +64,10 @@ def search(
     ] = None,
     storage: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="A database that many workers share, postgresql://USER:PASSWORD@HOST/NAME."),
+        typer.Option(
+            metavar="URL",
+            help="A database that many workers share, postgresql://USER@HOST/NAME; passwords: PGPASSWORD or ~/.pgpass.",
+        ),
     ] = None,
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the study in the database; the folder's name by default.")
@@ -74,6 +82,12 @@ def search(
     stale_after: Annotated[
         float, typer.Option(metavar="S", help="Silence of a worker after which its trials go to others.")
     ] = 600.0,
+    retry_for: Annotated[
+        float, typer.Option(metavar="S", help="Retry this long while the database server cannot be reached.")
+    ] = 60.0,
+    no_defaults: Annotated[
+        bool, typer.Option("--no-defaults", help="Do not begin a new study with the default settings as trial 0.")
+    ] = False,
     device: Device = "auto",
     data_dir: DataDir = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the study that is there, and begin anew.")] = False,
@@ -114,9 +128,11 @@ def search(
     settings = merged(read_toml(config), set_ or [], options)
     means = Means(
         trials=trials, slots=slots, device=device, storage=storage, study=study, ray=ray, workers=workers,
-        minutes=minutes, prune=prune, stale_after=stale_after, restart=restart,
+        minutes=minutes, prune=prune, stale_after=stale_after, retry_for=retry_for, defaults=not no_defaults,
+        restart=restart,
     )  # fmt: skip
     check(settings, space, objective, out, means)
+    warn_of_password(storage)
     rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
@@ -131,8 +147,9 @@ def search(
     try:
         with contextlib.redirect_stdout(sys.stderr):  # Ray tells of workers that were lost on stdout
             found = make(problem, out, means, Quiet() if quiet else make_progress(), "" if quiet else title)
-    except KeyboardInterrupt:
-        raise StoppedError(f"stopped; the same command goes on with {out}.") from None
+    except (KeyboardInterrupt, Terminated) as stop:
+        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        raise StoppedError(f"stopped; the same command goes on with {out}.", code) from None
     done = sum(trial.state in ("complete", "pruned") for trial in found.trials)
     best = found.best()
     count = f"{done} of {trials} trials" if done <= trials else f"has {done} trials already"
@@ -140,7 +157,7 @@ def search(
         typer.echo(f"{out}: {count}, none with a value{' yet' if done < trials else ''}")
     else:
         value = found.measure.text(best.value, 2)
-        typer.echo(f"{out}: {count}, best {value} in trial {best.number}; {out / BEST}")
+        typer.echo(f"{out}: {count}, best {value} in trial {best.number};{_compared(found)} {out / BEST}")
     if (doubted := doubt(found)) is not None:
         say(doubted)
     if done < trials:
@@ -150,3 +167,28 @@ def search(
     else:
         folder, rows_of, best_of = (shlex.quote(str(word)) for word in (out, data, out / BEST))
         say(f"squad search show {folder} shows it; squad fit {rows_of} --config {best_of} trains it")
+
+
+def _compared(found: "Search") -> str:
+    """What the defaults came to, beside the best."""
+    defaults = found.defaults()
+    if defaults is None or not defaults.measured or defaults.value is None:
+        return ""
+    best = found.best()
+    if best is not None and best.defaults:
+        return " these are the defaults;"
+    return f" defaults {found.measure.short(defaults.value, 2)};"
+
+
+def warn_of_password(storage: str | None) -> None:
+    """Say so where a password is on the command line, which others can read."""
+    if storage is None or "://" not in storage:
+        return
+    from squad.search.storage import has_password, need_optuna
+
+    need_optuna()
+    if has_password(storage):
+        say(
+            "warning: the password in --storage can be read by other users of this machine (ps) and stays in the "
+            "shell's history. Leave it out of the address, and put it into PGPASSWORD, ~/.pgpass or a service file."
+        )

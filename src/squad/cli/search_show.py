@@ -43,21 +43,33 @@ def show(
       squad fit train.csv --config study/best.toml --out model
       squad search show study --storage postgresql://user@host/searches
     """
+    from squad.cli.search import warn_of_password
+    from squad.errors import ArgumentError
     from squad.outputs import check_writable
+    from squad.records import RecordError
     from squad.search import show as words
-    from squad.search.trials import CSV, read, write_csv
+    from squad.search.trials import CSV, TRIALS, read, write_csv
     from squad.search.tuning import BEST
 
     if out is not None:
         check_writable(out / CSV)
     refresh(study, storage, name)
+    warn_of_password(storage)
     search = read(study)
     words.best_trial(search)
+    try:  # all that is told, before any of it is
+        words.facts(search), words.rows(search)
+        text = words.best_toml(search, study.resolve().name)
+    except ArgumentError as cause:
+        raise RecordError(f"{study / TRIALS} is not as squad wrote it: {cause} Was it edited?") from cause
+    except (LookupError, TypeError, ValueError, AttributeError) as cause:
+        told = f"{type(cause).__name__}: {cause}"
+        raise RecordError(f"{study / TRIALS} is not as squad wrote it ({told}). Was it edited?") from cause
     _print(search, study)
     out = study if out is None else out
     out.mkdir(parents=True, exist_ok=True)
     best = out / BEST
-    best.write_text(words.best_toml(search, study.resolve().name), encoding="utf-8")
+    best.write_text(text, encoding="utf-8")
     typer.echo(best)
     typer.echo(write_csv(search, out / CSV))
     if not no_figures:
@@ -104,7 +116,7 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
         name: of the study; None is the one that the record names, or the only one.
     """
     from squad.errors import SquadError
-    from squad.search.storage import SearchError, file_url, open_storage
+    from squad.search.storage import DamagedError, SearchError, calmly, file_url, open_storage
     from squad.search.study import load_study
     from squad.search.trials import TRIALS, TrialsError, export, read
     from squad.search.tuning import DATABASE
@@ -128,11 +140,17 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
         opened = open_storage(storage, stale_after=NEVER)
         try:
             study, meta = load_study(opened, name or _name(known, opened))
-            record = export(study, meta, earlier=None if known is None else known.record)
+            with calmly():
+                record = export(study, meta, earlier=None if known is None else known.record)
         finally:
             opened.remove_session()
             opened.engine.dispose()
     except SearchError as error:
+        if isinstance(error, DamagedError) and known is None and not named:
+            raise SearchError(
+                f"{error} There is no {TRIALS} to show instead: put a copy of {folder / DATABASE} back, or begin anew "
+                "with squad search --restart."
+            ) from error
         if known is None or named:
             raise
         say(f"{error} This is what {folder / TRIALS} says, of {known.record.date[:16].replace('T', ' ')} UTC.")

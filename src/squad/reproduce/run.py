@@ -73,11 +73,12 @@ def run_study(study: Study, folder: Path, device: str, clock: Clock, data_dir: P
             trials=study.trials,
             objective=study.objective,
             settings=study.settings,
-            space=None if study.space is None else folder / study.space,
+            space="paper" if study.space is None else folder / study.space,
             out=place,
             device=device,
             minutes=clock.minutes,
             prune=study.prune,
+            defaults=False,  # the paper's searches had no such trial
             progress=progress,
         )
     return _complete(place, study)

@@ -10,6 +10,7 @@ import re
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -145,6 +146,7 @@ def _connected(address: str) -> Iterator[None]:
         yield
         return
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    stop = signal.getsignal(signal.SIGTERM)
     try:
         if address == "local":
             ray.init(address="local", num_cpus=os.cpu_count(), include_dashboard=False, **options)
@@ -155,6 +157,8 @@ def _connected(address: str) -> Iterator[None]:
         raise
     except (OSError, RuntimeError, ValueError) as cause:
         raise _none_at(address, cause) from None
+    if threading.current_thread() is threading.main_thread() and stop is not None:
+        signal.signal(signal.SIGTERM, stop)  # Ray has put its own in the place of ours
     try:
         yield
     finally:

@@ -26,11 +26,12 @@ class FigureError(SquadError):
     """A figure that cannot be drawn: a package is missing, or there are too few trials."""
 
 
-def points(search: Search) -> tuple[TrialRecord, ...]:
-    """The measured trials, of which a figure needs some."""
-    if len(search.measured) < LEAST_POINTS:
-        raise FigureError(f"A figure needs {LEAST_POINTS} measured trials at least; there are {len(search.measured)}.")
-    return search.measured
+def points(search: Search, *, inside: bool = False) -> tuple[TrialRecord, ...]:
+    """The measured trials, of which a figure needs some; only those inside the space where a figure is one of it."""
+    found = tuple(trial for trial in search.measured if trial.inside or not inside)
+    if len(found) < LEAST_POINTS:
+        raise FigureError(f"A figure needs {LEAST_POINTS} measured trials at least; there are {len(found)}.")
+    return found
 
 
 def matplotlib_figure() -> "type[Figure]":

@@ -22,8 +22,8 @@ __all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "entry_o
 
 #: Whole numbers up to here are exact as floats, which is how Optuna stores them.
 LARGEST = 2**53
-#: Octaves between two values at the least, and values of one entry at the most: a finer grid is a range.
-FINEST, GRID = 0.001, 1000
+#: Octaves between two values at the least and at the most, and values of one entry: a finer grid is a range.
+FINEST, COARSEST, GRID = 0.001, 53, 1000
 #: Decimals of Optuna's numbers for octaves: enough to tell them apart, and few enough to add up without rounding.
 DECIMALS = 6
 
@@ -96,6 +96,13 @@ class Choices:
                 return _stored(choice)
         raise ArgumentError.of("it", repr(setting), f"one of {', '.join(repr(_listed(one)) for one in self.choices)}")
 
+    def nearest(self, setting: Any) -> Any | None:
+        """Optuna's value for that of a setting; None if it is none of the choices."""
+        try:
+            return self.param(setting)
+        except ArgumentError:
+            return None
+
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
         return {"choices": [_listed(choice) for choice in self.choices]}
@@ -147,6 +154,12 @@ class Integers:
     def param(self, setting: Any) -> int:
         """Optuna's value, from that of a setting."""
         return self.setting(setting)
+
+    def nearest(self, setting: Any) -> int | None:
+        """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
+        if not self.low <= setting <= self.high:
+            return None
+        return int(self.low + round((setting - self.low) / self.step) * self.step)
 
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
@@ -206,6 +219,14 @@ class Reals:
         """Optuna's value, from that of a setting."""
         return self.setting(setting)
 
+    def nearest(self, setting: Any) -> float | None:
+        """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
+        if not self.low <= setting <= self.high:
+            return None
+        if self.step is None:
+            return float(setting)
+        return float(_decimal(self.low) + round((setting - self.low) / self.step) * _decimal(self.step))
+
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
         step = {} if self.step is None else {"step": self.step}
@@ -227,7 +248,7 @@ class Octaves:
 
     def __post_init__(self) -> None:
         low, high = _whole("low", self.low), _whole("high", self.high)
-        octaves = check_number("octaves", self.octaves, FINEST)
+        octaves = check_number("octaves", self.octaves, FINEST, COARSEST)
         _ascending(low, high)
         if low < 1:
             raise ArgumentError.of("low", low, "1 at least, where there are octaves")
@@ -290,6 +311,13 @@ class Octaves:
             raise ArgumentError.of("it", repr(setting), f"one of {', '.join(map(str, values))}")
         return self._logs[values.index(int(number))]
 
+    def nearest(self, setting: Any) -> float | None:
+        """Optuna's value for the number of the grid nearest to that of a setting; None outside the range."""
+        if not self.low <= setting <= self.high:
+            return None
+        logs = self._logs
+        return min(logs, key=lambda log: abs(log - math.log2(setting)))
+
     def plain(self) -> dict[str, Any]:
         """As in TOML."""
         return {"low": self.low, "high": self.high, "octaves": self.octaves}
@@ -335,7 +363,7 @@ def _range(given: Mapping[str, Any], kind: str) -> Entry:
             raise ArgumentError.of("octaves", f"{more[0]} beside it", "alone with low and high")
         if kind == "real":
             raise ArgumentError("octaves are for whole numbers, and this one is not. Write log = true instead.")
-        check_number("octaves", given["octaves"], FINEST)
+        check_number("octaves", given["octaves"], FINEST, COARSEST)
     if single:  # as what programs that narrow a space end with
         return Fixed(_of_kind(given["low"], kind))
     if "octaves" in given:

@@ -99,7 +99,7 @@ def _legend(axis: "Axes", search: Search, best: float) -> tuple[list[Any], list[
     from matplotlib.lines import Line2D
 
     measure = search.measure
-    told = f"{best:.2f} %" if measure.percent else f"{best:.4f}"
+    told = f"{best:.2f} %" if measure.percent else measure.short(measure.sign * best)
     handles: list[Any] = [
         Line2D([], [], marker="o", linestyle="", color=COLOURS[-2], markersize=4),
         Line2D([], [], color=INK),
@@ -158,7 +158,7 @@ def importance(search: Search, among_good: bool = False) -> dict[str, float]:
     except ImportError as cause:
         raise missing("Optuna", "importances") from cause
 
-    measured, searched = search.measured, axes(search)
+    measured, searched = [trial for trial in search.measured if trial.inside], axes(search)
     if len(measured) < LEAST:
         raise FigureError(f"Importances need {LEAST} measured trials at least; there are {len(measured)}.")
     values = np.array([value_of(trial) for trial in measured])

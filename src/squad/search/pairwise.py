@@ -34,7 +34,7 @@ def pairwise(search: Search) -> "Figure":
     figure_class = matplotlib_figure()
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-    measured, measure = points(search), search.measure
+    measured, measure = points(search, inside=True), search.measure
     # Choices last: their names are long, and stand at the side rather than below.
     searched = sorted(axes(search), key=lambda axis: axis.choices is not None)
     count = len(searched)

@@ -8,18 +8,17 @@ that is killed leaves no half of one behind.
 One thing of Optuna's TPE is done otherwise: how wide its kernels are (see ``WIDTH``).
 """
 
-import functools
 import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from squad.search.storage import calmly
+from squad.search import optuna_private
+from squad.search.storage import SearchError, calmly
 from squad.search.trial import LOOKS
 
 if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
-    from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
     from optuna.trial import FrozenTrial
 
 __all__ = ["Proposals"]
@@ -53,23 +52,11 @@ def _sampler(searched: dict[str, "BaseDistribution"], startup: int, seed: int) -
     return Sampler(n_startup_trials=startup, multivariate=True, constant_liar=True, seed=seed)
 
 
-@functools.cache
-def _estimator() -> type["_ParzenEstimator"]:
-    """The sums of kernels that TPE compares."""
+def _least(places: Any, settings: int) -> Any:
+    """The normal reference rule for kernels at ``places``, (n,), of so many settings."""
     import numpy as np
-    from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
 
-    class Estimator(_ParzenEstimator):
-        def _calculate_numerical_distributions(self, observations: Any, search_space: Any, parameters: Any) -> Any:
-            """A kernel a trial, (n,), and the prior, all on the setting's own scale."""
-            found: Any = super()._calculate_numerical_distributions(observations, search_space, parameters)
-            count = len(observations)
-            if count < 2:
-                return found
-            least = WIDTH * np.std(found.mu[:count]) * count ** (-1 / (len(self._search_space) + 4))
-            return found._replace(sigma=np.maximum(found.sigma, least))  # the prior's is the whole range: it stays
-
-    return Estimator
+    return WIDTH * np.std(places) * len(places) ** (-1 / (settings + 4))
 
 
 class Proposals:
@@ -80,33 +67,59 @@ class Proposals:
         trials: how many there will be in all.
         seed, salt: what is drawn is a function of these and of the trials there are, so that it does not matter
             whether a study was resumed; workers at one study have salts of their own.
+        sampler: a user's own in the place of TPE; what it draws is its own matter.
     """
 
-    def __init__(self, distributions: dict[str, "BaseDistribution"], trials: int, seed: int, salt: str = "") -> None:
+    def __init__(
+        self,
+        distributions: dict[str, "BaseDistribution"],
+        trials: int,
+        seed: int,
+        salt: str = "",
+        sampler: "optuna.samplers.BaseSampler | None" = None,
+    ) -> None:
         import optuna
 
         self._distributions = distributions
         self._startup = min(max(trials // 10, STARTUP[0]), STARTUP[1])
-        self._seed, self._salt = seed, salt
+        self._seed, self._salt, self._sampler = seed, salt, sampler
+        if sampler is not None and salt:
+            sampler.reseed_rng()  # workers were all sent the same one
         with calmly():
             self._copy = optuna.create_study(direction="maximize")  # in memory
-        self._storage = self._copy._storage
+        self._storage = optuna_private.storage_of(self._copy)
         self._places: dict[int, int] = {}  # number of a trial -> its number in the copy, which is its id there, too
         self._open: set[int] = set()
 
     def propose(self, trials: Sequence["FrozenTrial"]) -> tuple[dict[str, Any], int]:
         """Parameters to try next, given all trials of the study, and the place they have in the copy."""
         self.follow(trials)
-        words = f"{self._seed}/{len(trials)}/{self._salt}".encode()
+        self._copy.sampler = self._sampler or self._tpe(len(trials))
+        try:
+            asked = self._copy.ask(self._distributions)
+        except Exception as cause:
+            if self._sampler is None:
+                raise
+            raise SearchError(
+                f"The sampler {type(self._sampler).__name__} proposed no trial ({type(cause).__name__}: {cause}). "
+                "Does it support this space? Without sampler=, TPE is used."
+            ) from cause
+        return asked.params, asked.number
+
+    def attrs(self, place: int) -> dict[str, Any]:
+        """What a user's sampler noted about a proposal, which it may want to read again."""
+        return {} if self._sampler is None else dict(self._storage.get_trial(place).system_attrs)
+
+    def _tpe(self, count: int) -> "optuna.samplers.TPESampler":
+        """TPE for the proposal after so many trials."""
+        words = f"{self._seed}/{count}/{self._salt}".encode()
         sampler = _sampler(
             {name: each for name, each in sorted(self._distributions.items()) if not each.single()},
             self._startup,
             int.from_bytes(hashlib.blake2b(words, digest_size=4).digest()),
         )
-        sampler._parzen_estimator_cls = _estimator()
-        self._copy.sampler = sampler
-        asked = self._copy.ask(self._distributions)
-        return asked.params, asked.number
+        optuna_private.set_estimator(sampler, optuna_private.kernel_estimator(_least))
+        return sampler
 
     def keep(self, number: int, place: int) -> None:
         """A proposal has become the trial of this number."""
@@ -121,7 +134,8 @@ class Proposals:
             if trial.number not in self._places:
                 # One in the queue is nobody's yet, and the copy's own ask would take it.
                 if trial.state != TrialState.WAITING:
-                    self.keep(trial.number, self._storage.create_new_trial(self._copy._study_id, template_trial=trial))
+                    place = self._storage.create_new_trial(optuna_private.study_id(self._copy), template_trial=trial)
+                    self.keep(trial.number, place)
                     if trial.state.is_finished():
                         self._open.remove(trial.number)
             elif trial.number in self._open and trial.state.is_finished():

@@ -3,10 +3,11 @@
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from squad.errors import SquadError
-from squad.search.storage import AFTER, SearchError, calmly, close_storage, file_url, open_storage
+from squad.search import optuna_private
+from squad.search.storage import AFTER, DamagedError, SearchError, calmly, close_storage, file_url, open_storage
 from squad.search.study import META
 from squad.search.trials import STATES, TRIALS, Search, TrialRecord, read
 
@@ -85,8 +86,8 @@ def _fill(file: Path, search: Search) -> None:
                     if not (type(first) is int and first <= number):
                         raise ValueError(f"tries {first!r} again")
                     frozen = _surplus(number) if trial is None else _frozen(trial, distributions, latest.get(first))
-                    storage.create_new_trial(study._study_id, template_trial=frozen)
-                except WRONG as cause:
+                    storage.create_new_trial(optuna_private.study_id(study), template_trial=frozen)
+                except (*WRONG, DamagedError) as cause:
                     raise ValueError(f"trial {number} ({type(cause).__name__}: {cause})") from cause
                 latest[first] = number
     finally:
@@ -100,7 +101,9 @@ def _frozen(trial: TrialRecord, distributions: "dict[str, BaseDistribution]", af
     # Nobody is at it any more, and one that is running without a sign of life would never be given to another.
     state = "waiting" if trial.state == "running" else trial.state
     over = state != "waiting"
-    attrs = {"ended": trial.ended, "details": dict(trial.details), "worker": trial.worker} if over else {}
+    attrs: dict[str, Any] = {"defaults": trial.defaults}
+    if over:
+        attrs |= {"ended": trial.ended, "details": dict(trial.details), "worker": trial.worker}
     system = {} if trial.retried_from is None else {"failed_trial": trial.retried_from, AFTER: after}
     frozen = FrozenTrial(
         number=trial.number,
@@ -115,7 +118,7 @@ def _frozen(trial: TrialRecord, distributions: "dict[str, BaseDistribution]", af
         intermediate_values={int(epoch): accuracy for epoch, accuracy in trial.accuracies.items()} if over else {},
         trial_id=-1,  # the storage gives it one
     )
-    frozen._validate()
+    optuna_private.check_trial(frozen)
     return frozen
 
 

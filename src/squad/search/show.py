@@ -164,15 +164,27 @@ def facts(search: Search) -> list[tuple[str, str]]:
         ("objective", f"{objective['used']}{asked}"),
         (f"best {measure.name}", value),
     ]
+    if (defaults := search.defaults()) is not None:
+        shown.append(("defaults", _defaults_text(search, defaults, best)))
     equal = sum(trial.value == best.value for trial in search.measured)
     if equal > 1:
-        shown.append(("ties", f"{equal:,} trials share this value; the smaller AURC, then NLL, decides"))
+        by = "the defaults are kept" if best.defaults else "the smaller AURC, then NLL, decides"
+        shown.append(("ties", f"{equal:,} trials share this value; {by}"))
     accuracy = best.details.get("accuracy")
     if accuracy is not None and measure.name != "accuracy":
         shown.append(("its accuracy", f"{100 * accuracy:.2f} %{_interval(best, 'accuracy')}"))
     shown += [("trials", count_text(search)), ("time", time_text(search.seconds()))]
     notes = [*search.notes, *filter(None, [doubt(search)])]
     return shown + [("note", note) for note in notes]
+
+
+def _defaults_text(search: Search, defaults: TrialRecord, best: TrialRecord) -> str:
+    """``AURC 0.003412 in trial 0``, or what became of it; and that nothing was better."""
+    at = f"trial {defaults.number}"
+    if not defaults.measured:
+        return f"{search.fate(defaults)}, {at}"
+    value = f"{search.measure.short(_value(defaults), 2)}{_interval(defaults, search.measure.name)} in {at}"
+    return f"{value}: no trial was better" if best.defaults else value
 
 
 def doubt(search: Search) -> str | None:

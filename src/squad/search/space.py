@@ -1,7 +1,7 @@
 """The space of a search: which settings are tried, and over what each of them ranges.
 
 Spaces are data.  The one of each network is a file beside this module, ``spaces/squad.toml`` and so on, to be read,
-copied and edited; a user's own is a file of the same form.
+copied and edited; a user's own is a file of the same form.  The paper's are in ``spaces/paper``.
 """
 
 import difflib
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "Space", "SpaceError", "read_tables"]
 
 TABLES = ("network", "training")
+#: What the paper's space is called in the place of a file.
+PAPER = "paper"
 #: Settings of training that are the same for all that train together.
 SHARED = ("precision", "backend", "adversarial")
 #: Entries that a setting of each kind can have, beside Choices and Fixed.
@@ -93,14 +95,19 @@ class Space:
 
     @classmethod
     def default(cls, model: str, fixed: Collection[str] = ()) -> "Space":
-        """The network's own: that of the paper where it has one; ``fixed`` as in :meth:`of`."""
-        _kinds(model)  # an unknown name is told before it becomes one of a file
-        text = (importlib.resources.files(__package__) / "spaces" / f"{model}.toml").read_text(encoding="utf-8")
-        return cls.of(model, tomllib.loads(text), fixed)
+        """The network's own, which contains the default settings of a fit; ``fixed`` as in :meth:`of`."""
+        return cls.of(model, _packaged(model), fixed)
+
+    @classmethod
+    def paper(cls, model: str, fixed: Collection[str] = ()) -> "Space":
+        """The space of the paper's appendix, which does not contain all defaults; ``fixed`` as in :meth:`of`."""
+        return cls.of(model, _packaged(model, PAPER), fixed)
 
     @classmethod
     def read(cls, path: Path, model: str, fixed: Collection[str] = ()) -> "Space":
-        """From a TOML file; ``fixed`` as in :meth:`of`."""
+        """From a TOML file, or the paper's by its name, "paper"; ``fixed`` as in :meth:`of`."""
+        if str(path) == PAPER and not path.exists():
+            return cls.paper(model, fixed)
         tables = read_tables(path)
         try:
             return cls.of(model, tables, fixed)
@@ -130,6 +137,23 @@ class Space:
             if given != value or isinstance(given, bool) != isinstance(value, bool):
                 raise ArgumentError.of(name, repr(settings[name]), f"{value!r}, as in all trials of this space")
         return {_param(name, entry): _told(name, entry.param, settings[name]) for name, entry in self._searched()}
+
+    def nearest(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Optuna's parameters of the point of the space that is nearest to settings, and which of them lie outside.
+
+        Between two points of a grid counts as inside: a batch size of 28 where there are 23 and 32.
+        """
+        params, outside = {}, []
+        for name, entry in self.entries.items():
+            if isinstance(entry, Fixed):
+                given = list(settings[name]) if isinstance(settings[name], tuple) else settings[name]
+                if given != entry.plain() or isinstance(given, bool) != isinstance(entry.plain(), bool):
+                    outside.append(name)
+            elif (found := entry.nearest(settings[name])) is None:
+                outside.append(name)
+            else:
+                params[_param(name, entry)] = found
+        return params, outside
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data: tables as in TOML, which :meth:`of` reads back."""
@@ -180,14 +204,23 @@ class Space:
             raise ArgumentError(f"{unknown[0]} is not among the {what} of this space. There are {', '.join(known)}.")
 
 
+def _packaged(model: str, *folders: str) -> dict[str, Any]:
+    """The tables of a space that comes with squad."""
+    _kinds(model)  # an unknown name is told before it becomes one of a file
+    place = importlib.resources.files(__package__).joinpath("spaces", *folders, f"{model}.toml")
+    return tomllib.loads(place.read_text(encoding="utf-8"))
+
+
 def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a file, as they are."""
+    """The tables of a file, as they are; none of the paper's space, which there is for every model."""
+    if str(path) == PAPER and not path.exists():
+        return {}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as cause:
         raise SpaceError(f"{path} cannot be read: {cause.strerror}.") from cause
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
-        raise SpaceError(f"{path} is not TOML: {cause}.") from cause
+    except (ValueError, RecursionError) as cause:  # no TOML, no UTF-8, a number of thousands of digits
+        raise SpaceError(f"{path} is not TOML: {' '.join(str(cause).split())}.") from cause
 
 
 def _parsed(model: str, tables: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Entry]]:

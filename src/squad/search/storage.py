@@ -6,18 +6,29 @@ import re
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from squad.errors import ArgumentError, SquadError
+from squad.errors import ArgumentError
+from squad.search import optuna_private
+from squad.search.guard import DamagedError, Guard, SearchError, chain, guarded_storage, reason
 
 if TYPE_CHECKING:
     import optuna
     import sqlalchemy
 
-__all__ = ["DamagedError", "SearchError", "calmly", "close_storage", "file_url", "is_file", "open_storage"]
+__all__ = [
+    "DamagedError",
+    "SearchError",
+    "calmly",
+    "close_storage",
+    "file_url",
+    "has_password",
+    "is_file",
+    "open_storage",
+]
 
 #: Seconds that a worker waits for others to write to the same file, and for a server to answer.
 PATIENCE = 60.0
@@ -29,6 +40,10 @@ BEATS = 10
 RETRIES = 3
 #: The attribute of a trial that says whose settings it tries again.
 AFTER = "squad:after"
+#: Attributes of a trial that belong to its settings, not to whoever tries them.
+KEPT = ("settings", "defaults")
+#: What Optuna stumbles with over a database that is not as it made it.
+READING = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
 #: What PostgreSQL says to the second of two who make the same tables at once: table, type or row exists, deadlock.
 RACES = ("42P07", "42710", "23505", "40P01")
 #: What it says about a row of something that was deleted meanwhile.
@@ -39,14 +54,6 @@ GONE = (
     "The same command takes part in the new one, or makes one."
 )
 ADDRESS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-
-
-class SearchError(SquadError):
-    """A search that cannot begin or go on."""
-
-
-class DamagedError(SearchError):
-    """A study's file that is none of SQLite's, or not any more."""
 
 
 def need_optuna() -> None:
@@ -66,7 +73,6 @@ def calmly() -> Iterator[None]:
     """
     import optuna
     import sqlalchemy.exc
-    from optuna.storages._rdb.models import NOT_FOUND_MSG
 
     logger = logging.getLogger("optuna")
     level = logger.level
@@ -77,16 +83,16 @@ def calmly() -> Iterator[None]:
         try:
             yield
         except KeyError as cause:
-            if cause.args != (NOT_FOUND_MSG,):
+            if not optuna_private.is_missing(cause):
                 raise
             raise SearchError(GONE) from cause
         except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError) as cause:
-            if getattr(_root(cause), "sqlstate", None) == ORPHAN:
+            if getattr(chain(cause)[-1], "sqlstate", None) == ORPHAN:
                 raise SearchError(GONE) from cause
             if _is_damage(cause):
-                raise DamagedError(f"The study's file is damaged: {_reason(cause)}.") from cause
+                raise DamagedError(f"The study's file is damaged: {reason(cause)}.") from cause
             raise SearchError(
-                f"The study's database failed: {_reason(cause)}. What was told to it is kept; "
+                f"The study's database failed: {reason(cause)}. What was told to it is kept; "
                 "the same command goes on from there."
             ) from cause
         finally:
@@ -106,18 +112,32 @@ def is_file(url: str) -> bool:
     return url.startswith("sqlite")
 
 
-def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage":
+def has_password(url: str) -> bool:
+    """Whether an address holds a password, for all to see who see the command line."""
+    import sqlalchemy
+
+    try:
+        where = sqlalchemy.make_url(url)
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        return False
+    return bool(where.password) or any("password" in name for name in where.query)
+
+
+def open_storage(
+    url: str, *, stale_after: float, retry_for: float = 0.0, say: Callable[[str], None] = lambda text: None
+) -> "optuna.storages.RDBStorage":
     """Optuna's storage at an address, with its tables made if there are none.
 
     Args:
         url: of SQLite or PostgreSQL; :func:`file_url` makes one of a path.
         stale_after: seconds without a beat after which a trial that is running counts as lost: more than the longest
             epoch takes.  All workers of a study must say the same.
+        retry_for: seconds for which a server that is away is waited for, once it has been reached; 0 is not to.
+        say: told when a server is waited for, and when it is back.
     """
     if not (math.isfinite(stale_after) and stale_after >= 1):
         raise ArgumentError.of("stale_after", stale_after, "a number of seconds, 1 or more")
     need_optuna()
-    import optuna
     import sqlalchemy
 
     where = _checked(url)
@@ -128,7 +148,7 @@ def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage
     while True:
         try:
             with calmly():
-                storage = optuna.storages.RDBStorage(
+                storage = guarded_storage()(
                     # Optuna formats the address: {SCHEMA_VERSION} may stand in it.
                     where.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
                     engine_kwargs=options,
@@ -136,6 +156,7 @@ def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage
                     grace_period=math.ceil(stale_after),
                     heartbeat_stale_trial_callback=ask_anew,
                 )
+                storage.guard = Guard(0.0 if sqlite else retry_for, say)  # type: ignore[attr-defined]
                 if sqlite:
                     _tune_sqlite(storage.engine)
                     _complete(storage.engine)
@@ -147,16 +168,14 @@ def open_storage(url: str, *, stale_after: float) -> "optuna.storages.RDBStorage
                 time.sleep(0.1)
                 continue
             kind, hint = (DamagedError, "") if isinstance(error, DamagedError) else (SearchError, f" {_hint(sqlite)}")
-            raise kind(f"The study's storage {shown} cannot be used: {_reason(cause)}.{hint}") from None
+            raise kind(f"The study's storage {shown} cannot be used: {reason(cause)}.{hint}") from None
         except ImportError:
             raise SearchError(
                 f"{shown} needs a driver of PostgreSQL. Install it: pip install 'squad-torch[postgres]'"
             ) from None
-        except (RuntimeError, sqlalchemy.exc.SQLAlchemyError, ValueError) as cause:
+        except (RuntimeError, sqlalchemy.exc.SQLAlchemyError, *READING) as cause:
             # A schema of another version of Optuna's is a RuntimeError of its.
-            raise SearchError(
-                f"The study's storage {shown} cannot be used: {_reason(cause)}. {_hint(sqlite)}"
-            ) from None
+            raise SearchError(f"The study's storage {shown} cannot be used: {reason(cause)}. {_hint(sqlite)}") from None
 
 
 def close_storage(storage: "optuna.storages.RDBStorage") -> None:
@@ -172,7 +191,7 @@ def ask_anew(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
     """
     import optuna
 
-    for name in set(trial.user_attrs) - {"settings"}:
+    for name in set(trial.user_attrs) - set(KEPT):
         del trial.user_attrs[name]
     trial.system_attrs[AFTER] = trial.number
     with calmly():
@@ -242,9 +261,7 @@ def _complete(engine: "sqlalchemy.Engine") -> None:
     SQLite makes tables and indexes one by one, and Optuna makes no index of a table that is there.  Without the one of
     the studies' names there could be two of one name.
     """
-    from optuna.storages._rdb.models import BaseModel
-
-    for table in BaseModel.metadata.tables.values():
+    for table in optuna_private.tables():
         for index in table.indexes:
             index.create(engine, checkfirst=True)
 
@@ -255,24 +272,11 @@ def _without_password(url: str) -> str:
     return re.sub(r"(password=)[^&]*", r"\1...", shown, flags=re.DOTALL)
 
 
-def _root(error: BaseException) -> BaseException:
-    """What a driver said, below what SQLAlchemy and Optuna made of it."""
-    while (below := getattr(error, "orig", None) or error.__cause__) is not None:
-        error = below
-    return error
-
-
-def _reason(error: BaseException) -> str:
-    """Its first line."""
-    lines = [line.strip() for line in str(_root(error)).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(_root(error)).__name__
-
-
 def _is_race(error: BaseException) -> bool:
     """Whether another was quicker with the same tables, or their first rows, or has locked a file to make them."""
     import sqlalchemy.exc
 
-    root = _root(error)
+    root = chain(error)[-1]
     if isinstance(error, sqlalchemy.exc.IntegrityError) or getattr(root, "sqlstate", None) in RACES:
         return True
     return isinstance(root, sqlite3.OperationalError) and bool(re.search("already exists|locked", str(root)))
@@ -280,7 +284,7 @@ def _is_race(error: BaseException) -> bool:
 
 def _is_damage(error: BaseException) -> bool:
     """Whether a file of SQLite's cannot be read as one."""
-    root = _root(error)
+    root = chain(error)[-1]
     return isinstance(root, sqlite3.DatabaseError) and bool(re.search("not a database|malformed", str(root)))
 
 

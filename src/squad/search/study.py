@@ -7,8 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from squad.search.storage import SearchError, calmly
+from squad.search import optuna_private
+from squad.search.storage import DamagedError, SearchError, calmly
 from squad.search.trials import plain
+from squad.search.workers import is_gone
 
 if TYPE_CHECKING:
     import optuna
@@ -68,7 +70,10 @@ def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optun
             names = ", ".join(sorted(optuna.get_all_study_names(storage)))
             held = f"it has: {names}" if names else "it has none"
             raise SearchError(f"There is no study {name!r} in this storage; {held}.") from None
-        return study, dict(study.user_attrs.get(META, {}))
+        meta = study.user_attrs.get(META, {})
+        if not isinstance(meta, dict):
+            raise DamagedError(f"The study's database is damaged: it says that study {name!r} is of {meta!r:.40}.")
+        return study, dict(meta)
 
 
 def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
@@ -82,7 +87,7 @@ def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
 def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
     """The workers that have trials of a study, and gave a sign of life within ``stale_after``; none if it is not there.
 
-    The trials of one that was killed just now are among them: nobody can tell.
+    The trials of one that was killed just now on another machine are among them: nobody can tell.
     """
     import optuna
 
@@ -92,8 +97,9 @@ def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
         except KeyError:
             return []
         running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
-        stale = storage._get_stale_trial_ids(study._study_id)
-    return sorted({str(trial.user_attrs.get("worker", "?")) for trial in running if trial._trial_id not in stale})
+        stale = optuna_private.stale_trials(storage, study)
+    lively = [trial for trial in running if optuna_private.storage_id(trial) not in stale]
+    return sorted(name for name in {str(trial.user_attrs.get("worker", "?")) for trial in lively} if not is_gone(name))
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,8 @@ class Standing:
 
     Attributes:
         complete, pruned, running, waiting, failed: how many trials; failed ones do not count as trials of a search.
-        best, best_trial: the best value of a trial that did not diverge, the first if several have it, and whose.
+        best, best_trial: the best value of a trial that did not diverge, and whose: of several that have it the
+            defaults, or else the first.
     """
 
     complete: int = 0
@@ -122,9 +129,14 @@ class Standing:
             counts[trial.state.name] += 1
             ended = str(trial.user_attrs.get("ended"))
             if trial.state.name == "COMPLETE" and ended != "diverged" and not ended.startswith("refused"):
-                assert trial.value is not None
-                if best is None or trial.value > best[0]:
-                    best = trial.value, trial.number
+                value = trial.value
+                if not isinstance(value, (int, float)):
+                    raise DamagedError(
+                        f"The study's database is damaged: the value of trial {trial.number} is {value!r}."
+                    )
+                tied = best is not None and value == best[0] and trial.user_attrs.get("defaults")
+                if best is None or value > best[0] or tied:
+                    best = value, trial.number
         return cls(
             complete=counts["COMPLETE"],
             pruned=counts["PRUNED"],
@@ -159,7 +171,7 @@ def _meta(study: "optuna.Study") -> dict[str, Any] | None:
         # In this order: one of squad's making says what it is of before it has trials.
         late = time.monotonic() > deadline or bool(study.get_trials(deepcopy=False))
         stored = study.user_attrs.get(META)
-        if stored is not None:
+        if isinstance(stored, dict):
             return dict(stored)
         if late:
             return None

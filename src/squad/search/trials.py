@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from squad.errors import ArgumentError, SquadError
 from squad.records import Record, RecordError, machine, versions
+from squad.search.guard import DamagedError
+from squad.search.record_checks import check_search, check_trial
 
 if TYPE_CHECKING:
     import optuna
@@ -86,12 +88,20 @@ class Measure:
         return 100 * value if self.percent else self.sign * value + 0.0  # no -0
 
     def short(self, value: float, digits: int = 1) -> str:
-        """``69.5 %`` or ``0.0123``."""
-        return f"{self.shown(value):.{digits}f} %" if self.percent else f"{self.shown(value):.4f}"
+        """``69.5 %`` or ``0.01234``: of an AURC four digits that count, since it may be .0031 or .031."""
+        return f"{self.shown(value):.{digits}f} %" if self.percent else _digits(self.shown(value))
 
     def text(self, value: float, digits: int = 1) -> str:
-        """``coverage 69.5 %`` or ``AURC 0.0123``."""
+        """``coverage 69.5 %`` or ``AURC 0.01234``."""
         return f"{self.name} {self.short(value, digits)}"
+
+
+def _digits(value: float) -> str:
+    """Four significant digits: 0.003100, and 3.100e-5 where there would be more zeros than digits."""
+    if value == 0:
+        return "0"
+    mantissa, e, power = f"{value:#.4g}".partition("e")
+    return f"{mantissa}e{int(power)}" if e else mantissa
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,7 @@ class TrialRecord:
         worker: who trained it.
         accuracies: of the validation rows, by the epoch after which they were looked at; none in a search that does not
             prune.
+        defaults: whether these are the default settings, which every search is compared with.
     """
 
     number: int
@@ -125,11 +136,17 @@ class TrialRecord:
     retried_from: int | None
     worker: str | None
     accuracies: Mapping[str, float] = field(default_factory=dict)
+    defaults: bool = False
 
     @property
     def diverged(self) -> bool:
         """Whether its loss was no longer finite: its value is then the objective's worst, and was not measured."""
         return self.ended == "diverged"
+
+    @property
+    def inside(self) -> bool:
+        """Whether its settings are a point of the space: the defaults need not be one."""
+        return bool(self.params) or not self.defaults
 
     @property
     def measured(self) -> bool:
@@ -215,12 +232,25 @@ class Search:
         return next(iter(self.top(1)), None)
 
     def top(self, count: int) -> list[TrialRecord]:
-        """The best ``count`` trials, best first; of equal ones that of the smaller AURC, then NLL, then the earlier."""
+        """The best ``count`` trials, best first.
+
+        Of equal ones the defaults, then that of the smaller AURC, then NLL, then the earlier.
+        """
         # On few rows many trials reach an AURC of 0, and on hard ones none has any coverage.
         return sorted(
             self.measured,
-            key=lambda trial: (-_value(trial), _detail(trial, "aurc"), _detail(trial, "nll"), trial.number),
+            key=lambda trial: (
+                -_value(trial),
+                not trial.defaults,
+                _detail(trial, "aurc"),
+                _detail(trial, "nll"),
+                trial.number,
+            ),
         )[:count]
+
+    def defaults(self) -> TrialRecord | None:
+        """The trial of the default settings, at its last attempt; None in a search without."""
+        return next((trial for trial in reversed(self.trials) if trial.defaults), None)
 
     def best_settings(self) -> "FitSettings":
         """The settings of a fit that trains the best trial's network again."""
@@ -252,6 +282,8 @@ class Search:
             if not any(isinstance(trial.details.get(name), (list, dict)) for trial in self.trials)
         ]
         own = ["number", "state", "value", "ended", "started", "finished", "retried_from", "worker"]
+        if self.defaults() is not None:
+            own.append("defaults")
         rows = [
             [
                 *(getattr(trial, name) for name in own),
@@ -287,7 +319,12 @@ def export(study: "optuna.Study", meta: Mapping[str, Any], earlier: Record | Non
     if missing:
         raise ArgumentError.of("meta", f"none for {', '.join(missing)}", f"a mapping with {', '.join(META)}")
     found = sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number)
-    trials = [_plain_trial(trial) for trial in found if trial.user_attrs.get("ended") != "surplus"]
+    try:
+        trials = [_plain_trial(trial) for trial in found if trial.user_attrs.get("ended") != "surplus"]
+        for trial in trials:
+            check_trial(trial)
+    except (ValueError, TypeError, LookupError, AttributeError) as cause:
+        raise DamagedError(f"The study's database is damaged: {str(cause).rstrip('.')}.") from cause
     times = [time for trial in trials for time in (trial["started"], trial["finished"]) if time]
     # The date is the study's, not that of the export, or every look at a study would change its record.
     return Record(
@@ -307,6 +344,8 @@ def _plain_trial(trial: "optuna.trial.FrozenTrial") -> dict[str, Any]:
     state, attrs = STATES[trial.state.name], trial.user_attrs
     # The value Optuna gives a pruned trial is the last accuracy it was told, which is another quantity.
     value = trial.value if state == "complete" else None
+    # Said of the one trial alone: records of searches without it stay as they are.
+    defaults = {"defaults": True} if attrs.get("defaults") else {}
     return {
         "number": trial.number,
         "state": state,
@@ -320,6 +359,7 @@ def _plain_trial(trial: "optuna.trial.FrozenTrial") -> dict[str, Any]:
         "retried_from": attrs.get("retried_from", trial.system_attrs.get("failed_trial")),
         "worker": attrs.get("worker"),
         "accuracies": plain(trial.intermediate_values),
+        **defaults,
     }
 
 
@@ -361,18 +401,20 @@ def read(path: str | Path) -> Search:
     if record.kind != "search":
         raise TrialsError(f"{file} must be the record of a search; it is one of kind {record.kind!r}.")
     try:
-        lacking = [name for name in META if name not in record.settings]
-        if lacking:
-            raise KeyError(*lacking[:1])
+        check_search(record.name, record.settings, record.results, record.date, META)
+        Measure.of(record.settings["objective"]["used"])
         trials = sorted((_trial(each) for each in record.results["trials"]), key=lambda trial: trial.number)
-    except (KeyError, TypeError) as cause:
-        raise RecordError(f"{file} must have the fields of a search; it lacks {cause}. Was it edited?") from cause
+    except (KeyError, ValueError) as cause:
+        what = f"{cause} is missing" if isinstance(cause, KeyError) else cause
+        raise RecordError(f"{file} must have the fields of a search: {what}. Was it edited?") from cause
     return Search(record, tuple(trials))
 
 
 def _trial(data: Mapping[str, Any]) -> TrialRecord:
-    """Of a file; what a newer version wrote besides is not needed, and an older one had no accuracies."""
-    given = [each.name for each in fields(TrialRecord) if each.name in data or each.default_factory is MISSING]
+    """Of a file; what a newer version wrote besides is not needed, and what an older one did not know is as it was."""
+    check_trial(data)
+    needed = [each.name for each in fields(TrialRecord) if each.default is each.default_factory is MISSING]
+    given = [each.name for each in fields(TrialRecord) if each.name in data or each.name in needed]
     return TrialRecord(**{name: data[name] for name in given})
 
 

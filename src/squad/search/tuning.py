@@ -2,12 +2,10 @@
 
 import contextlib
 import os
-import secrets
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +24,16 @@ from squad.search.progress import SearchProgress, SilentSearchProgress, Snapshot
 from squad.search.show import best_toml
 from squad.search.space import Space, read_tables
 from squad.search.trials import CSV, TRIALS, Search, export, read, write_csv, write_text
+from squad.search.workers import worker_name
 from squad.settings import TOP, assigned, checked, fit_settings
+from squad.signals import Terminated, terminating
 from squad.train import TrainConfig
 
 if TYPE_CHECKING:
     import optuna
     from numpy.typing import NDArray
 
+    from squad.search.source import Callback
     from squad.search.study import Standing
 
 __all__ = ["Means", "check", "search", "tune"]
@@ -43,8 +44,10 @@ DATABASE, BEST = "study.db", "best.toml"
 MADE = (TRIALS, CSV, BEST, "history.png", "importances.png", "pairwise.png")
 #: How many trials train at once, at the most, and as a share of all: TPE learns only from those that have ended.
 SLOTS, SHARE = 32, 5
-#: Seconds between two looks at the storage for progress.
-LOOK = 1.0
+#: Seconds between two looks at the storage for progress, and between two lines about what is waited for.
+LOOK, REMIND = 1.0, 30.0
+#: Seconds that a search which is told to stop gives a server that is away: Docker kills after ten.
+LEAVING = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,19 +65,23 @@ class Means:
         minutes: to stop after, with what was running put back; None is not to.
         prune: give up trials whose validation accuracy falls below the median of complete ones.
         stale_after: seconds without a sign of life after which a worker's trials are given to others.
+        retry_for: seconds for which a database server that cannot be reached is tried again; 0 is not to.
+        defaults: whether the first trial of a new study is the default settings of a fit.
         restart: forget what is there.
     """
 
     trials: int = 100
     slots: int | None = None
     device: str = "auto"
-    storage: str | None = None
+    storage: str | None = field(default=None, repr=False)  # it may hold a password
     study: str | None = None
     ray: str | None = None
     workers: int | None = None
     minutes: float | None = None
     prune: bool = False
     stale_after: float = 600.0
+    retry_for: float = 60.0
+    defaults: bool = True
     restart: bool = False
 
     def __post_init__(self) -> None:
@@ -84,6 +91,9 @@ class Means:
         if self.minutes is not None:
             check_number("minutes", self.minutes, 0.0, exclude=0.0)
         check_number("stale_after", self.stale_after, 1.0)
+        check_number("retry_for", self.retry_for, 0.0)
+        if not isinstance(self.defaults, bool):
+            raise ArgumentError.of("defaults", repr(self.defaults), "True or False")
         if self.device != "auto":
             named_device(self.device)
         if self.ray is None:
@@ -117,12 +127,16 @@ def tune(
     group: str | None = None,
     groups: "Sequence[Any] | NDArray[Any] | None" = None,
     progress: SearchProgress | None = None,
+    sampler: "optuna.samplers.BaseSampler | None" = None,
+    callbacks: "Sequence[Callback]" = (),
     **means: Any,
 ) -> Search:
     """Search for the settings of a model by TPE, whole populations of trials at a time.
 
     What is measured is measured on validation rows, which are split off as ``squad fit`` does: certify the model that
     is trained with the best settings on other rows.  A search that was stopped goes on when it is called again.
+
+    Trial 0 of a new study is the default settings, and wins ties: the best settings are never worse on the objective.
 
     Args:
         x: a table, a data frame, or an array (N, features), (N, height, width) or (N, height, width, channels).
@@ -131,7 +145,8 @@ def tune(
         trials: how many there are to be in the end.
         objective: "coverage@risk=R" or "coverage@risk=R,delta=D", "aurc" or "accuracy", all made as good as can be.
         out: folder of the study.
-        space: what is searched: tables as in TOML (docs/search.md), or a file of them; None is the paper's.
+        space: what is searched: tables as in TOML (docs/search.md), or a file of them; None is the model's own, and
+            "paper" the paper's.
         settings: what all trials share, in tables as in docs/settings.md, such as {"network": {"hidden": [64]}}.
         target: of a table, the column of labels.
         drop: of a table, columns to leave out.
@@ -139,7 +154,15 @@ def tune(
             validated on.
         groups: (N,), the same for an array, or in the place of the column's cells.
         progress: what is told of it; without one, nothing is, but for a warning where the objective takes more rows.
-        means: ``slots``, ``device``, ``minutes``, ``storage``, ``ray`` and the others of :class:`Means`.
+        sampler: of Optuna's, in the place of TPE.  Trials train together, so it proposes while others are running
+            (as by ``study.ask()``), and its ``after_trial`` is not called.  It maximizes.  With several workers each
+            has a copy of its own, reseeded (``reseed_rng``); on a Ray cluster it must be picklable.  What it keeps in
+            its trials is stored; what it keeps elsewhere begins anew when a search is resumed.
+        callbacks: each is called as ``callback(study, trial)``, as by Optuna, after every trial that has ended in this
+            process: with many workers, each calls its own for its own trials, one after the other.  ``study.stop()``
+            ends this worker's part: trials that are running are put back into the queue, and the same call resumes.
+            What a callback raises ends the search.
+        means: ``slots``, ``device``, ``minutes``, ``storage``, ``ray``, ``defaults`` and the others of :class:`Means`.
 
     >>> import tempfile
     >>> from sklearn.datasets import load_iris
@@ -154,6 +177,7 @@ def tune(
     _check_means(means)
     if not isinstance(out, (str, os.PathLike)):
         raise ArgumentError.of("out", repr(out), "a folder, which the study is kept in")
+    _check_own(sampler, callbacks)
     by = Means(trials=trials, **means)
     given = {"model": model, "target": target, "group": group, "drop": list(drop) or None}
     tables = checked({**(settings or {}), **{name: value for name, value in given.items() if value is not None}})
@@ -163,7 +187,23 @@ def tune(
     _, note = problem.asked.for_rows(problem.data.validation.shape[1])
     if note is not None and progress is None:  # or nobody would be told that something else is maximized
         warnings.warn(note, stacklevel=2)
-    return search(problem, Path(out), by, progress)
+    return search(problem, Path(out), by, progress, sampler=sampler, callbacks=tuple(callbacks))
+
+
+def _check_own(sampler: Any, callbacks: Any) -> None:
+    """That a user's sampler and callbacks are such."""
+    from squad.search.storage import need_optuna
+
+    if sampler is not None:
+        need_optuna()
+        import optuna
+
+        if not isinstance(sampler, optuna.samplers.BaseSampler):
+            hint = "Give an object, such as optuna.samplers.RandomSampler(seed=1)."
+            raise ArgumentError.of("sampler", repr(sampler)[:60], "a sampler of Optuna's", hint)
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        hint = "Each is called with the study and the trial that has ended."
+        raise ArgumentError.of("callbacks", repr(callbacks)[:60], "a list of functions", hint)
 
 
 def _check_means(given: Mapping[str, Any]) -> None:
@@ -284,7 +324,14 @@ def _check_together(settings: Mapping[str, Any], space: Space) -> None:
 
 
 def search(
-    problem: Problem, out: Path, means: Means, progress: SearchProgress | None = None, title: str = ""
+    problem: Problem,
+    out: Path,
+    means: Means,
+    progress: SearchProgress | None = None,
+    title: str = "",
+    *,
+    sampler: "optuna.samplers.BaseSampler | None" = None,
+    callbacks: "tuple[Callback, ...]" = (),
 ) -> Search:
     """Make a search, or go on with it, and write down what it found: trials.json, trials.csv and best.toml.
 
@@ -294,7 +341,10 @@ def search(
         means: how.
         progress: what is told of it.
         title: what is told first, once nothing stands in the way.
+        sampler: as of :func:`tune`.
+        callbacks: as of :func:`tune`.
     """
+    from squad.search.defaults import default_trial
     from squad.search.restore import restore
     from squad.search.storage import SearchError, calmly, close_storage, file_url, open_storage
     from squad.search.study import open_study, standing
@@ -302,14 +352,14 @@ def search(
     progress = progress or SilentSearchProgress()
     if out.name in ("", ".."):
         out = out.resolve()
-    with claimed(out), contextlib.ExitStack() as stack:
+    with claimed(out), terminating(), contextlib.ExitStack() as stack:
         out.mkdir(parents=True, exist_ok=True)
         url = means.storage or file_url(out / DATABASE)
         if means.storage is None:
             stack.enter_context(_own_file(out, means.restart))
             if (count := restore(out, out / DATABASE)) is not None:
                 progress.message(f"{DATABASE} is not there: {_many(count)} of {TRIALS} are put into a new one")
-        storage = open_storage(url, stale_after=means.stale_after)
+        storage = open_storage(url, stale_after=means.stale_after, retry_for=means.retry_for, say=progress.message)
         stack.callback(close_storage, storage)
         name = means.study or _name(storage, out, means)
         if means.restart and means.storage is not None:
@@ -318,13 +368,18 @@ def search(
         known = means.ray is None or means.workers is not None
         slots = means.slots_of(means.workers or 1) if known else means.slots
         meta = {**problem.meta(), "study": name, "slots": slots}
+        if sampler is not None:
+            meta["sampler"] = type(sampler).__name__
         study = open_study(storage, name, meta)
-        begun, done = time.monotonic(), standing(study).done
+        now = standing(study)
+        begun, done, new = time.monotonic(), now.done, not now.counted + now.failed
         total = max(done, means.trials)
-        for line in filter(None, (title, *problem.notes, _few_points(problem.space, total))):
+        first = default_trial(problem) if means.defaults and new else None
+        outside = None if first is None else first.note()
+        for line in filter(None, (title, *problem.notes, _few_points(problem.space, total), outside)):
             progress.message(line)
         progress.start(done, total)
-        job = _Job(problem, url, name, means)
+        job = _Job(problem, url, name, means, sampler, callbacks)
 
         def tell(epochs: int = 0) -> None:
             rate = epochs / (time.monotonic() - begun) if epochs else None
@@ -335,11 +390,12 @@ def search(
                 pass  # and whoever asked for more may be at work on them
             elif means.ray is None:
                 shared = means.storage is not None
-                worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}" if shared else "alone"
-                _work(job, worker, shared, tell)
+                _work(job, worker_name() if shared else "alone", shared, tell, progress.message)
             else:
                 from squad.search import cluster
 
+                if means.storage is None:  # the folder's own file, which is ours: whoever was at it is gone
+                    _reclaim(study, problem, means)
                 cluster.run(
                     means.ray, _task, job, storage=url, workers=means.workers, device=means.device, on_wait=tell,
                     for_each=lambda job, workers: replace(job, means=replace(means, workers=workers)),
@@ -349,6 +405,7 @@ def search(
                 progress.message(f"no trial ended within {means.minutes:g} minutes: allow more, or take fewer slots")
         except BaseException:
             progress.close()
+            storage.guard.most = 0.0  # type: ignore[attr-defined]  # nobody waits for a server any more
             with contextlib.suppress(SearchError), calmly():  # what stopped the search is what is told
                 export(study, meta).save(out / TRIALS)
             raise
@@ -440,53 +497,73 @@ class _Job:
     """What a worker is sent."""
 
     problem: Problem
-    url: str
+    url: str = field(repr=False)  # it may hold a password
     name: str
     means: Means
+    sampler: "optuna.samplers.BaseSampler | None" = None
+    callbacks: "tuple[Callback, ...]" = ()
+
+
+def _reclaim(study: "optuna.Study", problem: Problem, means: Means) -> None:
+    """Queue anew whatever is running in a study that nobody is at work on."""
+    from squad.search.source import StudySource
+
+    StudySource(study, problem.space, means.trials, worker="alone", seed=problem.seed, shared=False).reclaim()
 
 
 def _task(worker: str, job: _Job) -> None:
     """A worker of a cluster."""
-    _work(job, worker, True, lambda epochs: None)
+    _work(job, worker, True, lambda epochs: None, lambda text: None)
 
 
-def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None]) -> None:
+def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None], say: Callable[[str], None]) -> None:
     """Train trials until there are enough, or time is up."""
+    from squad.search.defaults import default_trial
     from squad.search.interrupts import uninterrupted
     from squad.search.population import Population
     from squad.search.source import StudySource
-    from squad.search.storage import close_storage, open_storage
+    from squad.search.storage import SearchError, close_storage, open_storage
     from squad.search.study import load_study
 
     means, problem = job.means, job.problem
     device = choose_device(means.device)
-    storage = open_storage(job.url, stale_after=means.stale_after)
+    storage = open_storage(job.url, stale_after=means.stale_after, retry_for=means.retry_for, say=say)
     study, _ = load_study(storage, job.name)
     source = StudySource(
-        study, problem.space, means.trials, worker=worker, seed=problem.seed, shared=shared, prune=means.prune
-    )
-    source.reclaim()
+        study, problem.space, means.trials, worker=worker, seed=problem.seed, shared=shared, prune=means.prune,
+        defaults=default_trial(problem) if means.defaults else None, sampler=job.sampler, callbacks=job.callbacks,
+    )  # fmt: skip
+    if (count := source.reclaim()) and shared:
+        say(f"{_many(count)} of a run that was killed on this machine are taken back")
     population = Population(problem, source, means.slots_of(means.workers or 1), device, prune=means.prune)
     until = float("inf") if means.minutes is None else time.monotonic() + 60 * means.minutes
-    looked = time.monotonic()
+    looked, reminded = time.monotonic(), float("-inf")
 
     def told() -> None:
-        nonlocal looked
+        nonlocal looked, reminded
         if time.monotonic() - looked >= LOOK:
             tell(population.epochs)
             looked = time.monotonic()
+        if shared and not population.running and looked - reminded >= REMIND and (text := source.awaited()):
+            say(text)
+            reminded = time.monotonic()
 
-    failed = True
+    failed, stopped = True, False
     try:
-        population.run(lambda: time.monotonic() >= until, told)
+        population.run(lambda: time.monotonic() >= until or source.stopped(), told)
         failed = False
-    except KeyboardInterrupt:
-        failed = False
+    except (KeyboardInterrupt, Terminated):
+        failed, stopped = False, True
+        storage.guard.most = min(storage.guard.most, LEAVING)  # type: ignore[attr-defined]
         raise
     finally:
         with uninterrupted():
             try:
                 source.give_back(population.running, lost=failed)
+            except SearchError as cause:
+                if not stopped:
+                    raise
+                say(f"The trials that were running could not be given back, and go to others when stale: {cause}")
             finally:
                 close_storage(storage)
 

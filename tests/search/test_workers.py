@@ -1,0 +1,112 @@
+"""Names of workers, and who of them is gone for certain."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from squad.search import workers
+from squad.search.workers import is_gone, worker_name
+from tests.search.workers import let_pass, must, outcome, source, states
+
+
+def gone() -> str:
+    """The name of a process that has ended."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host, machine, _, _ = worker_name().rsplit("-", 3)
+    return f"{host}-{machine}-{ended.pid}-1"
+
+
+def test_a_name_is_that_of_one_process() -> None:
+    name = worker_name()
+    assert name == worker_name()
+    assert name.startswith(f"{socket.gethostname()}-")
+    assert not is_gone(name)
+    assert is_gone(gone())
+
+
+def test_nobody_is_gone_who_may_be_elsewhere() -> None:
+    host, machine, pid, start = gone().rsplit("-", 3)
+    for other in (
+        f"elsewhere-{machine}-{pid}-{start}",
+        f"{host}-00000000-{pid}-{start}",  # another machine, boot or container of the same name
+        "alone",
+        "ray-abcdef-0",
+        "",
+        f"{host}-{machine}-x-{start}",
+    ):
+        assert not is_gone(other)
+    assert is_gone(f"{host}-{machine}-{pid}-{start}")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="Linux tells when a process was started")
+def test_a_number_that_is_another_process_by_now() -> None:
+    host, machine, pid, start = worker_name().rsplit("-", 3)
+    assert is_gone(f"{host}-{machine}-{pid}-{int(start) - 1}")
+    assert not is_gone(f"{host}-{machine}-{pid}-0")  # not known
+
+
+def test_one_that_has_ended_and_waits_for_its_parent_is_gone() -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    try:
+        while workers._state(child) not in ("Z", ""):
+            pass
+        assert workers._alive(child) is (workers._state(child) == "")
+    finally:
+        os.waitpid(child, 0)
+
+
+class TestTakenBack:
+    def test_at_once_when_the_command_is_given_again(self, url: str) -> None:
+        killed = source(url, 3, worker=gone(), shared=True, stale_after=600)
+        lost = [must(killed.ask()), must(killed.ask())]
+        other = source(url, 3, worker="elsewhere-1-2-3", shared=True, stale_after=600)
+        must(other.ask())
+        again = source(url, 3, worker=worker_name(), shared=True, stale_after=600)
+        assert again.reclaim() == 2
+        assert states(again.study) == {"FAIL": 2, "WAITING": 2, "RUNNING": 1}
+        assert [must(again.ask()).settings for _ in lost] == [trial.settings for trial in lost]
+
+    def test_while_all_slots_are_busy(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nobody asks for a trial then, but beats are told after every epoch."""
+        monkeypatch.setattr("squad.search.source.SURE", 0.0)
+        busy = source(url, 3, worker="busy", shared=True, stale_after=600)
+        mine = must(busy.ask())
+        must(source(url, 3, worker="silent", shared=True, stale_after=600).ask())
+        must(source(url, 3, worker=gone(), shared=True, stale_after=600).ask())
+        let_pass(10, busy)
+        busy.beat([mine])
+        assert states(busy.study) == {"RUNNING": 2, "FAIL": 1, "WAITING": 1}  # of the one that is gone
+        let_pass(700, busy)
+        busy.beat([mine])
+        assert states(busy.study) == {"RUNNING": 1, "FAIL": 2, "WAITING": 2}  # of the one that is silent, too
+        busy.tell(mine, outcome(mine))
+
+    def test_not_before_it_is_sure(self, url: str) -> None:
+        """A trial of the queue bears its proposer's name, until the one that took it has written its own."""
+        busy = source(url, 3, worker="busy", shared=True, stale_after=600)
+        mine = must(busy.ask())
+        must(source(url, 3, worker=gone(), shared=True, stale_after=600).ask())
+        let_pass(10, busy)
+        busy.beat([mine])
+        assert states(busy.study) == {"RUNNING": 2}
+
+    def test_what_is_waited_for(self, url: str) -> None:
+        mine = source(url, 2, worker="mine", shared=True, stale_after=600)
+        assert mine.awaited() is None
+        other = source(url, 2, worker="a", shared=True, stale_after=600)
+        for _ in range(2):
+            must(other.ask())
+        assert mine.ask() is None
+        let_pass(20, mine)
+        text = mine.awaited()
+        assert text is not None
+        assert "trials 0, 1 of worker a" in text
+        assert "20 s ago" in text or "21 s ago" in text
+        assert "580 s" in text or "579 s" in text
+        assert other.awaited() is None  # its own
