@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.screen import row_progress, say, tell
 
 __all__ = ["certify", "plan", "target_of"]
 
@@ -133,7 +133,7 @@ def certify(
     if as_json:
         typer.echo(json.dumps(certificate.to_json(), indent=2))
     else:
-        typer.echo(str(certificate))
+        tell(str(certificate))
     if not certificate.certified:
         say("Nothing could be promised, and nothing was saved.")
         raise typer.Exit(NOTHING)
@@ -161,7 +161,7 @@ def plan(
     from squad.selective.words import certainty, percent
 
     labels = count(risk, delta, coverage, error, power)
-    typer.echo(labels)
+    tell(labels)
     expected = f"{percent(error)} of them wrong" if error else "none of them wrong"
     say(
         f"labelled rows, to promise with {certainty(delta)} certainty that at most {percent(risk)} of the accepted"

@@ -1,5 +1,6 @@
 """The commands of ``squad``, and what is said when one of them fails."""
 
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -82,6 +83,8 @@ def run(arguments: Sequence[str] | None, listener: Listener) -> int:
     Returns:
         The exit code.
     """
+    if listener.process and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is no reason to fail
     try:
         listener.at_once = False
         code = app(args=arguments, prog_name="squad", standalone_mode=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.layout import STYLE, Command, Group
-from squad.cli.screen import download_bar, say, table
+from squad.cli.screen import download_bar, say, table, tell
 
 __all__ = ["app", "split"]
 
@@ -60,11 +60,11 @@ def fetch(
     from squad.data.registry import dataset, locate_or_fetch
 
     if not dataset(name).files:
-        typer.echo(f"{name} comes with scikit-learn: there is nothing to fetch.")
+        tell(f"{name} comes with scikit-learn: there is nothing to fetch.")
         return
     with download_bar() as progress:
         folder = locate_or_fetch(name, data_dir, progress)
-    typer.echo(f"{name}: {folder}")
+    tell(f"{name}: {folder}")
 
 
 def split(
@@ -119,7 +119,7 @@ def split(
     for note in parts.notes:
         say(note)
     for name, path in paths.items():
-        typer.echo(f"{path}: {len(parts.parts[name]):,} rows")
+        tell(f"{path}: {len(parts.parts[name]):,} rows")
 
 
 def _fractions(text: str) -> dict[str, float]:

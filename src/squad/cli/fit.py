@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.screen import StoppedError, say
+from squad.cli.screen import StoppedError, say, tell, warn
 
 __all__ = ["fit", "sizes"]
 
@@ -104,7 +104,7 @@ def fit(
             say(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
     for note in predictor.record["notes"]:
         say(note)
-    typer.echo(f"{out}: {summary(predictor)}")
+    tell(f"{out}: {summary(predictor)}")
 
 
 def _trained(

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from squad.cli.options import DataDir, Device
-from squad.cli.screen import facts, say, table
+from squad.cli.screen import facts, say, table, tell
 
 if TYPE_CHECKING:
     from squad.analysis import Activation, Found, Posteriors
@@ -231,7 +231,7 @@ def _show(predictor: Any, found: "Posteriors", looked: _Looked, unit: int, membe
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     facts(about, _facts(found, unit, line, chosen))
-    typer.echo(out)
+    tell(out)
 
 
 def _inputs(predictor: Any, layer: int) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.screen import row_progress, say, tell, warn
 
 __all__ = ["recalibrate", "strip"]
 
@@ -65,7 +65,7 @@ def recalibrate(
         assert rows.labels is not None
         made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups)
         made.save(place, overwrite=overwrite or out is None)
-    typer.echo(str(made.recalibration))
+    tell(str(made.recalibration))
     say(f"saved in {place}")
 
 
@@ -102,4 +102,4 @@ def strip(
             gone.append(f"{len(predictor.calibration):,} calibration scores")
         bare = predictor.without_row_hashes()
         (bare.without_scores() if scores else bare).save(place, overwrite=overwrite or out is None)
-    typer.echo(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))
+    tell(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))

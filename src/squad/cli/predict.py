@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.screen import say, table
+from squad.cli.screen import row_progress, say, table
 
 __all__ = ["evaluate", "predict"]
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.screen import row_progress, say, tell
 
 __all__ = ["report"]
 
@@ -55,5 +55,5 @@ def report(
         check_kind(predictors[name], rows.x, Path(name), data)
     assert rows.labels is not None
     write_report(out, predictors, rows.x, rows.labels, source=rows.source)
-    typer.echo(out)
+    tell(out)
     say("open it in a browser; it needs no network")

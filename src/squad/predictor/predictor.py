@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ __all__ = ["Predictor", "load"]
 
 #: Rows that are transformed at once: memory stays bounded however many there are.
 CHUNK = 8192
+
+#: Called with the number of rows that were answered so far, and of all.
+Progress = Callable[[int, int], None]
 
 #: The kinds of class names that JSON keeps as they are.
 Label = str | int | float | bool
@@ -217,6 +220,7 @@ class Predictor:
         ranks: int = 20,
         r_max: float = 0.1,
         source: str | None = None,
+        progress: Progress | None = None,
     ) -> "Predictor":
         """The same predictor with a promise: at most ``risk`` of the answers that it accepts are wrong.
 
@@ -243,8 +247,9 @@ class Predictor:
             ranks: of the method "bonferroni".
             r_max: of the method "band".
             source: what the rows are called in the certificate.
+            progress: as of :meth:`answer`.
         """
-        found = labelled(self, x, y, groups, one_per_group)
+        found = labelled(self, x, y, groups, one_per_group, progress)
         options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
         made, scores = certificate_for(
             self, x, found, risk, delta, method, by=by, harms=harms, options=options, source=source
@@ -274,7 +279,14 @@ class Predictor:
         memory = self.memory.with_rows(found.hashes)
         return raw._changed(recalibration=fitted, memory=memory, record={**self.record, "repeats": repeats})
 
-    def answer(self, x: Any, *, by: ArrayLike | None = None, risk: float | Mapping[str, float] | None = None) -> Answer:
+    def answer(
+        self,
+        x: Any,
+        *,
+        by: ArrayLike | None = None,
+        risk: float | Mapping[str, float] | None = None,
+        progress: Progress | None = None,
+    ) -> Answer:
         """Class probabilities with their confidence, entropy and mutual information, row by row.
 
         An answer is a function of its row: it does not depend on what else is in ``x``.
@@ -284,6 +296,7 @@ class Predictor:
                 order; otherwise an array (N, ...) like the one that was trained on.
             by: (N,), the group of each row, if the certificate is by groups that stand in no column.
             risk: which target decides, if the certificate has several.
+            progress: is called with the number of rows answered so far, and of all.
         """
         rows = self.checked(x)
         if self.certificate is not None:
@@ -291,10 +304,10 @@ class Predictor:
             self.certificate.target(risk)  # before the work
         elif by is not None or risk is not None:
             raise ArgumentError.of("by and risk", "one of them", "left out: the model has no certificate")
-        answer = self.undecided(rows)
+        answer = self.undecided(rows, progress)
         return answer if self.certificate is None else decide(self, rows, answer, by, risk)
 
-    def undecided(self, rows: Any) -> Answer:
+    def undecided(self, rows: Any, progress: Progress | None = None) -> Answer:
         """Answers to rows that were :meth:`checked`, whatever the certificate says."""
         count = len(rows)
         p = np.empty((count, len(self.classes)))
@@ -308,6 +321,8 @@ class Predictor:
             p[start:end] = _mean(drawn.probabilities).cpu().numpy()
             inner[start:end] = _mean(drawn.entropy).cpu().numpy()
             problems.update({start + row: reason for row, reason in encoded.problems.items()})
+            if progress is not None:
+                progress(min(end, count), count)
         finite = np.isfinite(p).all(1) & np.isfinite(inner)
         for row in np.flatnonzero(~finite).tolist():
             problems.setdefault(row, "x is so far from the rows of training that the network gives no number for it")
