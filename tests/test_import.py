@@ -26,7 +26,9 @@ def test_import_is_light() -> None:
 
 
 def test_modules_that_come_with_the_package() -> None:
-    assert {"squad.core", "squad.layers", "squad.ops"} <= modules_after("import squad; squad.core, squad.layers, squad.ops")
+    assert {"squad.core", "squad.layers", "squad.ops"} <= modules_after(
+        "import squad; squad.core, squad.layers, squad.ops"
+    )
 
 
 def test_the_command_listens_before_it_imports() -> None:

@@ -136,7 +136,7 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
 
 def _check_parent(path: str | Path, target: Path) -> None:
     """That something can be made beside ``target``, whose parents may be missing."""
-    nearest = next(parent for parent in target.parents if parent.exists())
+    nearest = next((parent for parent in target.parents if parent.exists()), target)  # the root has none
     if not nearest.is_dir():
         raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Name another folder.")
     if not os.access(nearest, os.W_OK | os.X_OK):

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from squad.core.checks import check_count, check_number
+from squad.core.checks import check_count, check_number, check_size
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
+from squad.data.columns import NumberColumn
+from squad.data.identifiers import identifier_warning, identifiers
 from squad.data.memory import Memory, chance, group_hashes, row_hashes, rows_digest
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
@@ -30,7 +32,7 @@ __all__ = ["FitSettings", "Prepared", "choose_device", "fit_predictor", "prepare
 #: So many classes, and more than half as many as rows, are not classes.
 MANY = 20
 
-SAME_ROWS = "Every class has one row, so validation is on the rows of training: its accuracy says nothing."
+SAME_ROWS = "warning: Every class has one row, so validation is on the rows of training: its accuracy says nothing."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ class FitSettings:
         if not isinstance(training, TrainConfig):
             raise ArgumentError.of("training", repr(training)[:60], "settings, such as TrainConfig(max_epochs=50)")
         # Python's own numbers, whatever type they came in: files know no other.
-        object.__setattr__(self, "members", check_count("members", self.members, 1))
+        object.__setattr__(self, "members", check_size("members", self.members, 1))
         object.__setattr__(self, "seed", check_count("seed", self.seed, 0, 2**62))
         plain = {name: _plain(value) for name, value in self.training.to_dict().items()}
         object.__setattr__(self, "training", TrainConfig.of(plain))
@@ -210,6 +212,9 @@ def prepare(
         raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
     data = _split(encoded.x, y, len(classes), settings, groups)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
+    if isinstance(x, Table) and isinstance(transform, TableTransform):
+        found = identifiers(x, [column.name for column in transform.columns if isinstance(column, NumberColumn)])
+        notes += [f"warning: {identifier_warning(found, option=True)}"] if found else []
     return Prepared(classes, transform, data, (*transform.notes, *notes))
 
 

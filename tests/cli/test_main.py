@@ -56,7 +56,7 @@ class Failing:
     ("error", "code", "line"),
     [
         (ArgumentError.of("bins", 1, "2 or more"), 2, "squad: bins must be 2 or more; got 1.\n"),
-        (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b [31m\n"),
+        (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b\\x1b[31m\n"),
         (KeyboardInterrupt(), 130, "squad: stopped.\n"),
         (typer.Abort(), 130, "squad: stopped.\n"),
         (OSError(28, "No space left", "x.checkpoint"), 2, "squad: x.checkpoint cannot be used: No space left.\n"),
@@ -138,7 +138,9 @@ def test_handlers_are_put_back() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-@pytest.mark.parametrize("surfaced", [KeyboardInterrupt(), ImportError("numpy failed"), SystemError("no exception set")])
+@pytest.mark.parametrize(
+    "surfaced", [KeyboardInterrupt(), ImportError("numpy failed"), SystemError("no exception set")]
+)
 @pytest.mark.parametrize(("blow", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_that_comes_out_as_another_error(
     monkeypatch: pytest.MonkeyPatch,

@@ -206,7 +206,9 @@ def _fingerprint(folder: Path) -> str:
         return str(file.metadata()["fingerprint"])
 
 
-def test_a_disk_that_stays_full_is_told_of_again(tmp_path: Path, whole: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_stays_full_is_told_of_again(
+    tmp_path: Path, whole: Fitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Disk(monkeypatch, 10**6)
     listener = Listener()
     assert_same(train(tmp_path / "run.checkpoint", listener, seconds=0), whole)

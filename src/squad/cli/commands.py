@@ -54,8 +54,9 @@ def options(
     \b
     First steps:
       squad demo
-      squad split data.csv --target y
+      squad split data.csv --target y --recalibration .1
       squad fit train.csv --target y --out model
+      squad recalibrate model recalibration.csv
       squad certify model calibration.csv --risk .02
       squad predict model new.csv --out answers.csv
       squad report model test.csv --out report.html
@@ -118,6 +119,6 @@ def _outside(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
     text = str(error)
-    if isinstance(error, MemoryError) or "alloc" in text or "out of memory" in text:
+    if isinstance(error, MemoryError) or any(word in text for word in ("alloc", "out of memory", "overflow")):
         return "There is not enough memory for this. Take smaller layers, fewer members or less data."
     raise error

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from squad.cli.options import DataDir, Device
+from squad.cli.outputs import Overwrite, check_new
 from squad.cli.screen import facts, say, table, tell
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def inspect(
     rows: Annotated[int, typer.Option(metavar="N", help="Look at so many rows, at the most.")] = 2000,
     device: Device = "auto",
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Look into a model: what its latent variables do.
 
@@ -73,6 +75,7 @@ def inspect(
     else:
         check_count("--unit", unit, 1, units[layer - 1])
         out = _place(out, layer, unit, member)
+        check_new(out, overwrite)
         check_writable(out)
     looked = _looked_at(predictor, model, data, rows, data_dir)
 

@@ -10,7 +10,18 @@ import typer
 from squad.errors import SquadError
 from squad.printable import one_line, printable
 
-__all__ = ["StoppedError", "complain", "download_bar", "facts", "row_progress", "say", "table", "tell", "warn"]
+__all__ = [
+    "WARNING",
+    "StoppedError",
+    "complain",
+    "download_bar",
+    "facts",
+    "row_progress",
+    "say",
+    "table",
+    "tell",
+    "warn",
+]
 
 
 #: What a line begins with that must not be missed.

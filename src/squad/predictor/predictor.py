@@ -257,7 +257,12 @@ class Predictor:
         return self._changed(certificate=made, calibration=scores)
 
     def recalibrate(
-        self, x: Any, y: Sequence[Any] | NDArray[Any], method: str = "temperature", groups: ArrayLike | None = None
+        self,
+        x: Any,
+        y: Sequence[Any] | NDArray[Any],
+        method: str = "temperature",
+        groups: ArrayLike | None = None,
+        progress: Progress | None = None,
     ) -> "Predictor":
         """The same predictor with probabilities that are nearer to how often it is right; labels stay the same.
 
@@ -269,9 +274,10 @@ class Predictor:
             y: (N,), their right labels.
             method: "temperature" (one number; the order of confidences stays) or "isotonic" (any rising curve).
             groups: (N,), which rows belong together; none may have been trained on.
+            progress: as of :meth:`answer`.
         """
         raw = self._changed(recalibration=None, certificate=None, calibration=None)
-        found = labelled(raw, x, y, groups)
+        found = labelled(raw, x, y, groups, progress=progress)
         fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
         if self.memory is None:
             return raw._changed(recalibration=fitted)

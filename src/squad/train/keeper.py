@@ -62,7 +62,8 @@ class Keeper:
             if not self.failing:
                 reason = (isinstance(error, OSError) and error.strerror) or str(error)
                 self.tell(
-                    f"warning: the checkpoint {self.path} cannot be written: {reason}. Training goes on; {self._kept()}."
+                    f"warning: the checkpoint {self.path} cannot be written: {reason}."
+                    f" Training goes on; {self._kept()}."
                 )
             self.failing = True
         else:

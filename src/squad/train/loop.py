@@ -154,7 +154,7 @@ def fit(
             shown = temperature.tolist() if network.has_temperature else []
             better = state.advance(Epoch(loss, kl, accuracy, nll, shown, arrived.tolist()), config)
             best[[state.slots[place] for place in better]] = adam.flat[better]
-            _tell(progress, state, config, network, members)
+            _tell(progress, state, config, network, members, x_validation.shape[1])
             keep = state.leave()
             if keep:
                 network = take(network, keep)
@@ -193,7 +193,7 @@ def _running(progress: Progress, keeper: Keeper | None) -> Iterator[Saving]:
         keeper.close()
 
 
-def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int) -> None:
+def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int, rows: int) -> None:
     last = state.history[-1]
 
     def mean(name: str) -> float:
@@ -217,6 +217,7 @@ def _tell(progress: Progress, state: State, config: TrainConfig, network: Networ
             mean("temperature") if network.has_temperature else None,
             len(state.slots),
             members,
+            rows,
         )
     )
 
