@@ -8,7 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from squad import core, errors, layers, ops, records
+    from squad import core as core
+    from squad import errors as errors
+    from squad import layers as layers
+    from squad import ops as ops
+    from squad import records as records
     from squad.core import Quantized, gaussian_bins, js_divergence, linear_bins, mutual_information
     from squad.errors import ArgumentError, SquadError
     from squad.estimator import SquadClassifier

@@ -128,7 +128,7 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
         raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
     if others or noted is None or WEIGHTS not in names:
-        shown = ", ".join((others or names)[:3]) + (", ..." if len(others) > 3 else "")
+        shown = ", ".join((others or names)[:3]) + (", ..." if len(others or names) > 3 else "")
         raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
     if not overwrite:
         raise ArtifactError(f"{path} holds a model already. Name another folder, or say --overwrite (overwrite=True).")

@@ -16,6 +16,7 @@ from squad.data.cells import cell_text
 from squad.data.columns import NumberColumn
 from squad.data.identifiers import identifier_warning, identifiers
 from squad.data.memory import Memory, chance, group_hashes, row_hashes, rows_digest
+from squad.data.names import check_texts
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
@@ -195,10 +196,17 @@ def prepare(
 ) -> Prepared:
     """Check and encode rows, and split them by ``settings``; the arguments are those of :func:`fit_predictor`."""
     classes, y = _classes(labels)
+    check_texts("A label", classes)
+    check_texts("A group", np.unique(group_texts(groups)).tolist())
     if isinstance(x, Table):
         if target is None:
             raise ArgumentError.of("target", "None", "the column of labels")
-        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group)
+        check_texts("The name of a column", x.columns)
+        fitted = TableTransform.fit(x, target, drop, group)
+        for column in fitted.columns:
+            check_texts(f"A category of column {column.name!r}", getattr(column, "values", ()))
+        numbers = [column.name for column in fitted.columns if isinstance(column, NumberColumn)]
+        transform: TableTransform | ArrayTransform = fitted
     elif target is not None or group is not None or len(drop):
         hint = "squad.data.tables.Table.of(frame) makes one of a data frame."
         raise ArgumentError.of("x", type(x).__name__, "a table where target, drop or group is given", hint)
@@ -212,9 +220,8 @@ def prepare(
         raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
     data = _split(encoded.x, y, len(classes), settings, groups)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
-    if isinstance(x, Table) and isinstance(transform, TableTransform):
-        found = identifiers(x, [column.name for column in transform.columns if isinstance(column, NumberColumn)])
-        notes += [f"warning: {identifier_warning(found, option=True)}"] if found else []
+    if isinstance(x, Table) and (found := identifiers(x, numbers)):
+        notes.append(f"warning: {identifier_warning(found, option=True)}")
     return Prepared(classes, transform, data, (*transform.notes, *notes))
 
 

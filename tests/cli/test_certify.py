@@ -1,6 +1,8 @@
 """squad certify, plan, recalibrate, strip and report, and what predict does afterwards."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pandas as pd

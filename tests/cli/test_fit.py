@@ -256,7 +256,7 @@ def test_an_identifier_is_worth_a_warning(run: Run, here: Path) -> None:
 
 
 def test_accuracy_of_few_rows_says_so(run: Run, here: Path) -> None:
-    (here / "few.csv").write_text("a,y\n" + "".join(f"{row / 3},{'pq'[row % 2]}\n" for row in range(8)))
+    (here / "few.csv").write_text("a,y\n" + "".join(f"{row / 3},{'pq'[row % 2]}\n" for row in range(20)))
     done = run("fit", "few.csv", "--target", "y", "--max-epochs", "1", "--quiet", "--out", "made")
     assert " of only 2 rows (95 % interval: " in done.out
     assert "of only 2 rows" in " ".join(run("info", "made").out.split())

@@ -57,8 +57,22 @@ def test_honest_columns_over_many_draws() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["id", "ID", "patient_id", "PatientID", "patientId", "patient id", "patientid", "user.id", "id_2", "ids", "uuid"]
-    + ["Unnamed: 0", "index", "row", "case-id", "CUSTOMER_ID", ""],
+    [
+        *(
+            "id",
+            "ID",
+            "patient_id",
+            "PatientID",
+            "patientId",
+            "patient id",
+            "patientid",
+            "user.id",
+            "id_2",
+            "ids",
+            "uuid",
+        ),
+        *("Unnamed: 0", "index", "row", "case-id", "CUSTOMER_ID", ""),
+    ],
 )
 def test_names_that_say_so(name: str) -> None:
     assert named_like_one(name)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from squad.train import checkpoint, fit, keeper
+from squad.train import checkpoint, fit
 from squad.train.adam import Adam
 from squad.train.interrupts import ECHO, Saving
 from squad.train.loop import Fitted
@@ -53,6 +53,7 @@ class Blow(Listener):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int, blow: signal.Signals) -> None:
         super().__init__()
+        self.sent = False
         step = Adam.step
 
         def interrupted(adam: Adam) -> None:
@@ -61,7 +62,6 @@ class Blow(Listener):
                 self.sent = True
                 signal.raise_signal(blow)
 
-        self.sent = False
         monkeypatch.setattr(Adam, "step", interrupted)
 
 
@@ -183,7 +183,7 @@ class Disk:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run.checkpoint")
             write(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(keeper.checkpoint, "write", try_it)
+        monkeypatch.setattr(checkpoint, "write", try_it)
 
 
 def test_a_full_disk_does_not_end_a_run(tmp_path: Path, whole: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:

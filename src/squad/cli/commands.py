@@ -68,7 +68,7 @@ def options(
 
 
 def load(arguments: Sequence[str] | None = None) -> None:
-    """Import what takes seconds, unless it is only help that is asked for; meanwhile Ctrl-C ends the process at once."""
+    """Import what takes seconds, unless only help is asked for; meanwhile Ctrl-C ends the process at once."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and not {"-h", "--help", "--version"} & set(given):
         import torch  # noqa: F401  # pandas and the like are imported where they are used

@@ -55,8 +55,8 @@ def fit(
 ) -> None:
     """Train a model and save it.
 
-    A run that is interrupted (Ctrl-C, SIGTERM) is saved after its last whole epoch, and goes on from there when the same
-    command is given again.
+    A run that is interrupted (Ctrl-C, SIGTERM) is saved as of its last whole epoch, and goes on from there when the
+    same command is given again.
 
     \b
     Examples:

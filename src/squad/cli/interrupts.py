@@ -83,8 +83,8 @@ def listening(process: bool) -> Iterator[Listener]:
     try:
         yield listener
     finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_IGN if process else handler)
+        for taken, handler in before.items():
+            signal.signal(taken, signal.SIG_IGN if process else handler)
 
 
 def leave(number: int) -> None:

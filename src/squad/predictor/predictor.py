@@ -389,7 +389,8 @@ class Predictor:
         unknown = sorted({str(value) for value, place in zip(values, found, strict=True) if place < 0})
         if unknown:
             known = ", ".join(map(str, self.classes[:8])) + (", ..." if len(self.classes) > 8 else "")
-            raise ArgumentError.of("labels", ", ".join(unknown[:5]), f"among the classes of training ({known})")
+            more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+            raise ArgumentError.of("labels", ", ".join(unknown[:5]) + more, f"among the classes of training ({known})")
         return np.array(found, dtype=np.int64)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
