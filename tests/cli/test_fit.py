@@ -15,6 +15,7 @@ from squad.cli import main
 from squad.outputs import claimed
 from squad.train.progress import EpochReport
 from tests.cli.conftest import QUICK, Result, Run, listing
+from tests.cli.interrupting import end, start
 from tests.cli.test_main import COMMAND
 
 #: Long enough to be interrupted: no early stop, a checkpoint every epoch.
@@ -170,6 +171,21 @@ def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, 
     assert "going on after epoch " in resumed.err
     assert (here / "long/model.safetensors").read_bytes() == uninterrupted
     assert not [path for path in here.iterdir() if "checkpoint" in path.name and not path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_is_saved_at_once(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
+    """In its first epochs, long before a checkpoint is due."""
+    process = start([*LONG, "--checkpoint-seconds", "999"], here)
+    assert process.stderr is not None
+    while "epoch 1 of 120" not in (line := process.stderr.readline()):
+        assert line, "it ended too early"
+    ended = end(process, blow, 0.05)  # the line comes a moment before the epoch is whole
+    assert ended.code == 128 + blow
+    assert ended.err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
+    resumed = run(*LONG)
+    assert "going on after epoch " in resumed.err
+    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
 
 
 def test_the_checkpoint_of_another_run(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,3 +20,4 @@ def test_at_any_moment(tmp_path: Path, blow: signal.Signals, after: float) -> No
     assert ended.err.startswith("squad: stopped")
     assert ended.err.count("\n") == 1
     assert not (tmp_path / "made").exists()
+    assert ("made.checkpoint" in ended.err) == (tmp_path / "made.checkpoint").exists()
