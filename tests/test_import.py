@@ -20,14 +20,24 @@ def modules_after(statement: str) -> set[str]:
 
 
 def test_import_is_light() -> None:
-    loaded = modules_after("import squad")
-    assert "torch" in loaded
+    assert not {"torch", "numpy", *HEAVY} & modules_after("import squad")
     # What torch itself loads is not ours to avoid.
-    assert not (set(HEAVY) & loaded) - modules_after("import torch")
+    assert not (set(HEAVY) & modules_after("import squad; squad.SquadLinear")) - modules_after("import torch")
+
+
+def test_modules_that_come_with_the_package() -> None:
+    assert {"squad.core", "squad.layers", "squad.ops"} <= modules_after(
+        "import squad; squad.core, squad.layers, squad.ops"
+    )
+
+
+def test_the_command_listens_before_it_imports() -> None:
+    """Ctrl-C before that would print a traceback."""
+    assert not {"torch", "numpy", "typer", "rich", "importlib.metadata", *HEAVY} & modules_after("import squad.cli")
 
 
 def test_the_command_is_light_too() -> None:
-    assert not set(HEAVY) & modules_after("import squad.cli") - modules_after("import torch")
+    assert not set(HEAVY) & modules_after("import squad.cli.commands") - modules_after("import torch")
 
 
 def test_a_predictor_is_light_too() -> None:

@@ -133,7 +133,7 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
         raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
     if others or noted is None or WEIGHTS not in names:
-        shown = ", ".join((others or names)[:3]) + (", ..." if len(others) > 3 else "")
+        shown = ", ".join((others or names)[:3]) + (", ..." if len(others or names) > 3 else "")
         raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
     if not overwrite:
         raise ArtifactError(f"{path} holds a model already. Name another folder, or say --overwrite (overwrite=True).")
@@ -141,7 +141,7 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
 
 def _check_parent(path: str | Path, target: Path) -> None:
     """That something can be made beside ``target``, whose parents may be missing."""
-    nearest = next(parent for parent in target.parents if parent.exists())
+    nearest = next((parent for parent in target.parents if parent.exists()), target)  # the root has none
     if not nearest.is_dir():
         raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Name another folder.")
     if not os.access(nearest, os.W_OK | os.X_OK):

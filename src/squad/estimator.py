@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from squad.core.checks import check_count, check_number
+from squad.data.identifiers import identifier_warning, is_identifier
 from squad.errors import ArgumentError
 from squad.fitting import FitSettings, choose_device, fit_predictor
 from squad.models import network_config
@@ -147,6 +148,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if groups is not None:
             groups = np.asarray(groups)
             check_consistent_length(X, groups)
+        self._warn_of_identifiers(X)
         progress = make_progress() if verbose else None
         self.predictor_ = fit_predictor(
             X,
@@ -171,6 +173,13 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 stacklevel=2,
             )
         return self
+
+    def _warn_of_identifiers(self, X: NDArray[Any]) -> None:  # noqa: N803
+        """Of a data frame, columns that look like identifiers are worth a warning."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        found = [name for place, name in enumerate(names) if is_identifier(name, np.asarray(X[:, place], np.float64))]
+        if found:
+            warnings.warn(identifier_warning(found, option=False), UserWarning, stacklevel=3)
 
     def certify(
         self,

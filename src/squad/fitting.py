@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from squad.core.checks import check_count, check_number
+from squad.core.checks import check_count, check_number, check_size
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
+from squad.data.columns import NumberColumn
+from squad.data.identifiers import identifier_warning, identifiers
 from squad.data.memory import Memory, chance, group_hashes, row_hashes, rows_digest
+from squad.data.names import check_texts
 from squad.data.novelty import RowDistance
 from squad.data.problems import DataError
 from squad.data.splits import validation_rows
@@ -31,7 +34,7 @@ __all__ = ["FitSettings", "Prepared", "choose_device", "fit_predictor", "prepare
 #: So many classes, and more than half as many as rows, are not classes.
 MANY = 20
 
-SAME_ROWS = "Every class has one row, so validation is on the rows of training: its accuracy says nothing."
+SAME_ROWS = "warning: Every class has one row, so validation is on the rows of training: its accuracy says nothing."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ class FitSettings:
         if not isinstance(training, TrainConfig):
             raise ArgumentError.of("training", repr(training)[:60], "settings, such as TrainConfig(max_epochs=50)")
         # Python's own numbers, whatever type they came in: files know no other.
-        object.__setattr__(self, "members", check_count("members", self.members, 1))
+        object.__setattr__(self, "members", check_size("members", self.members, 1))
         object.__setattr__(self, "seed", check_count("seed", self.seed, 0, 2**62))
         plain = {name: _plain(value) for name, value in self.training.to_dict().items()}
         object.__setattr__(self, "training", TrainConfig.of(plain))
@@ -204,10 +207,17 @@ def prepare(
 ) -> Prepared:
     """Check and encode rows, and split them by ``settings``; the arguments are those of :func:`fit_predictor`."""
     classes, y = _classes(labels)
+    check_texts("A label", classes)
+    check_texts("A group", np.unique(group_texts(groups)).tolist())
     if isinstance(x, Table):
         if target is None:
             raise ArgumentError.of("target", "None", "the column of labels")
-        transform: TableTransform | ArrayTransform = TableTransform.fit(x, target, drop, group, ranges)
+        check_texts("The name of a column", x.columns)
+        fitted = TableTransform.fit(x, target, drop, group, ranges)
+        for column in fitted.columns:
+            check_texts(f"A category of column {column.name!r}", getattr(column, "values", ()))
+        numbers = [column.name for column in fitted.columns if isinstance(column, NumberColumn)]
+        transform: TableTransform | ArrayTransform = fitted
     elif target is not None or group is not None or len(drop):
         hint = "squad.data.tables.Table.of(frame) makes one of a data frame."
         raise ArgumentError.of("x", type(x).__name__, "a table where target, drop or group is given", hint)
@@ -221,6 +231,8 @@ def prepare(
         raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
     data = _split(encoded.x, y, len(classes), settings, groups)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
+    if isinstance(x, Table) and (found := identifiers(x, numbers)):
+        notes.append(f"warning: {identifier_warning(found, option=True)}")
     return Prepared(classes, transform, data, (*transform.notes, *notes))
 
 

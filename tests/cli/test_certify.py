@@ -1,6 +1,8 @@
 """squad certify, plan, recalibrate, strip and report, and what predict does afterwards."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -68,6 +70,25 @@ class TestCertify:
         assert "nothing was saved" in found.err
         assert listing(model) == before
 
+    def test_too_few_rows_are_no_wrong_input(self, run: Run, model: Path, here: Path) -> None:
+        """Exit code 3, as documented, and how many rows there must be at least: 459 at 1 % and 99 %."""
+        before = listing(here)
+        found = run("certify", "model", "test.csv", "--risk", ".01")
+        assert found.code == 3
+        assert found.out.startswith("No answers can be accepted")
+        assert "60 calibration rows are too few: it takes at least 459" in found.err
+        assert listing(here) == before
+
+    def test_too_few_scores(self, run: Run, here: Path) -> None:
+        lines = (here / "scores.csv").read_text().splitlines()
+        (here / "few.csv").write_text("\n".join(lines[:41]) + "\n")
+        found = run("certify", "--scores", "few.csv", "--risk", ".01")
+        assert found.code == 3
+        assert "40 calibration rows are too few: it takes at least 459" in found.err
+        enough = run("certify", "--scores", "scores.csv", "--risk", ".01")
+        assert enough.code == 3
+        assert "too few" not in enough.err
+
     def test_a_certificate_that_accepts_nothing_is_none(self, run: Run, model: Path, here: Path) -> None:
         table = pd.read_csv(here / "calibration.csv", dtype=str)
         shuffled = table["y"].sample(frac=1, random_state=0).to_numpy()
@@ -97,7 +118,7 @@ class TestCertify:
         assert "Choose with --risk" in run("predict", "model", "new.csv").refusal
         loaded = squad.load(model)
         for text, risk in ((".3", 0.3), (".2,missed ill=.15", {"wrong": 0.2, "missed ill": 0.15})):
-            assert run("predict", "model", "test.csv", "--risk", text, "--out", "answers.csv").code == 0
+            assert run("predict", "model", "test.csv", "--risk", text, "--out", "answers.csv", "--overwrite").code == 0
             expected = loaded.answer(pd.read_csv("test.csv", dtype=str), risk=risk).decision
             assert (pd.read_csv("answers.csv").decision == expected).all()
         assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".2,missed ill=.001").refusal
@@ -280,14 +301,42 @@ class TestStrip:
         assert run(*CERTIFY).code == 0
         certificate = squad.load(model).certificate
         assert "hashes of 310 rows" in run("info", "model").out
-        assert run("strip", "model").out == "model: removed 310 hashes of rows and 0 of groups\n"
+        stripped = run("strip", "model", "--yes")
+        assert stripped.out == "model: removed 310 hashes of rows and 0 of groups\n"
+        assert stripped.err.startswith("warning: model can no longer refuse to be certified on rows")
+        assert stripped.err.count("\n") == 1
         assert not (model / "rows.safetensors").exists()
         assert (model / "calibration.safetensors").exists()
-        assert run("strip", "model", "--scores").out == "model: removed 900 calibration scores\n"
+        assert run("strip", "model", "--scores", "--yes") == (0, "model: removed 900 calibration scores\n", "")
         assert not (model / "calibration.safetensors").exists()
         assert run("strip", "model", "--scores").out == "model: there was nothing to remove\n"
         assert squad.load(model).certificate == certificate
         assert "nothing of its rows" in run("info", "model").out
+
+    def test_nothing_is_lost_unasked(self, run: Run, model: Path, here: Path) -> None:
+        before = listing(here)
+        refusal = run("strip", "model").refusal
+        assert "310 hashes of rows" in refusal
+        assert "--out" in refusal
+        assert "--yes" in refusal
+        assert listing(here) == before
+        found = run("strip", "model", "--out", "bare")
+        assert (found.code, found.err.partition(":")[0]) == (0, "warning")
+        assert listing(here).items() >= before.items()
+
+    @pytest.mark.parametrize(("answer", "kept"), [("n\n", True), ("\n", True), ("y\n", False)])
+    def test_a_terminal_is_asked(
+        self, run: Run, model: Path, monkeypatch: pytest.MonkeyPatch, answer: str, kept: bool
+    ) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        monkeypatch.setattr(sys, "stdin", Terminal(answer))
+        found = run("strip", "model")
+        assert "310 hashes" in found.err
+        assert found.code == (2 if kept else 0)
+        assert (model / "rows.safetensors").exists() == kept
 
     def test_hashes_never_come(self, run: Run, here: Path) -> None:
         assert run("fit", "train.csv", *QUICK, "--no-row-hashes", "--out", "blind").code == 0

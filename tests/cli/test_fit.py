@@ -15,6 +15,7 @@ from squad.cli import main
 from squad.outputs import claimed
 from squad.train.progress import EpochReport
 from tests.cli.conftest import QUICK, Result, Run, listing
+from tests.cli.interrupting import end, start
 from tests.cli.test_main import COMMAND
 
 #: Long enough to be interrupted: no early stop, a checkpoint every epoch.
@@ -32,7 +33,8 @@ def test_fit_tells_and_saves(run: Run, here: Path) -> None:
     assert lines[1].startswith("training: epoch 1 of 3: loss ")
     for word in ("KL ", "validation accuracy ", "temperature ", "s left", "2 of 2 members"):
         assert word in lines[1]
-    assert done.out.startswith("made: squad, 2 members, validation accuracy ")
+    assert done.out.startswith("made: squad, 2 members, mean validation accuracy ")
+    assert "of only 31 rows" in done.out
     assert "3 epochs" in done.out
     assert load(here / "made").members == 2
     assert sorted(path.name for path in here.iterdir() if "made" in path.name) == ["made"]
@@ -84,7 +86,7 @@ def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
         (["one.csv", "--target", "y"], "two classes at least"),
         (["broken.csv", "--target", "y"], "has a line that cannot be read: "),
         (["digit"], "Did you mean digits?"),
-        (["train.csv"], "Say with --target which column of train.csv holds the labels: patient_id, age"),
+        (["train.csv"], "Say with --target which column of train.csv holds the labels: 'patient_id', 'age'"),
         (["train.csv", "--target", "Y"], "no column 'Y'; did you mean 'y'?"),
         (["train.csv", "--target", "y"], "--drop patient_id"),
         (["train.csv", "--target", "y", "--group", "patient"], "did you mean 'patient_id'?"),
@@ -144,7 +146,7 @@ def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> b
     return (folder / "long/model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
     process = subprocess.Popen(
         [*COMMAND, *LONG],
@@ -160,8 +162,8 @@ def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, 
     process.send_signal(blow)
     err = process.communicate(timeout=60)[1]
     assert not (here / "long").exists(), "it had ended: let it run longer"
-    if blow == signal.SIGINT:
-        assert process.returncode == 130
+    if blow != signal.SIGKILL:
+        assert process.returncode == 128 + blow
         assert err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
         assert "Traceback" not in err
     resumed = run(*LONG)
@@ -169,6 +171,21 @@ def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, 
     assert "going on after epoch " in resumed.err
     assert (here / "long/model.safetensors").read_bytes() == uninterrupted
     assert not [path for path in here.iterdir() if "checkpoint" in path.name and not path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_is_saved_at_once(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
+    """In its first epochs, long before a checkpoint is due."""
+    process = start([*LONG, "--checkpoint-seconds", "999"], here)
+    assert process.stderr is not None
+    while "epoch 1 of 120" not in (line := process.stderr.readline()):
+        assert line, "it ended too early"
+    ended = end(process, blow, 0.05)  # the line comes a moment before the epoch is whole
+    assert ended.code == 128 + blow
+    assert ended.err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
+    resumed = run(*LONG)
+    assert "going on after epoch " in resumed.err
+    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
 
 
 def test_the_checkpoint_of_another_run(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +200,7 @@ def test_the_checkpoint_of_another_run(run: Run, here: Path, monkeypatch: pytest
     assert not (here / "long.checkpoint").exists()
 
 
-def interrupt(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+def interrupt(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, epoch: int = 2) -> Result:
     """LONG, stopped in its second epoch."""
 
     class Stop:
@@ -191,7 +208,7 @@ def interrupt(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
         def message(self, text: str) -> None: ...
         def close(self) -> None: ...
         def epoch(self, report: EpochReport) -> None:
-            if report.epoch == 2:
+            if report.epoch == epoch:
                 raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -199,11 +216,66 @@ def interrupt(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
         return run(*LONG)
 
 
-def test_stopped_before_the_first_checkpoint(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_before_the_first_checkpoint_is_due(
+    run: Run, here: Path, uninterrupted: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.modules[__name__], "LONG", [*LONG, "--checkpoint-seconds", "99"])
     before = listing(here)
-    assert interrupt(run, here, monkeypatch) == (130, "", "squad: stopped; nothing was saved yet.\n")
-    assert listing(here) == before
+    assert interrupt(run, here, monkeypatch, epoch=1) == (130, "", "squad: stopped; nothing was saved yet.\n")
+    assert listing(here) == before, "there was no whole epoch"
+    assert interrupt(run, here, monkeypatch).code == 130
+    assert "going on after epoch 1" in run(*LONG).err
+    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
+
+
+def test_a_full_disk_is_a_warning(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from squad.train import checkpoint
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "made.checkpoint")
+
+    monkeypatch.setattr(checkpoint, "write", full)
+    done = run("fit", "train.csv", *QUICK, "--checkpoint-seconds", "0", "--out", "made")
+    assert done.code == 0
+    lines = done.err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("warning: ") and "made.checkpoint" in line for line in lines)
+    assert "No space left" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "setting", ["network.bins=9223372036854775807", "network.bins=9223372036854775808", "network.hidden=[1000001]"]
+)
+def test_sizes_that_overflow(run: Run, setting: str) -> None:
+    refusal = run("fit", "train.csv", *QUICK, "--set", setting, "--out", "made").refusal
+    assert setting.partition(".")[2].partition("=")[0] in refusal
+    assert "at most 1,000,000" in refusal
+
+
+def test_members_that_overflow(run: Run) -> None:
+    assert "members" in run("fit", "train.csv", *QUICK, "--members", str(2**63 - 1), "--out", "made").refusal
+
+
+def test_the_root_is_no_place_for_a_model(run: Run) -> None:
+    assert "/ holds other things" in run("fit", "train.csv", *QUICK, "--out", "/").refusal
+
+
+def test_an_identifier_is_worth_a_warning(run: Run, here: Path) -> None:
+    lines = (here / "train.csv").read_text().splitlines()
+    numbered = ["number," + lines[0], *(f"{place},{line}" for place, line in enumerate(lines[1:], 1000))]
+    (here / "train.csv").write_text("\n".join(numbered) + "\n")
+    (warning,) = run("fit", "train.csv", *QUICK, "--out", "made").err.splitlines()
+    assert warning.startswith("warning: Column 'number' ")
+    assert warning.endswith("--drop number")
+    assert "--drop number" in " ".join(run("info", "made").out.split())
+    assert run("fit", "train.csv", *QUICK, "--drop", "number", "--out", "other").err == ""
+
+
+def test_accuracy_of_few_rows_says_so(run: Run, here: Path) -> None:
+    (here / "few.csv").write_text("a,y\n" + "".join(f"{row / 3},{'pq'[row % 2]}\n" for row in range(20)))
+    done = run("fit", "few.csv", "--target", "y", "--max-epochs", "1", "--quiet", "--out", "made")
+    assert " of only 2 rows (95 % interval: " in done.out
+    assert "of only 2 rows" in " ".join(run("info", "made").out.split())
 
 
 def test_two_fits_into_one_folder(run: Run, here: Path) -> None:

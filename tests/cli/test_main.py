@@ -1,6 +1,7 @@
 """The command around its subcommands: codes, one-line errors, pipes."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ import typer
 
 import squad
 from squad import cli
+from squad.cli import commands
 from squad.errors import ArgumentError
 from tests.cli.conftest import Run
+from tests.cli.interrupting import end, start
 
 COMMAND = [sys.executable, "-c", "import sys; from squad.cli import main; sys.exit(main())"]
 
@@ -53,7 +56,7 @@ class Failing:
     ("error", "code", "line"),
     [
         (ArgumentError.of("bins", 1, "2 or more"), 2, "squad: bins must be 2 or more; got 1.\n"),
-        (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b [31m\n"),
+        (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b\\x1b[31m\n"),
         (KeyboardInterrupt(), 130, "squad: stopped.\n"),
         (typer.Abort(), 130, "squad: stopped.\n"),
         (OSError(28, "No space left", "x.checkpoint"), 2, "squad: x.checkpoint cannot be used: No space left.\n"),
@@ -64,7 +67,7 @@ class Failing:
 def test_what_goes_wrong_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str
 ) -> None:
-    monkeypatch.setattr(cli, "app", Failing(error))
+    monkeypatch.setattr(commands, "app", Failing(error))
     assert cli.main([]) == code
     err = capsys.readouterr().err
     assert err.startswith(line)
@@ -72,7 +75,7 @@ def test_what_goes_wrong_is_one_line(
 
 
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "app", Failing(RuntimeError("shapes do not match")))
+    monkeypatch.setattr(commands, "app", Failing(RuntimeError("shapes do not match")))
     with pytest.raises(RuntimeError, match="shapes"):
         cli.main([])
 
@@ -113,3 +116,45 @@ def test_pipes_get_plain_text(run: Run) -> None:
         assert result.code == 0
         assert "\x1b" not in result.out + result.err
         assert all(len(line) <= 80 for line in result.out.splitlines())
+
+
+@pytest.mark.parametrize(("blow", "after"), [(signal.SIGINT, 0.05), (signal.SIGINT, 0.4), (signal.SIGTERM, 0.3)])
+def test_interrupted_while_it_imports(here: Path, blow: signal.Signals, after: float) -> None:
+    """More moments are in tests/slow/test_interrupts.py."""
+    ended = end(start(["info", "model"], here), blow, after)
+    assert ended == (128 + blow, "", "squad: stopped.\n")
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """As in the background of a shell, or under nohup."""
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from squad.cli.interrupts import listening\n"
+    code += "with listening(True): assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert cli.main(["--version"]) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(
+    "surfaced", [KeyboardInterrupt(), ImportError("numpy failed"), SystemError("no exception set")]
+)
+@pytest.mark.parametrize(("blow", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_that_comes_out_as_another_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    surfaced: BaseException,
+    blow: signal.Signals,
+    code: int,
+) -> None:
+    def app(**_: object) -> None:
+        try:
+            signal.raise_signal(blow)
+        except KeyboardInterrupt:
+            raise surfaced from None
+
+    monkeypatch.setattr(commands, "app", app)
+    assert cli.main([]) == code
+    assert capsys.readouterr().err == "squad: stopped.\n"

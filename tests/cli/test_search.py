@@ -450,7 +450,7 @@ def test_what_is_refused_before_rows_are_read(
 @pytest.mark.parametrize(
     ("data", "options", "words"),
     [
-        ("train.csv", [], "Say with --target which column of train.csv holds the labels: patient_id, age"),
+        ("train.csv", [], "Say with --target which column of train.csv holds the labels: 'patient_id', 'age"),
         ("train.csv", ["--target", "Y"], "no column 'Y'; did you mean 'y'?"),
         ("train.csv", ["--target", "y", "--drop", "ag"], "no column 'ag'; did you mean 'age'?"),
         ("train.csv", ["--target", "y", "--group", "patient"], "did you mean 'patient_id'?"),

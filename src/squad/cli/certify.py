@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.screen import row_progress, say, tell
 from squad.cli.sign import lost_signature
 
 __all__ = ["certify", "plan", "target_of"]
@@ -134,8 +134,10 @@ def certify(
     if as_json:
         typer.echo(json.dumps(certificate.to_json(), indent=2))
     else:
-        typer.echo(str(certificate))
+        tell(str(certificate))
     if not certificate.certified:
+        if (needed := _rows_needed(certificate, options)) is not None:
+            say(needed)
         say("Nothing could be promised, and nothing was saved.")
         raise typer.Exit(NOTHING)
     if out is not None or scores is None:
@@ -162,7 +164,7 @@ def plan(
     from squad.selective.words import certainty, percent
 
     labels = count(risk, delta, coverage, error, power)
-    typer.echo(labels)
+    tell(labels)
     expected = f"{percent(error)} of them wrong" if error else "none of them wrong"
     say(
         f"labelled rows, to promise with {certainty(delta)} certainty that at most {percent(risk)} of the accepted"
@@ -291,20 +293,22 @@ def _of_model(
         check_writable(place)
         rows = labelled_rows(predictor, model, data, target, group, data_dir)
         assert rows.labels is not None
-        made = predictor.certify(
-            rows.x,
-            rows.labels,
-            targets,
-            delta,
-            options["method"],
-            by=by,
-            groups=rows.groups,
-            one_per_group=not all_rows,
-            thresholds=options["thresholds"],
-            ranks=options["ranks"],
-            r_max=options["r_max"],
-            source=rows.source,
-        )
+        with row_progress() as progress:
+            made = predictor.certify(
+                rows.x,
+                rows.labels,
+                targets,
+                delta,
+                options["method"],
+                by=by,
+                groups=rows.groups,
+                one_per_group=not all_rows,
+                thresholds=options["thresholds"],
+                ranks=options["ranks"],
+                r_max=options["r_max"],
+                source=rows.source,
+                progress=progress,
+            )
         certificate = made.certificate
         assert certificate is not None
         _tell(certificate)
@@ -314,6 +318,25 @@ def _of_model(
             if lost is not None:
                 say(lost)
     return certificate
+
+
+def _rows_needed(certificate: Any, options: Mapping[str, Any]) -> str | None:
+    """How many rows a guarantee takes at least, if there were fewer; None if it did not fail for that."""
+    from squad.selective.methods import Options, least_cases
+
+    settings = Options(options["ranks"], options["r_max"])
+    least = [
+        max(least_cases(certificate.method, risk, rule.level, settings) for risk in rule.risks.values())
+        for rule in certificate.rules
+    ]
+    if any(rule.m >= few for rule, few in zip(certificate.rules, least, strict=True)):
+        return None
+    of = "" if certificate.by is None else f" in a group of one {certificate.by}"
+    return (
+        f"{max(rule.m for rule in certificate.rules):,} calibration rows{of} are too few: it takes at least"
+        f" {min(least):,}, even if all answers are right. Label more rows (squad plan says how many), or allow a higher"
+        " --risk or --delta."
+    )
 
 
 def _tell(certificate: Any) -> None:

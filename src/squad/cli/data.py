@@ -1,13 +1,14 @@
-"""``squad data`` and ``squad split``: data sets, and files of one's own in three parts."""
+"""``squad data`` and ``squad split``: data sets, and files of one's own in parts."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from squad.cli.layout import STYLE, Command, Group
-from squad.cli.screen import download_bar, say, table
+from squad.cli.screen import download_bar, say, table, tell
 
 __all__ = ["app", "split"]
 
@@ -15,8 +16,8 @@ app = typer.Typer(cls=Group, **STYLE)
 
 DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
 
-#: In the order of the shares.
-PARTS = ("train", "calibration", "test")
+#: In the order of the shares, and the one that is made if it is asked for.
+PARTS, EXTRA = ("train", "calibration", "test"), "recalibration"
 
 
 @app.callback(invoke_without_command=True)
@@ -60,11 +61,11 @@ def fetch(
     from squad.data.registry import dataset, locate_or_fetch
 
     if not dataset(name).files:
-        typer.echo(f"{name} comes with scikit-learn: there is nothing to fetch.")
+        tell(f"{name} comes with scikit-learn: there is nothing to fetch.")
         return
     with download_bar() as progress:
         folder = locate_or_fetch(name, data_dir, progress)
-    typer.echo(f"{name}: {folder}")
+    tell(f"{name}: {folder}")
 
 
 def split(
@@ -78,36 +79,45 @@ def split(
         Path | None, typer.Option(metavar="FOLDER", help="Where to write the parts; beside DATA without it.")
     ] = None,
     fractions: Annotated[str, typer.Option(metavar="SHARES", help="Of train, calibration and test.")] = "0.6,0.2,0.2",
+    recalibration: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Write a fourth part for squad recalibrate, such as .1; the others share the rest."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another one gives another split.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
 ) -> None:
     """Write train, calibration and test files.
 
-    Every class has its share in each of them, and they are the same on every machine.
+    Every class has its share in each of them, and they are the same on every machine. Rows that recalibrate a model
+    cannot certify it: for squad recalibrate there is a fourth file with --recalibration.
 
     \b
     Examples:
       squad split data.csv --target y --out parts
       squad split data.csv --target y --group patient_id --out parts-by-patient
+      squad split data.csv --target y --recalibration .1 --out four-parts
       squad split data.csv --target y --fractions 0.5,0.25,0.25 --seed 1 \\
           --out parts --overwrite
     """
     from squad.cli.inputs import is_named
     from squad.core.checks import check_count
+    from squad.data.names import listed
     from squad.data.problems import DataError
     from squad.data.splits import split_rows
     from squad.data.tables import Table, groups, labels, read
 
-    shares = _fractions(fractions)
+    shares = _fractions(fractions, recalibration)
     check_count("--seed", seed, 0)
     # What is no file is told by read, which knows what to say.
-    paths = _paths(data, out, overwrite) if Path(data).is_file() or is_named(data) else {}
+    paths = _paths(data, out, overwrite, tuple(shares)) if Path(data).is_file() or is_named(data) else {}
     found = read(data, target=target)
     if not isinstance(found, Table):
         if group is not None:
             raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
     elif target is None:
-        raise DataError(f"Say with --target which column of {data} holds the labels: {', '.join(found.columns[:12])}.")
+        raise DataError(f"Say with --target which column of {data} holds the labels: {listed(found.columns)}.")
     elif group == target:
         raise DataError(f"The target {target!r} cannot be the group as well: choose another column.")
     own = groups(found, group) if group is not None and isinstance(found, Table) else None
@@ -119,10 +129,11 @@ def split(
     for note in parts.notes:
         say(note)
     for name, path in paths.items():
-        typer.echo(f"{path}: {len(parts.parts[name]):,} rows")
+        tell(f"{path}: {len(parts.parts[name]):,} rows")
 
 
-def _fractions(text: str) -> dict[str, float]:
+def _fractions(text: str, extra: float | None = None) -> dict[str, float]:
+    """The share of each part, by name."""
     from squad.errors import ArgumentError
 
     try:
@@ -131,10 +142,14 @@ def _fractions(text: str) -> dict[str, float]:
         shares = []
     if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
         raise ArgumentError.of("--fractions", repr(text), "three positive numbers that add up to 1, as 0.6,0.2,0.2 do")
-    return dict(zip(PARTS, shares, strict=True))
+    if extra is None:
+        return dict(zip(PARTS, shares, strict=True))
+    if not 0 < extra < 1:
+        raise ArgumentError.of("--recalibration", extra, "a share between 0 and 1, such as .1")
+    return {**{name: share * (1 - extra) for name, share in zip(PARTS, shares, strict=True)}, EXTRA: extra}
 
 
-def _paths(data: str, out: Path | None, overwrite: bool) -> dict[str, Path]:
+def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -> dict[str, Path]:
     """Where the parts go, if they may."""
     from squad.cli.inputs import is_named
     from squad.data.problems import DataError
@@ -145,7 +160,7 @@ def _paths(data: str, out: Path | None, overwrite: bool) -> dict[str, Path]:
         raise DataError(f"{data} is a data set, which has its parts already: split takes a file of your own.")
     suffix = "".join(source.suffixes[-2:]) if source.suffix.lower() == ".gz" else source.suffix
     folder = source.parent if out is None else out
-    paths = {name: folder / f"{name}{suffix}" for name in PARTS}
+    paths = {name: folder / f"{name}{suffix}" for name in parts}
     there = [path for path in paths.values() if path.exists()]
     for path in there:
         if path.is_dir():

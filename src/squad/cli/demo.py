@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.screen import say, table
+from squad.cli.screen import say, table, tell
 
 __all__ = ["certified", "compare", "demo", "least_sure", "train"]
 
@@ -63,9 +63,9 @@ def demo(
     safe = certified(digits, predictors["squad"])
     safe.save(out, overwrite)
     write_page(digits, safe, page, str(out))
-    typer.echo(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
-    typer.echo(f"  squad predict {out} digits:test --out answers.csv")
-    typer.echo(f"\nThe report on it, for your browser: {page}")
+    tell(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
+    tell(f"  squad predict {out} digits:test --out answers.csv")
+    tell(f"\nThe report on it, for your browser: {page}")
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from squad.cli.accuracy import accuracy_text
 from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.screen import StoppedError, say
+from squad.cli.screen import WARNING, StoppedError, say, tell, warn
 
 __all__ = ["fit", "sizes"]
 
@@ -39,7 +40,10 @@ def fit(
     device: Device = "auto",
     data_dir: DataDir = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(metavar="S", help="Least time between two checkpoints.")] = 30.0,
+    checkpoint_seconds: Annotated[
+        float,
+        typer.Option(metavar="S", help="Least time between two checkpoints; an interrupted run is saved at once."),
+    ] = 30.0,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew; do not go on with a stopped run.")] = False,
     no_row_hashes: Annotated[
         bool,
@@ -55,7 +59,8 @@ def fit(
 ) -> None:
     """Train a model and save it.
 
-    An interrupted run goes on from its last checkpoint when the same command is given again.
+    A run that is interrupted (Ctrl-C, SIGTERM) is saved as of its last whole epoch, and goes on from there when the
+    same command is given again.
 
     \b
     Examples:
@@ -115,10 +120,10 @@ def fit(
         )
     for place, result in enumerate(predictor.record["members"]) if quiet else ():
         if result["ended"] == "diverged":
-            say(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
+            warn(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
     for note in predictor.record["notes"]:
         say(note)
-    typer.echo(f"{out}: {summary(predictor)}")
+    tell(f"{out}: {summary(predictor)}")
 
 
 def _trained(
@@ -137,7 +142,8 @@ def _trained(
     """Train, or go on, and save."""
     from squad import artifact
     from squad.fitting import fit_predictor
-    from squad.train import SilentProgress, make_progress
+    from squad.search.interrupts import uninterrupted
+    from squad.train import make_progress
     from squad.train.checkpoint import CheckpointError
 
     checkpoint = out.parent / f"{out.name}.checkpoint"
@@ -154,7 +160,7 @@ def _trained(
             group=settings.get("group"),
             groups=rows.groups,
             device=where,
-            progress=SilentProgress() if quiet else make_progress(title=title),
+            progress=_quiet() if quiet else make_progress(title=title),
             checkpoint=checkpoint,
             checkpoint_seconds=checkpoint_seconds,
             record={"source": rows.source, "settings": settings},
@@ -167,25 +173,40 @@ def _trained(
         reached = f"the same command goes on from {checkpoint}" if checkpoint.exists() else "nothing was saved yet"
         raise StoppedError(f"stopped; {reached}.") from None
     try:
-        predictor.save(out, overwrite)
+        with uninterrupted():  # a moment, after which nothing is lost
+            predictor.save(out, overwrite)
+            checkpoint.unlink(missing_ok=True)
+    except KeyboardInterrupt:
+        raise StoppedError(f"stopped; {out} was saved.") from None
     except artifact.ArtifactError as error:
         kept = f" What was trained is kept in {checkpoint}." if checkpoint.exists() else ""
         raise artifact.ArtifactError(f"{error}{kept}") from error
-    checkpoint.unlink(missing_ok=True)
     return predictor
+
+
+def _quiet() -> Any:
+    """A progress that only warns."""
+    from squad.train import SilentProgress
+
+    class Quiet(SilentProgress):
+        def message(self, text: str) -> None:
+            if text.startswith(WARNING):
+                say(text)
+
+    return Quiet()
 
 
 def summary(predictor: Any) -> str:
     """One line about a model that was just trained."""
     results = predictor.record["members"]
     best = [result["best_accuracy"] for result in results if result["best_accuracy"] is not None]
-    accuracy = f"validation accuracy {100 * sum(best) / len(best):.1f} %"
+    accuracy = f"validation accuracy {accuracy_text(sum(best) / len(best), predictor.record['rows']['validation'])}"
     many = len(results) > 1
     lost = f" of {len(results)}" if len(best) < len(results) else ""
     return ", ".join(
         [
             f"{predictor.config.name}, {len(best)}{lost} members" if many else predictor.config.name,
-            f"{accuracy} (their mean)" if many else accuracy,
+            f"mean {accuracy}" if many else accuracy,
             f"{max(result['epochs'] for result in results)} epochs in {predictor.record['seconds']:.0f} s",
         ]
     )

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from squad.cli.accuracy import accuracy_text
 from squad.cli.screen import facts
 
 __all__ = ["info"]
@@ -48,7 +49,10 @@ def info(
             ("trained on", str(record.get("source", "unknown"))),
             ("rows", f"{rows.get('training', 0):,} to train on, {rows.get('validation', 0):,} to validate on"),
             ("training", _settings(training)),
-            *((f"member {place}", _member(result)) for place, result in enumerate(record.get("members", []))),
+            *(
+                (f"member {place}", _member(result, rows.get("validation", 0)))
+                for place, result in enumerate(record.get("members", []))
+            ),
             ("time", f"{record.get('seconds', 0):.0f} s on {record.get('device', 'cpu')}"),
             *(("note", note) for note in record.get("notes", [])),
         ]
@@ -115,10 +119,10 @@ def _listed(names: list[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
-def _member(result: dict[str, Any]) -> str:
+def _member(result: dict[str, Any], rows: int) -> str:
     if result["best_epoch"] is None:
         return f"seed {result['seed']}: diverged in epoch {result['epochs']}, left out"
     return (
-        f"seed {result['seed']}: validation accuracy {100 * result['best_accuracy']:.2f} % "
+        f"seed {result['seed']}: validation accuracy {accuracy_text(result['best_accuracy'], rows, 2)}, "
         f"in epoch {result['best_epoch']} of {result['epochs']}, {result['ended']}"
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.cli.screen import download_bar, say
+from squad.data.names import listed
 from squad.data.problems import DataError
 from squad.data.registry import DATASETS
 from squad.data.tables import Arrays, Table, groups, labels, read
@@ -81,7 +82,7 @@ def read_rows(
             raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
         return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
     if need_labels and target is None:
-        raise DataError(f"Say with --target which column of {data} holds the labels: {', '.join(found.columns[:12])}.")
+        raise DataError(f"Say with --target which column of {data} holds the labels: {listed(found.columns)}.")
     return Rows(
         found,
         _labels(found, target, strict) if need_labels else None,

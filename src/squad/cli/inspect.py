@@ -8,7 +8,8 @@ import numpy as np
 import typer
 
 from squad.cli.options import DataDir, Device
-from squad.cli.screen import facts, say, table
+from squad.cli.outputs import Overwrite, check_new
+from squad.cli.screen import facts, say, table, tell
 
 if TYPE_CHECKING:
     from squad.analysis import Activation, Found, Posteriors
@@ -45,6 +46,7 @@ def inspect(
     rows: Annotated[int, typer.Option(metavar="N", help="Look at so many rows, at the most.")] = 2000,
     device: Device = "auto",
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Look into a model: what its latent variables do.
 
@@ -73,6 +75,7 @@ def inspect(
     else:
         check_count("--unit", unit, 1, units[layer - 1])
         out = _place(out, layer, unit, member)
+        check_new(out, overwrite)
         check_writable(out)
     looked = _looked_at(predictor, model, data, rows, data_dir)
 
@@ -231,7 +234,7 @@ def _show(predictor: Any, found: "Posteriors", looked: _Looked, unit: int, membe
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     facts(about, _facts(found, unit, line, chosen))
-    typer.echo(out)
+    tell(out)
 
 
 def _inputs(predictor: Any, layer: int) -> tuple[Any, Any]:

@@ -1,11 +1,12 @@
 """``squad recalibrate`` and ``squad strip``: a saved model, changed in place or saved elsewhere."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.screen import row_progress, say, tell, warn
 from squad.cli.sign import lost_signature
 
 __all__ = ["recalibrate", "strip"]
@@ -64,12 +65,13 @@ def recalibrate(
         check_writable(place)
         rows = labelled_rows(predictor, model, data, target, group, data_dir)
         assert rows.labels is not None
-        made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups)
+        with row_progress() as progress:
+            made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups, progress)
         lost = lost_signature(model, place)
         made.save(place, overwrite=overwrite or out is None)
     if lost is not None:
         say(lost)
-    typer.echo(str(made.recalibration))
+    tell(str(made.recalibration))
     say(f"saved in {place}")
 
 
@@ -79,12 +81,16 @@ def strip(
         bool, typer.Option("--scores", help="Remove the calibration scores too; the report's slider needs them.")
     ] = False,
     out: Out = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Change MODEL itself without asking; what is removed cannot be had again.")
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Remove what a model remembers of its rows.
 
     A model keeps a hash of every row it was trained on, to refuse to be certified on them. Who has a row and the model
-    can tell whether it was among them. Certify first, then strip, then give the model away.
+    can tell whether it was among them. Certify first, then strip, then give the model away. Without --out MODEL itself
+    is changed: that is asked for on a terminal, and takes --yes elsewhere.
 
     \b
     Examples:
@@ -104,9 +110,28 @@ def strip(
             gone.append(f"{len(predictor.memory.rows):,} hashes of rows and {len(predictor.memory.groups):,} of groups")
         if scores and predictor.calibration is not None:
             gone.append(f"{len(predictor.calibration):,} calibration scores")
+        if gone and out is None and not yes:
+            _confirm(model, " and ".join(gone))
         bare = predictor.without_row_hashes()
         lost = lost_signature(model, place)
         (bare.without_scores() if scores else bare).save(place, overwrite=overwrite or out is None)
     if lost is not None:
         say(lost)
-    typer.echo(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))
+    if predictor.memory is not None:
+        warn(f"{place} can no longer refuse to be certified on rows that it was trained on.")
+    tell(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))
+
+
+def _confirm(model: Path, gone: str) -> None:
+    """That a model may lose something for good: asked on a terminal, refused elsewhere."""
+    from squad.outputs import OutputError
+    from squad.printable import one_line
+
+    if not sys.stdin.isatty():
+        raise OutputError(
+            f"{model} itself would lose {gone}, which cannot be had again. Name another folder with --out, or say"
+            " --yes."
+        )
+    question = one_line(f"{model} itself loses {gone}, which cannot be had again. Go on?")
+    if not typer.confirm(question, err=True):
+        raise OutputError(f"{model} was left as it is. --out names another folder for the model without them.")

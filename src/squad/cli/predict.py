@@ -1,7 +1,6 @@
 """``squad predict`` and ``squad evaluate``: a saved model on new rows."""
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.screen import say, table, warn
+from squad.cli.outputs import Overwrite
+from squad.cli.screen import row_progress, say, table, warn
 from squad.cli.sign import PublicKey
 
 __all__ = ["evaluate", "predict"]
@@ -49,10 +49,18 @@ def predict(
     risk: Annotated[
         str | None, typer.Option(metavar="R", help="Which target decides, if the certificate has several.")
     ] = None,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="Write an apostrophe before texts that a spreadsheet would run as a formula (=, +, -, @).",
+        ),
+    ] = False,
     sampling: Sampling = None,
     num_samples: Samples = None,
     device: Device = "auto",
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Answer every row, and say how sure that is.
 
@@ -66,17 +74,18 @@ def predict(
       squad predict model new.csv --keep patient_id --out answers.parquet
       squad predict model new.csv --require-certificate --out certain.csv
       squad predict ensemble new.csv --num-samples 16
-      squad predict digits-model digits --out answers.csv
+      squad predict digits-model digits --out digits-answers.csv
     """
     from squad.artifact import ArtifactError
     from squad.cli.inputs import read_rows
-    from squad.cli.outputs import check_answers
+    from squad.cli.outputs import check_answers, print_answers
+    from squad.cli.outputs import spreadsheet_safe as safe
     from squad.cli.rows import check_kind
     from squad.data.tables import write
     from squad.predictor.certifying import NOVEL_WARNED
 
     if out is not None:
-        check_answers(out, data)
+        check_answers(out, data, overwrite)
     _check_kept(keep or [])
     predictor = _loaded(model, sampling, num_samples, device, public_key=public_key)
     if require_certificate and (predictor.certificate is None or not predictor.certificate.certified):
@@ -85,13 +94,15 @@ def predict(
     rows = read_rows(data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir)
     check_kind(predictor, rows.x, model, data)
     copied = {name: _column(rows.x, name, data) for name in keep or ()}
-    answer = predictor.answer(rows.x, risk=target)
+    with row_progress() as progress:
+        answer = predictor.answer(rows.x, risk=target, progress=progress)
     frame = answer.to_frame()
     for place, (name, column) in enumerate(copied.items()):
         frame.insert(place, name, column)
+    if spreadsheet_safe:
+        frame = safe(frame)
     if out is None:
-        sys.stdout.write(frame.to_csv(index=False, lineterminator="\n"))
-        sys.stdout.flush()
+        print_answers(frame)
     else:
         write(frame, out)
     counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
@@ -142,7 +153,8 @@ def evaluate(
     readable = rows.labels != ""
     positions = np.full(len(rows), -1)
     positions[readable] = predictor.positions(rows.labels[readable])
-    answer = predictor.uncertified().answer(rows.x)
+    with row_progress() as progress:
+        answer = predictor.uncertified().answer(rows.x, progress=progress)
     usable = answer.reason == ""
     if not usable.any():
         raise DataError(f"{data} has no row that can be used; the first: {answer.reason[0]}.")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from squad.cli.screen import say
+from squad.cli.outputs import Overwrite
+from squad.cli.screen import row_progress, say, tell
 
 __all__ = ["report"]
 
@@ -15,9 +16,7 @@ def report(
         list[str], typer.Argument(metavar="MODEL", help="Folder of a saved model; may be several.", show_default=False)
     ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled rows, new to all of them.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page; one that is there is replaced.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
     ] = None,
@@ -25,6 +24,7 @@ def report(
     data_dir: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a report: one file that opens in any browser, offline.
 
@@ -36,6 +36,7 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
+    from squad.cli.outputs import check_new
     from squad.cli.rows import check_kind, labelled_rows
     from squad.errors import ArgumentError
     from squad.outputs import OutputError, check_writable
@@ -46,6 +47,7 @@ def report(
         raise OutputError(f"--out must be a file that ends in .html; got {out}.")
     if len(set(models)) < len(models):
         raise ArgumentError.of("MODEL", ", ".join(models), "each model once")
+    check_new(out, overwrite)
     check_writable(out)
     where = choose_device(device)
     predictors = {name: load(name, where) for name in models}
@@ -54,6 +56,7 @@ def report(
     for name in others:
         check_kind(predictors[name], rows.x, Path(name), data)
     assert rows.labels is not None
-    write_report(out, predictors, rows.x, rows.labels, source=rows.source)
-    typer.echo(out)
+    with row_progress() as progress:
+        write_report(out, predictors, rows.x, rows.labels, source=rows.source, progress=progress)
+    tell(out)
     say("open it in a browser; it needs no network")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.options import DataDir, Device
-from squad.cli.screen import StoppedError, say, table
+from squad.cli.screen import StoppedError, say, table, tell
 
 __all__ = ["reproduce"]
 
@@ -97,7 +97,7 @@ def reproduce(
         if plan.name.startswith("table"):
             _show(plan, out / "results")
     drawn = sum(path.suffix == ".png" for path in pages)
-    typer.echo(f"{out / 'README.md'}, {len(pages) - drawn - 1} more pages and {drawn} figures")
+    tell(f"{out / 'README.md'}, {len(pages) - drawn - 1} more pages and {drawn} figures")
     say(f"{time.monotonic() - begun:.0f} s")
 
 

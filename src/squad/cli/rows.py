@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from squad.cli.inputs import Rows, is_named, read_rows
-from squad.cli.screen import say
+from squad.cli.screen import warn
 from squad.data.problems import DataError
 from squad.data.tables import Table, groups
 
@@ -61,7 +61,7 @@ def _groups(predictor: Any, x: Any, group: str | None) -> Any:
         return None
     known = predictor.record.get("group")
     if known is not None and known not in x.columns:
-        say(f"{x.source} has no column {known!r}, by which the model was fitted: groups cannot be checked")
+        warn(f"{x.source} has no column {known!r}, by which the model was fitted: groups cannot be checked")
     if group is None:  # that of training is looked at in any case
         return None
     readable = np.array([row not in x.unreadable for row in range(len(x))])

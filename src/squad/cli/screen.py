@@ -1,30 +1,38 @@
-"""What commands say: results on stdout, everything else on stderr."""
+"""What commands say: results on stdout, everything else on stderr; nothing that a terminal would obey."""
 
 import contextlib
 import sys
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import typer
 
 from squad.errors import SquadError, SquadWarning
+from squad.printable import one_line, printable
 
 __all__ = [
     "INTERRUPTED",
+    "WARNING",
     "StoppedError",
     "complain",
     "download_bar",
     "facts",
+    "row_progress",
     "say",
     "show_warning",
     "table",
+    "tell",
     "warn",
 ]
 
-
 #: The exit code after Ctrl-C.
 INTERRUPTED = 130
+#: What a line begins with that must not be missed.
+WARNING = "warning: "
+#: Seconds after which a pass over rows is worth a bar, and between two lines where there is none.
+BAR_AFTER, LINE_AFTER = 0.5, 5.0
 
 
 class StoppedError(SquadError):
@@ -35,14 +43,19 @@ class StoppedError(SquadError):
         self.code = code
 
 
+def tell(text: object) -> None:
+    """A result on stdout, of one line or more."""
+    typer.echo(printable(str(text)))
+
+
 def say(text: str) -> None:
     """A line on stderr."""
-    typer.echo(_one_line(text), err=True)
+    typer.echo(one_line(text), err=True)
 
 
 def warn(text: str) -> None:
-    """``warning: text`` on a line of its own on stderr: what must not be overlooked."""
-    say(f"warning: {text}")
+    """``warning: text`` on a line of its own on stderr: something that a reader must not miss."""
+    say(f"{WARNING}{text}")
 
 
 def show_warning(
@@ -61,11 +74,6 @@ def complain(text: str, code: int) -> int:
     return code
 
 
-def _one_line(text: str) -> str:
-    """Without line breaks and control characters, which names of columns and files may hold."""
-    return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.splitlines()))
-
-
 def table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1, file: Any = None
 ) -> None:
@@ -76,11 +84,11 @@ def table(
     shown = Table()
     for place, heading in enumerate(header):
         # A path is worth more than the look: it goes on in the next line rather than end in dots.
-        shown.add_column(heading, justify="left" if place < words else "right", overflow="fold")
+        shown.add_column(printable(heading, keep=""), justify="left" if place < words else "right", overflow="fold")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*(printable(cell, keep="") for cell in row))
     console = Console(file=file, highlight=False, markup=False, emoji=False)
-    console.print(title)
+    console.print(printable(title))
     console.print(shown)
 
 
@@ -93,10 +101,58 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> None:
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
     for name, value in rows:
-        shown.add_row(name, value)
+        shown.add_row(printable(name, keep=""), printable(value, keep=""))
     console = Console(highlight=False, markup=False, emoji=False)
-    console.print(title, style="bold")
+    console.print(printable(title), style="bold")
     console.print(shown)
+
+
+@contextlib.contextmanager
+def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None]]:
+    """A progress callback for passes over rows: a bar on a terminal's stderr, elsewhere a line now and then.
+
+    What takes less than a few seconds shows nothing.
+
+    Args:
+        what: is being done.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24 if console.width >= 120 else 10),
+        MofNCompleteColumn(),
+        TextColumn("rows"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+    )
+    bar = Progress(*columns, console=console, transient=True)
+    task = None
+    begun = said = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal task, begun, said
+        now = time.monotonic()
+        if console.is_terminal:
+            if task is None and now - begun >= BAR_AFTER and done < total:
+                bar.start()
+                task = bar.add_task(what, total=total)
+            if task is not None:
+                bar.update(task, completed=done, total=total)
+        elif done < total and now - said >= LINE_AFTER:
+            left = (now - begun) / done * (total - done)
+            say(f"{what}: {done:,} of {total:,} rows, about {left:.0f} s left")
+            said = now
+        if done >= total:
+            begun = said = now  # another pass may follow
+
+    try:
+        yield report
+    finally:
+        if task is not None:
+            bar.stop()
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ __all__ = [
     "check_finite",
     "check_keys",
     "check_number",
+    "check_size",
     "check_temperature",
     "common_shape",
     "extremes",
@@ -27,6 +28,8 @@ T = TypeVar("T", bound=str)
 
 #: The lowest temperature: far below, logits divided by it are infinite.
 COLDEST = 1e-6
+#: The most units, bins or members: far beyond what a machine has room for, far below what overflows.
+LARGEST = 1_000_000
 
 
 def check_count(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
@@ -38,6 +41,14 @@ def check_count(name: str, value: int, minimum: int, maximum: int | None = None)
     if count is None or count < minimum or (maximum is not None and count > maximum):
         allowed = f"of at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
         raise ArgumentError.of(name, repr(value), f"a whole number {allowed}")
+    return count
+
+
+def check_size(name: str, value: int, minimum: int) -> int:
+    """A whole number of things that are held in memory: more than ``LARGEST`` is a mistake, and overflows somewhere."""
+    count = check_count(name, value, minimum)
+    if count > LARGEST:
+        raise ArgumentError.of(name, value, f"a whole number of at most {LARGEST:,}")
     return count
 
 

@@ -1,11 +1,11 @@
-"""What to say about a name that is not there."""
+"""Names: what to say about one that is not there, and which ones files can keep."""
 
 import difflib
 from collections.abc import Iterable, Sequence
 
 from squad.data.problems import DataError
 
-__all__ = ["check_names", "listed", "missing_name"]
+__all__ = ["check_names", "check_texts", "listed", "missing_name"]
 
 #: So many names are listed in a message, and no more.
 SHOWN = 20
@@ -16,6 +16,23 @@ def listed(names: Iterable[str], shown: int = SHOWN) -> str:
     names = list(names)
     text = ", ".join(repr(name) for name in names[:shown])
     return text if len(names) <= shown else f"{text} and {len(names) - shown} more"
+
+
+def check_texts(what: str, texts: Iterable[object]) -> None:
+    """That texts are whole characters: what came from bytes in another encoding cannot be written to a file as UTF-8.
+
+    Args:
+        what: they are, for the message.
+        texts: any values; those that are no text are fine.
+    """
+    for text in texts:
+        try:
+            str(text).encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{what} must be text that UTF-8 can write; {str(text)!r} has bytes of another encoding in it."
+                " Decode it with its own encoding, such as latin-1."
+            ) from None
 
 
 def missing_name(name: str, choices: Sequence[str], what: str = "column") -> str:

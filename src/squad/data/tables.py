@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from squad.data import csvs
 from squad.data.arrays import Arrays, read_npy, read_npz
 from squad.data.cells import MISSING, cell_text, text_cells
-from squad.data.names import listed, missing_name
+from squad.data.names import check_texts, listed, missing_name
 from squad.data.problems import DataError
 from squad.errors import ArgumentError
 
@@ -53,6 +53,7 @@ class Table:
     def of(cls, frame: "pd.DataFrame", source: str = "table") -> "Table":
         """A data frame as a table: its index is left out, its column names are text, each once."""
         frame = frame.reset_index(drop=True)
+        check_texts("The name of a column", frame.columns)
         frame.columns = [str(name) for name in frame.columns]
         if twice := sorted(set(frame.columns[frame.columns.duplicated()])):
             raise DataError(f"{source} must have every column once; it has {listed(twice)} several times. Rename them.")

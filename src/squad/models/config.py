@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from squad.core.checks import check_choice, check_count, check_keys, check_number
+from squad.core.checks import check_choice, check_count, check_keys, check_number, check_size
 from squad.errors import ArgumentError
 
 __all__ = [
@@ -62,7 +62,7 @@ class NetworkConfig:
         hidden: object = self.hidden
         if not isinstance(hidden, (tuple, list)) or not hidden:
             raise ArgumentError.of("hidden", repr(self.hidden), "a list of layer sizes, such as [32, 32]")
-        object.__setattr__(self, "hidden", tuple(check_count("hidden", size, 1) for size in hidden))
+        object.__setattr__(self, "hidden", tuple(check_size("hidden", size, 1) for size in hidden))
         for name, least, most in (("dropout", 0.0, 1.0), ("init_scale", 0.0, float("inf"))):
             value = getattr(self, name)
             each = value if isinstance(value, (tuple, list)) else (value,)
@@ -149,7 +149,7 @@ class SquadConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bins", check_count("bins", self.bins, 2))
+        object.__setattr__(self, "bins", check_size("bins", self.bins, 2))
         check_choice("spacing", self.spacing, ("linear", "gaussian"))
         check_choice("prior", self.prior, ("uniform", "gaussian"))
         check_choice("learn_values", self.learn_values, ("per_layer", "per_neuron", "fixed"))
@@ -178,7 +178,7 @@ class FactorizedSquadConfig(SquadConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "rank", check_count("rank", self.rank, 1))
+        object.__setattr__(self, "rank", check_size("rank", self.rank, 1))
         if not isinstance(self.shared, bool):
             raise ArgumentError.of("shared", repr(self.shared), "true or false")
 
@@ -216,7 +216,7 @@ class MaxoutDropoutConfig(ReluDropoutConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "pieces", check_count("pieces", self.pieces, 1))
+        object.__setattr__(self, "pieces", check_size("pieces", self.pieces, 1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ samples taken in this way.  Its identity is a hash of all of that.
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -132,6 +132,7 @@ def labelled(
     y: Sequence[Any] | NDArray[Any],
     groups: ArrayLike | None,
     one_per_group: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Labelled:
     """Answer rows that must be new to the model: neither they nor their groups may have been seen by fit.
 
@@ -141,6 +142,7 @@ def labelled(
         y: (rows,), their right labels.
         groups: (rows,), or None: then those of the column that fit was told of, if ``x`` has it.
         one_per_group: use one row of each group only, whichever a hash picks.
+        progress: is called with the number of rows answered so far, and of all.
     """
     if isinstance(y, np.ma.MaskedArray):
         raise ArgumentError.of("y", "a masked array", "labels without a mask", "Leave such rows out.")
@@ -167,7 +169,7 @@ def labelled(
         repeats = predictor.memory.repeats(hashes[kept])
         check_repeats(repeats, int(kept.sum()), **known)
         check_other_rows(hashes[kept], predictor.record.get("rows_sha256"))
-    answer = predictor.undecided(rows)
+    answer = predictor.undecided(rows, progress)
     kept &= np.isfinite(answer.confidence)
     unreadable = ~kept
     novel = answer.novel & kept

@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ __all__ = ["Predictor", "load"]
 
 #: Rows that are transformed at once: memory stays bounded however many there are.
 CHUNK = 8192
+
+#: Called with the number of rows that were answered so far, and of all.
+Progress = Callable[[int, int], None]
 
 #: The kinds of class names that JSON keeps as they are.
 Label = str | int | float | bool
@@ -230,6 +233,7 @@ class Predictor:
         ranks: int = 20,
         r_max: float = 0.1,
         source: str | None = None,
+        progress: Progress | None = None,
     ) -> "Predictor":
         """The same predictor with a promise: at most ``risk`` of the answers that it accepts are wrong.
 
@@ -256,8 +260,9 @@ class Predictor:
             ranks: of the method "bonferroni".
             r_max: of the method "band".
             source: what the rows are called in the certificate.
+            progress: as of :meth:`answer`.
         """
-        found = labelled(self, x, y, groups, one_per_group)
+        found = labelled(self, x, y, groups, one_per_group, progress)
         found.warn()
         options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
         made, scores = certificate_for(
@@ -266,7 +271,12 @@ class Predictor:
         return self._changed(certificate=made, calibration=scores)
 
     def recalibrate(
-        self, x: Any, y: Sequence[Any] | NDArray[Any], method: str = "temperature", groups: ArrayLike | None = None
+        self,
+        x: Any,
+        y: Sequence[Any] | NDArray[Any],
+        method: str = "temperature",
+        groups: ArrayLike | None = None,
+        progress: Progress | None = None,
     ) -> "Predictor":
         """The same predictor with probabilities that are nearer to how often it is right; labels stay the same.
 
@@ -278,9 +288,10 @@ class Predictor:
             y: (N,), their right labels.
             method: "temperature" (one number; the order of confidences stays) or "isotonic" (any rising curve).
             groups: (N,), which rows belong together; none may have been trained on.
+            progress: as of :meth:`answer`.
         """
         raw = self._changed(recalibration=None, certificate=None, calibration=None)
-        found = labelled(raw, x, y, groups)
+        found = labelled(raw, x, y, groups, progress=progress)
         found.warn()
         fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
         if self.memory is None:
@@ -289,7 +300,14 @@ class Predictor:
         memory = self.memory.with_rows(found.hashes)
         return raw._changed(recalibration=fitted, memory=memory, record={**self.record, "repeats": repeats})
 
-    def answer(self, x: Any, *, by: ArrayLike | None = None, risk: float | Mapping[str, float] | None = None) -> Answer:
+    def answer(
+        self,
+        x: Any,
+        *,
+        by: ArrayLike | None = None,
+        risk: float | Mapping[str, float] | None = None,
+        progress: Progress | None = None,
+    ) -> Answer:
         """Class probabilities with their confidence, entropy and mutual information, row by row.
 
         An answer is a function of its row: it does not depend on what else is in ``x``.
@@ -299,6 +317,7 @@ class Predictor:
                 columns of training in any order; otherwise an array (N, ...) like the one that was trained on.
             by: (N,), the group of each row, if the certificate is by groups that stand in no column.
             risk: which target decides, if the certificate has several.
+            progress: is called with the number of rows answered so far, and of all.
         """
         rows = self.checked(x)
         if self.certificate is not None:
@@ -306,10 +325,10 @@ class Predictor:
             self.certificate.target(risk)  # before the work
         elif by is not None or risk is not None:
             raise ArgumentError.of("by and risk", "one of them", "left out: the model has no certificate")
-        answer = self.undecided(rows)
+        answer = self.undecided(rows, progress)
         return answer if self.certificate is None else decide(self, rows, answer, by, risk)
 
-    def undecided(self, rows: Any) -> Answer:
+    def undecided(self, rows: Any, progress: Progress | None = None) -> Answer:
         """Answers to rows that were :meth:`checked`, whatever the certificate says."""
         count = len(rows)
         p = np.empty((count, len(self.classes)))
@@ -326,6 +345,8 @@ class Predictor:
             problems.update({start + row: reason for row, reason in encoded.problems.items()})
             unlike = {} if self.row_distance is None else self.row_distance.reasons(encoded.x)
             novel.update({start + row: reason for row, reason in {**unlike, **encoded.novel}.items()})
+            if progress is not None:
+                progress(min(end, count), count)
         finite = np.isfinite(p).all(1) & np.isfinite(inner)
         for row in np.flatnonzero(~finite).tolist():
             problems.setdefault(row, "the network's output is not finite: this row lies far outside the training range")
@@ -397,7 +418,8 @@ class Predictor:
         unknown = sorted({str(value) for value, place in zip(values, found, strict=True) if place < 0})
         if unknown:
             known = ", ".join(map(str, self.classes[:8])) + (", ..." if len(self.classes) > 8 else "")
-            raise ArgumentError.of("labels", ", ".join(unknown[:5]), f"among the classes of training ({known})")
+            more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+            raise ArgumentError.of("labels", ", ".join(unknown[:5]) + more, f"among the classes of training ({known})")
         return np.array(found, dtype=np.int64)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:

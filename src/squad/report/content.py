@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -52,6 +52,7 @@ def gather(
     labels: Sequence[Any] | NDArray[Any],
     source: str = "the test",
     by: ArrayLike | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Content:
     """Ask every model about every row, and work out what the report shows.
 
@@ -61,6 +62,7 @@ def gather(
         labels: (N,), the right answers; an empty one leaves its row out.
         source: what the rows are called, such as the name of their file.
         by: (N,), the group of each row, for certificates by groups that stand in no column.
+        progress: as of :meth:`squad.predictor.Predictor.answer`, for each model.
     """
     if not predictors:
         raise ArgumentError.of("predictors", "none", "a mapping with at least one model")
@@ -68,7 +70,7 @@ def gather(
     texts = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     if len(texts) != len(rows):
         raise ArgumentError.of("labels", f"{len(texts)} labels for {len(rows)} rows", "one for each row")
-    tested = [_Tested(str(name), predictor, rows, texts, by) for name, predictor in predictors.items()]
+    tested = [_Tested(str(name), predictor, rows, texts, by, progress) for name, predictor in predictors.items()]
     at = _positions([one.predictor for one in tested])
     models = [one.model(at) for one in tested]
     promised = [risk for model in models if model.promise for _, risk in model.promise.points]
@@ -95,7 +97,13 @@ class _Tested:
     """A model's answers to the rows that it can read and that have a label."""
 
     def __init__(
-        self, name: str, predictor: Predictor, rows: Any, labels: list[Any], by: ArrayLike | None = None
+        self,
+        name: str,
+        predictor: Predictor,
+        rows: Any,
+        labels: list[Any],
+        by: ArrayLike | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.name, self.predictor, self.rows = name, predictor, rows
         known = {str(label) for label in predictor.classes}
@@ -109,7 +117,7 @@ class _Tested:
         by = by if grouped else None
         #: Of several targets the first decides.
         self.target = dict(targets[0]) if len(targets) > 1 else {}
-        self.answer = predictor.answer(rows, by=by, risk=self.target or None)
+        self.answer = predictor.answer(rows, by=by, risk=self.target or None, progress=progress)
         # A reason may also say that nothing was certified for a group: such a row was read.
         # Novel rows are never accepted, whatever their confidence: in a curve over confidences they would mislead.
         readable = np.isfinite(self.answer.confidence) & ~self.answer.novel

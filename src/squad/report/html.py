@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -42,6 +42,7 @@ def write_report(
     source: str = "the test",
     by: ArrayLike | None = None,
     overwrite: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Look at models on rows with known answers, and write what there is to see as one HTML file.
 
@@ -55,10 +56,11 @@ def write_report(
         source: what the rows are called, such as their file; if it is the path of a file, its checksum is told.
         by: (N,), the group of each row, for certificates by groups that stand in no column.
         overwrite: replace a file that is there; if not, it is an error.
+        progress: is called with the number of rows a model has answered so far, and of all.
     """
     target = Path(path)
     check_place(target, overwrite)
-    text = page(gather(predictors, x, labels, source, by))
+    text = page(gather(predictors, x, labels, source, by, progress))
     scratch = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -5,10 +5,11 @@ multiplier, temperature, decay and early stop, all by its own seed and settings;
 gradient of one is what it would be alone.  One that has stopped, or whose loss is no longer finite, leaves the batch.
 """
 
+import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ from squad.layers import set_temperature
 from squad.layers.members import take
 from squad.layers.quantized import SquadLayer
 from squad.models import Network, NetworkConfig, Sampler, build
-from squad.train import checkpoint as checkpoints
 from squad.train.adam import Adam, point_into
 from squad.train.config import TrainConfig
 from squad.train.data import NOISE, SHUFFLE, TrainingData, feature_ranges, near, seeds_of, shuffled
 from squad.train.epochs import PER_MEMBER, annealed, validated
+from squad.train.interrupts import Saving
+from squad.train.keeper import Keeper
 from squad.train.progress import EpochReport, Progress, SilentProgress
 from squad.train.state import Epoch, MemberResult, State
 from squad.train.step import Steps, make_steps
@@ -80,10 +82,11 @@ def fit(
         num_samples: likewise.
         device: where.
         progress: what is told of it.
-        checkpoint: a file to go on from if it is there, and to keep while the run lasts.
+        checkpoint: a file to go on from if it is there, and to keep while the run lasts.  It is also written when the
+            run is interrupted by Ctrl-C or SIGTERM (in the main thread; the signal then does what it did before).
         checkpoint_seconds: time between two of them, at least.
     """
-    begun = saved = time.monotonic()
+    begun = time.monotonic()
     progress = progress or SilentProgress()
     members = check_count("members", len(seeds), 1)
     data.check(members)
@@ -110,8 +113,11 @@ def fit(
     adam = Adam(network, own["lr"], own["weight_decay"])
     best = adam.flat.clone()
     state = State.start(config.for_each("lr", members))
-    fingerprint = "" if checkpoint is None else _fingerprint(network_config, config, data, seeds, sampling, num_samples)
-    found = None if checkpoint is None else checkpoints.read(checkpoint, fingerprint)
+    keeper = None
+    if checkpoint is not None:
+        fingerprint = _fingerprint(network_config, config, data, seeds, sampling, num_samples)
+        keeper = Keeper(checkpoint, fingerprint, checkpoint_seconds, progress.message)
+    found = None if keeper is None else keeper.read()
     if found is not None:
         state = State(**found[1])
         best.copy_(found[0].pop("best"))
@@ -121,7 +127,7 @@ def fit(
         progress.message(f"going on after epoch {state.epoch}, from {checkpoint}")
 
     steps: Steps | None = None  # for the members of now
-    try:
+    with _running(progress, keeper) as saving:
         progress.start(state.epoch, config.max_epochs)
         while state.slots and state.epoch < config.max_epochs:
             slots = torch.tensor(state.slots, device=device)
@@ -148,7 +154,7 @@ def fit(
             shown = temperature.tolist() if network.has_temperature else []
             better = state.advance(Epoch(loss, kl, accuracy, nll, shown, arrived.tolist()), config)
             best[[state.slots[place] for place in better]] = adam.flat[better]
-            _tell(progress, state, config, network, members)
+            _tell(progress, state, config, network, members, x_validation.shape[1])
             keep = state.leave()
             if keep:
                 network = take(network, keep)
@@ -156,11 +162,9 @@ def fit(
                 steps = None
             if state.slots:
                 adam.set_lr([state.lr[slot] for slot in state.slots])
-            if checkpoint is not None and time.monotonic() - saved >= checkpoint_seconds:
-                checkpoints.write(checkpoint, {**adam.state(), "best": best}, vars(state), fingerprint)
-                saved = time.monotonic()
-    finally:
-        progress.close()
+            if keeper is not None:
+                keeper.note({**adam.state(), "best": best}, state)
+            saving.check()
 
     results = state.results(list(seeds))
     usable = [slot for slot, result in enumerate(results) if result.best_epoch is not None]
@@ -177,7 +181,19 @@ def fit(
     return Fitted(network, results, state.history, config, time.monotonic() - begun)
 
 
-def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int) -> None:
+@contextlib.contextmanager
+def _running(progress: Progress, keeper: Keeper | None) -> Iterator[Saving]:
+    """While the run lasts: saved where it is interrupted, told of however it ends."""
+    with Saving(None if keeper is None else keeper.stop) as saving:
+        try:
+            yield saving
+        finally:
+            progress.close()
+    if keeper is not None:
+        keeper.close()
+
+
+def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int, rows: int) -> None:
     last = state.history[-1]
 
     def mean(name: str) -> float:
@@ -201,6 +217,7 @@ def _tell(progress: Progress, state: State, config: TrainConfig, network: Networ
             mean("temperature") if network.has_temperature else None,
             len(state.slots),
             members,
+            rows,
         )
     )
 

@@ -5,6 +5,8 @@ import sys
 import time
 from typing import IO, Any, NamedTuple, Protocol
 
+from squad.printable import one_line
+
 __all__ = ["EpochReport", "Progress", "SilentProgress", "make_progress"]
 
 
@@ -21,6 +23,7 @@ class EpochReport(NamedTuple):
         kl: in nats a row, or None for a network without latents.
         temperature: of the samples, or None for a network without.
         training, members: how many members are still in it, of how many.
+        rows: validation rows that the accuracy is of.
     """
 
     epoch: int
@@ -31,13 +34,15 @@ class EpochReport(NamedTuple):
     temperature: float | None
     training: int
     members: int
+    rows: int | None = None
 
     def text(self) -> str:
         """All of it, in words."""
         parts = [f"loss {self.loss:.4f}"]
         if self.kl is not None:
             parts.append(f"KL {self.kl:.2f}")
-        parts.append(f"validation accuracy {100 * self.accuracy:.2f} %")
+        of = "" if self.rows is None else f" of {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        parts.append(f"validation accuracy {100 * self.accuracy:.2f} %{of}")
         if self.temperature is not None:
             parts.append(f"temperature {self.temperature:.2f}")
         if self.members > 1:
@@ -118,7 +123,9 @@ class PlainProgress:
 
     def message(self, text: str) -> None:
         """A line."""
-        print(self.label + text, file=self.stream, flush=True)
+        # A warning begins with that word, whatever it is about.
+        begin, rest = ("warning: ", text.removeprefix("warning: ")) if text.startswith("warning: ") else ("", text)
+        print(one_line(begin + self.label + rest), file=self.stream, flush=True)
 
     def close(self) -> None:
         """The last epoch's line, if it was not said."""
@@ -164,7 +171,7 @@ class BarProgress:
 
     def message(self, text: str) -> None:
         """A line above it."""
-        self.console.print(text, highlight=False, markup=False)
+        self.console.print(one_line(text), highlight=False, markup=False)
 
     def close(self) -> None:
         """Take it away."""
@@ -197,7 +204,7 @@ class TitledProgress:
 
     def _begin(self) -> None:
         if self.title:
-            print(self.title, file=self.stream, flush=True)
+            print(one_line(self.title), file=self.stream, flush=True)
         self.title = ""
 
 
