@@ -99,7 +99,7 @@ def run(arguments: Sequence[str] | None, listener: Listener) -> int:
 def _told(error: BaseException, came: int | None) -> int:
     """Say what ended the command; returns the exit code.  ``came``: the signal that came before, if one did."""
     if isinstance(error, StoppedError):
-        return complain(str(error), exit_code(came or signal.SIGINT))
+        return complain(str(error), error.code if came is None else exit_code(came))
     # An interrupt inside of an extension may come out as another error.
     if came is not None or isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return complain("stopped.", exit_code(came or signal.SIGINT))

@@ -11,6 +11,7 @@ from squad.errors import SquadError
 from squad.printable import one_line, printable
 
 __all__ = [
+    "INTERRUPTED",
     "WARNING",
     "StoppedError",
     "complain",
@@ -30,8 +31,16 @@ WARNING = "warning: "
 BAR_AFTER, LINE_AFTER = 0.5, 5.0
 
 
+#: The exit code after Ctrl-C.
+INTERRUPTED = 130
+
+
 class StoppedError(SquadError):
-    """Ctrl-C, with something to say about what was reached."""
+    """Ctrl-C or SIGTERM, with something to say about what was reached; ``code`` is the exit code."""
+
+    def __init__(self, text: str, code: int = INTERRUPTED) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def tell(text: object) -> None:
