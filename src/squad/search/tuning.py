@@ -170,7 +170,7 @@ def tune(
     >>> few = {"training": {"max_epochs": 3, "anneal_epochs": 1}}
     >>> found = tune(x, y, trials=2, objective="aurc", settings=few, out=tempfile.mkdtemp())
     >>> sorted(found.best().settings)[:3]
-    ['network.bins', 'network.dropout', 'network.init_scale']
+    ['network.bins', 'network.dropout', 'network.hidden']
     >>> found.best_settings().network.name
     'squad'
     """
