@@ -45,7 +45,7 @@ def test_a_stand_alone_certificate(run: Run, here: Path) -> None:
     [
         ("certify", "model", "calibration.csv", "--risk", ".3", "--delta", ".1", "--all-rows", "--overwrite"),
         ("recalibrate", "model", "extra.csv", "--overwrite"),
-        ("strip", "model"),
+        ("strip", "model", "--yes"),
     ],
     ids=lambda command: command[0],
 )

@@ -152,12 +152,13 @@ class TestRowDistance:
         assert RowDistance.fit(self.correlated(10, 0)) is None
         assert RowDistance.fit(np.ones((100, 3), dtype=np.float32)) is None
 
-    def test_there_and_back(self) -> None:
-        distance = RowDistance.fit(self.correlated(100, 0))
+    @pytest.mark.parametrize("features", [1, 8])
+    def test_there_and_back(self, features: int) -> None:
+        distance = RowDistance.fit(self.correlated(100, 0, features))
         assert distance is not None
         again = RowDistance.from_tensors(distance.to_tensors())
         assert again.digest() == distance.digest()
-        x = self.correlated(20, 1)
+        x = self.correlated(20, 1, features)
         np.testing.assert_array_equal(again.squared(x), distance.squared(x))
 
     @pytest.mark.parametrize("name", ["center", "scale", "mean", "directions", "variance", "limits"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.screen import row_progress, say, tell
+from squad.cli.screen import row_progress, say, tell, warn
 from squad.cli.sign import lost_signature
 
 __all__ = ["certify", "plan", "target_of"]
@@ -252,7 +252,7 @@ def _of_scores(
         lost = lost_signature(out, out)
         made.save(out)
         if lost is not None:
-            say(lost)
+            warn(lost)
     return made
 
 
@@ -316,7 +316,7 @@ def _of_model(
             lost = lost_signature(model, place)
             (made.without_scores() if no_scores else made).save(place, overwrite=overwrite or out is None)
             if lost is not None:
-                say(lost)
+                warn(lost)
     return certificate
 
 

@@ -70,7 +70,7 @@ def recalibrate(
         lost = lost_signature(model, place)
         made.save(place, overwrite=overwrite or out is None)
     if lost is not None:
-        say(lost)
+        warn(lost)
     tell(str(made.recalibration))
     say(f"saved in {place}")
 
@@ -116,7 +116,7 @@ def strip(
         lost = lost_signature(model, place)
         (bare.without_scores() if scores else bare).save(place, overwrite=overwrite or out is None)
     if lost is not None:
-        say(lost)
+        warn(lost)
     if predictor.memory is not None:
         warn(f"{place} can no longer refuse to be certified on rows that it was trained on.")
     tell(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.screen import INTERRUPTED, StoppedError, say
+from squad.cli.screen import INTERRUPTED, StoppedError, say, tell, warn
 from squad.signals import TERMINATED, Terminated
 
 if TYPE_CHECKING:
@@ -154,10 +154,10 @@ def search(
     best = found.best()
     count = f"{done} of {trials} trials" if done <= trials else f"has {done} trials already"
     if best is None or best.value is None:
-        typer.echo(f"{out}: {count}, none with a value{' yet' if done < trials else ''}")
+        tell(f"{out}: {count}, none with a value{' yet' if done < trials else ''}")
     else:
         value = found.measure.text(best.value, 2)
-        typer.echo(f"{out}: {count}, best {value} in trial {best.number};{_compared(found)} {out / BEST}")
+        tell(f"{out}: {count}, best {value} in trial {best.number};{_compared(found)} {out / BEST}")
     if (doubted := doubt(found)) is not None:
         say(doubted)
     if done < trials:
@@ -188,7 +188,7 @@ def warn_of_password(storage: str | None) -> None:
 
     need_optuna()
     if has_password(storage):
-        say(
-            "warning: the password in --storage can be read by other users of this machine (ps) and stays in the "
+        warn(
+            "the password in --storage can be read by other users of this machine (ps) and stays in the "
             "shell's history. Leave it out of the address, and put it into PGPASSWORD, ~/.pgpass or a service file."
         )

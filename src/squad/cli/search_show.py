@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from squad.cli.screen import facts, say, table
+from squad.cli.screen import facts, say, table, tell
 
 if TYPE_CHECKING:
     from squad.search.trials import Search
@@ -70,8 +70,8 @@ def show(
     out.mkdir(parents=True, exist_ok=True)
     best = out / BEST
     best.write_text(text, encoding="utf-8")
-    typer.echo(best)
-    typer.echo(write_csv(search, out / CSV))
+    tell(best)
+    tell(write_csv(search, out / CSV))
     if not no_figures:
         _draw(search, out)
     say(f"squad fit DATA --config {shlex.quote(str(best))} trains the best network again")
@@ -97,7 +97,7 @@ def _draw(search: "Search", out: Path) -> None:
 
     written, left_out = figures.write(search, out)
     for path in written:
-        typer.echo(path)
+        tell(path)
     reasons: dict[str, list[str]] = {}
     for file, reason in left_out.items():
         reasons.setdefault(reason, []).append(file)

@@ -111,7 +111,7 @@ def lost_signature(model: Path, place: Path) -> str | None:
     from squad.signing import signature_of
 
     if signature_of(place).exists():
-        return f"warning: the signature of {place} is gone; sign again"
+        return f"the signature of {place} is gone; sign again"
     if signature_of(model).exists():
-        return f"warning: {place} is not signed, as {model} is; sign it, too"
+        return f"{place} is not signed, as {model} is; sign it, too"
     return None

@@ -215,7 +215,7 @@ class RowDistance:
     def to_tensors(self) -> dict[str, Tensor]:
         """As tensors, to be saved."""
         names = ("center", "scale", "mean", "directions", "variance")
-        arrays = {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in names}
+        arrays = {name: torch.from_numpy(getattr(self, name).copy(order="C")) for name in names}
         return {**arrays, "limits": torch.tensor([self.rest, self.limit], dtype=torch.float64)}
 
     @classmethod
@@ -261,7 +261,7 @@ def _covariance(u: Array) -> tuple[Array, Array, Array, float]:
     average = total / features if total > 0 else 1.0
     rest = max(total - float(variance.sum()), 0.0) / (features - kept) if features > kept else 0.0
     shrunk = (1 - SHRINKAGE) * variance + SHRINKAGE * average
-    return mean, np.ascontiguousarray(directions), shrunk, (1 - SHRINKAGE) * rest + SHRINKAGE * average
+    return mean, directions.copy(order="C"), shrunk, (1 - SHRINKAGE) * rest + SHRINKAGE * average
 
 
 def _largest(centered: Array, kept: int) -> tuple[Array, Array]:
