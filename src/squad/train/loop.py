@@ -5,6 +5,7 @@ multiplier, temperature, decay and early stop, all by its own seed and settings;
 gradient of one is what it would be alone.  One that has stopped, or whose loss is no longer finite, leaves the batch.
 """
 
+import contextlib
 import hashlib
 import json
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from squad.core.checks import check_count
+from squad.core.threads import threads_for
 from squad.errors import ArgumentError, SquadError
 from squad.layers import set_temperature
 from squad.layers.members import take
@@ -121,6 +123,8 @@ def fit(
         progress.message(f"going on after epoch {state.epoch}, from {checkpoint}")
 
     steps: Steps | None = None  # for the members of now
+    around = contextlib.ExitStack()
+    around.enter_context(threads_for(adam.flat.numel() * (config.batch_size or 1), device))
     try:
         progress.start(state.epoch, config.max_epochs)
         while state.slots and state.epoch < config.max_epochs:
@@ -160,6 +164,7 @@ def fit(
                 checkpoints.write(checkpoint, {**adam.state(), "best": best}, vars(state), fingerprint)
                 saved = time.monotonic()
     finally:
+        around.close()
         progress.close()
 
     results = state.results(list(seeds))
