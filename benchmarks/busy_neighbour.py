@@ -31,7 +31,7 @@ FITS: list[tuple[str, int, tuple[int, ...], int, int, int]] = [
     ("images", 784, (32, 32), 600, 244, 2),
 ]
 #: The library's choice, and what it chooses between: how much work is worth more than one thread, by its name.
-CHOICES: dict[str, tuple[int, float]] = {
+CHOICES: dict[str, tuple[int, int]] = {
     "the library's choice": (CORES, threads.WORTH),
     "one thread": (1, threads.WORTH),
     "two threads": (CORES, 0),
@@ -89,7 +89,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
             for one in FITS:
                 for choice, (most, worth) in CHOICES.items():
                     torch.set_num_threads(most)
-                    threads.WORTH = worth  # type: ignore[misc]
+                    threads.WORTH = worth
                     seconds = measured(one)
                     print(f"{count} neighbours, {one[0]}, {choice}: {seconds[0]:.2f} s", flush=True)
                     found.setdefault(one[0], {}).setdefault(choice, []).append(seconds)

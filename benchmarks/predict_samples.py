@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness import RESULTS, Spread, graphed, in_turns, peak_memory, rows, save
+from squad.core import threads
 from squad.models import Network, Sampler, build, network_config, sampling
 
 FEATURES, HIDDEN, CLASSES, BINS = 784, 32, 10, 15
@@ -215,6 +216,7 @@ def show(members: int, found: dict[str, Any], device: str) -> None:
 
 
 def main() -> None:
+    threads.WORTH = 0  # all with as many threads as are set: what they are compared with is
     options = arguments()
     tune(options.tune)
     if options.numbers:

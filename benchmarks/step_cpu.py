@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.harness import arguments, in_turns, rows, save
+from squad.core import threads
 from squad.layers.quantized import SquadLayer
 from squad.models import Sampler, SquadConfig, build
 from squad.ops import BackendName, sample_with_kl
@@ -98,6 +99,7 @@ def repeated(function: Callable[[], object]) -> Callable[[], None]:
 
 
 def main() -> None:
+    threads.WORTH = 0  # all with as many threads as are set: what they are compared with is
     options = arguments(__doc__)
     with tempfile.TemporaryDirectory() as fresh:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = fresh

@@ -22,7 +22,7 @@ class OtherRounding(TorchDispatchMode):
     """Within it every number of every matrix product is moved by a random amount, another one in every call."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.generator = torch.Generator().manual_seed(seed)
         #: So many products were moved, by dtype.
         self.moved: dict[torch.dtype, int] = {}

@@ -18,5 +18,6 @@ def busy_table(results: Path | None = None) -> str:
             f"{number(one[choice]['wall']['median'])} ({number(one[choice]['cpu']['median'])})" for choice in choices
         ]
         lines.append([f"{name}: {sizes}, batch {asked['batch']}", *shown])
-    note = f"{record.settings['neighbours']} busy neighbours, {where(record)}, {record.date[:10]}"
+    load = f"{record.settings['load']:.0f}"
+    note = f"{record.settings['neighbours']} busy neighbours (load average {load}), {where(record)}, {record.date[:10]}"
     return f"{note}.\n\n{table(lines)}"

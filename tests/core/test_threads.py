@@ -11,6 +11,7 @@ from squad.core.threads import WORTH, threads_for
 from squad.models import Sampler
 from squad.train import TrainConfig, fit
 from squad.train import step as module
+from squad.train.progress import SilentProgress
 from tests.contracts.answers import WAYS, example, rows
 from tests.train.problems import blobs, small
 
@@ -103,6 +104,16 @@ def test_threads_of_python_do_not_disturb_each_other() -> None:
     assert found == [2, 1, 1, 1, 2]
 
 
+class Listener(SilentProgress):
+    """Takes note of the threads between epochs."""
+
+    def __init__(self, seen: list[int]) -> None:
+        self.seen = seen
+
+    def epoch(self, report: object) -> None:
+        self.seen.append(now())
+
+
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Threads at every step of training, and at every sum of samples."""
@@ -123,7 +134,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_small_networks_train_and_predict_with_one(seen: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    fit(small("squad"), TrainConfig(max_epochs=1), blobs(), [0])
+    fit(small("squad"), TrainConfig(max_epochs=1), blobs(), [0], progress=Listener(seen))
     for name, sampling in WAYS:
         Sampler(example(name), sampling, 4)(rows(5))
     assert set(seen) == {1}

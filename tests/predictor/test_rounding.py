@@ -1,12 +1,16 @@
 """What is guaranteed of answers whatever rounding does: products that round otherwise, ties, confidences near 1."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
 from squad.data.array_transform import ArrayTransform
+from squad.layers import Linear
 from squad.models import CONFIGS, network_config
+from squad.models.networks import Stage
 from squad.predictor import Predictor
 from squad.predictor.answer import STEPS, on_grid, settled
 from tests.contracts.answers import FEATURES, WAYS, example
@@ -63,10 +67,11 @@ def test_classes_that_are_equally_likely(name: str) -> None:
     """The first of them is the label, not the one that rounding puts ahead; probabilities agree with it."""
     predictor, x = made(name, CONFIGS[name].samplings[0]), rows()
     with torch.no_grad():
-        layer = list(predictor.network.stages)[-1].layer  # type: ignore[union-attr]
-        layer.weight[..., 3] = layer.weight[..., 1]  # type: ignore[index]
-        layer.bias[..., 3] = layer.bias[..., 1]  # type: ignore[index]
-        layer.bias[..., [1, 3]] += 60  # type: ignore[index]
+        layer = cast(Linear, cast(Stage, predictor.network.stages[-1]).layer)
+        assert layer.bias is not None
+        for parameter in (layer.weight, layer.bias):
+            parameter[..., 3] = parameter[..., 1]
+        layer.bias[..., [1, 3]] += 60
     expected = predictor.answer(x)
     assert "b" in expected.label
     assert "d" not in expected.label

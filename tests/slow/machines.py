@@ -65,7 +65,7 @@ def main(models: Path, result: Path) -> None:
                 for name in EXACT + CLOSE:
                     value = getattr(answer, name)
                     arrays[f"{key}|{name}"] = value.astype(str) if value.dtype == object else value
-    np.savez(result, **arrays)
+    np.savez(result, **arrays)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

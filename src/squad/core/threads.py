@@ -13,9 +13,10 @@ import torch
 
 __all__ = ["WORTH", "threads_for"]
 
-#: Multiplications of a training step, or of a block of prediction, from which on more than one thread is used
-#: (``benchmarks/busy_neighbour.py``): a millisecond or so of one core.
-WORTH = 1 << 24
+#: Multiplications of a training step, or of a block of prediction, from which on more than one thread is used: ten
+#: milliseconds or so of one core.  Below, a second thread gains 1.5 times at the most on an idle machine, and loses ten
+#: times as much on a busy one (``benchmarks/busy_neighbour.py``).
+WORTH = 1 << 27
 
 _lock = threading.Lock()
 

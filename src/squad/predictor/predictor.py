@@ -91,7 +91,8 @@ class Predictor:
         self._recalibration = recalibration
         self._memory = memory
         self._row_distance = row_distance
-        self._sampler: tuple[tuple[tuple[int, int], ...], Sampler] | None = None
+        self._sampler: Sampler | None = None
+        self._sampled: tuple[tuple[int, int], ...] = ()
         self._certificate = certificate
         self._calibration = calibration
         self._bound: tuple[tuple[int, int], ...] = ()
@@ -166,7 +167,7 @@ class Predictor:
 
     def __getstate__(self) -> dict[str, Any]:
         # What was made ready for asking is made anew; and a copy must open where there is no GPU.
-        return {**vars(self), "_sampler": None, "network": copy.deepcopy(self.network).cpu()}
+        return {**vars(self), "_sampler": None, "_sampled": (), "network": copy.deepcopy(self.network).cpu()}
 
     def to(self, device: torch.device | str) -> "Predictor":
         """Compute on another device from now on; returns itself.
@@ -401,9 +402,11 @@ class Predictor:
     def _ready(self) -> Sampler:
         """What predicts: made anew where weights have changed since, of which it holds copies."""
         now = _state_of(self.network)
-        if self._sampler is None or self._sampler[0] != now:
-            self._sampler = now, Sampler(self.network, self.sampling, self.num_samples)
-        return self._sampler[1]
+        sampler = self._sampler
+        if sampler is None or sampler.device != self.device or self._sampled != now:
+            sampler = Sampler(self.network, self.sampling, self.num_samples)
+            self._sampler, self._sampled = sampler, now
+        return sampler
 
     def positions(self, labels: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
         """Where each label stands among the classes; one that is not among them is an error."""

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from squad.core.checks import check_count
+from squad.core.threads import threads_for
 from squad.errors import ArgumentError, SquadError
 from squad.layers import set_temperature
 from squad.layers.members import take
@@ -127,7 +128,8 @@ def fit(
         progress.message(f"going on after epoch {state.epoch}, from {checkpoint}")
 
     steps: Steps | None = None  # for the members of now
-    with _running(progress, keeper) as saving:
+    work = adam.flat.numel() * (config.batch_size or 1)
+    with threads_for(work, device), _running(progress, keeper) as saving:
         progress.start(state.epoch, config.max_epochs)
         while state.slots and state.epoch < config.max_epochs:
             slots = torch.tensor(state.slots, device=device)
