@@ -277,15 +277,15 @@ def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> Non
 def test_whole_or_not_at_all(nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = written(tmp_path)
     before = {name: (saved / name).read_bytes() for name in names(saved)}
-    write, calls = artifact._write, []
+    write, calls = artifact.write_bytes, []
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes, **options: Any) -> None:
         calls.append(path.name)
         if len(calls) == nth:
             raise OSError(28, "No space left on device")
-        write(path, data)
+        write(path, data, **options)
 
-    monkeypatch.setattr(artifact, "_write", full)
+    monkeypatch.setattr(artifact, "write_bytes", full)
     with pytest.raises(ArtifactError, match="model cannot be written: No space left on device"):
         save(saved, {"other": torch.zeros(3)}, {}, overwrite=True, extras={**FURTHER, "rows": {}})
     assert len(calls) == nth

@@ -19,6 +19,7 @@ from squad.data import download as module
 from squad.data.download import DownloadError, download, fingerprint
 from squad.data.problems import DataError
 from squad.errors import ArgumentError
+from squad.files import locking
 from tests.data.site import Site, serve
 from tests.needs import need
 
@@ -29,7 +30,7 @@ SUM = "sha256:" + hashlib.sha256(BODY).hexdigest()
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(module, "POLL", 0.01)
+    monkeypatch.setattr(locking, "POLL", 0.01)
     monkeypatch.setattr(module, "CHUNK", 1 << 12)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
@@ -253,27 +254,10 @@ def test_several_at_once_load_it_once(site: Site, target: Path) -> None:
 
 
 def test_several_at_once_on_a_disk_without_locks(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_lock", lambda handle: None)
+    monkeypatch.setattr(locking, "_lock", lambda handle: None)
     assert together(site, target, 3) == []
     assert only(target)
     assert len(site.requests) == 3
-
-
-def test_a_lock_on_a_file_that_is_gone_is_none(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last holder removes its lock file just before we lock it; the next to come would make a new one."""
-    target.parent.mkdir()
-    path, lock, tries = target.with_name(".data.bin.lock"), module._lock, []
-
-    def removed_before_the_first(handle: int) -> bool | None:
-        tries.append(handle)
-        if len(tries) == 1:
-            path.unlink()
-        return lock(handle)
-
-    monkeypatch.setattr(module, "_lock", removed_before_the_first)
-    with module.alone(target, lambda: None), open(path, "rb") as other:
-        assert lock(other.fileno()) is False
-    assert len(tries) == 2
 
 
 def test_after_a_killed_run(site: Site, target: Path) -> None:

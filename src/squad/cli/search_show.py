@@ -43,6 +43,7 @@ def show(
       squad fit train.csv --config study/best.toml --out model
       squad search show study --storage postgresql://user@host/searches
     """
+    from squad.files import write_text
     from squad.outputs import check_writable
     from squad.search import show as words
     from squad.search.trials import CSV, read, write_csv
@@ -55,9 +56,7 @@ def show(
     words.best_trial(search)
     _print(search, study)
     out = study if out is None else out
-    out.mkdir(parents=True, exist_ok=True)
-    best = out / BEST
-    best.write_text(words.best_toml(search, study.resolve().name), encoding="utf-8")
+    best = write_text(out / BEST, words.best_toml(search, study.resolve().name))
     typer.echo(best)
     typer.echo(write_csv(search, out / CSV))
     if not no_figures:

@@ -1,7 +1,5 @@
 """Arrays: inputs and labels from NPZ and NPY files."""
 
-import os
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from squad.data.names import listed, missing_name
 from squad.data.problems import DataError
+from squad.files import replacing
 
 __all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz", "write_npz"]
 
@@ -80,20 +79,12 @@ def read_npy(path: Path, target: str | None = None) -> Arrays:
 
 def write_npz(arrays: Arrays, path: Path) -> Path:
     """An NPZ file with x and, if there are labels, y; whole or not at all."""
-    scratch = None
     found: dict[str, Any] = {"x": arrays.x} if arrays.y is None else {"x": arrays.x, "y": arrays.y}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with open(handle, "wb") as file:
+        with replacing(path) as file:
             np.savez(file, **found)
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, path)
     except OSError as cause:
         raise DataError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
-    finally:
-        if scratch is not None and os.path.exists(scratch):
-            os.unlink(scratch)
     return path
 
 

@@ -15,7 +15,6 @@ import http.client
 import io
 import os
 import re
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -23,17 +22,13 @@ import urllib.request
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from squad.data.problems import DataError
 from squad.errors import ArgumentError
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from squad.files import locked
 
 __all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]
 
@@ -48,8 +43,6 @@ TIMEOUT = 30.0
 #: How often a cut connection is taken up again, and the seconds before the first time; each pause is twice the last.
 RETRIES = 4
 PAUSE = 0.5
-#: Seconds between two looks at a file that another run is loading.
-POLL = 0.2
 CHUNK = 1 << 18
 ALGORITHMS = ("md5", "sha256")
 
@@ -112,10 +105,10 @@ def download(
     part = target.with_name(target.name + ".part")
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with alone(target, lambda: report(_size(part), None)) as locked:
+    with _alone(target, lambda: report(_size(part), None)) as alone:
         if target.is_file():  # the run that we waited for has loaded it
             return target
-        if not locked:
+        if not alone:
             part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
         try:
             _load(url, part, lambda: fingerprint(part, checksum, content) == checksum, report)
@@ -123,7 +116,7 @@ def download(
             with _writing(part):
                 os.replace(part, target)
         finally:
-            if not locked:
+            if not alone:
                 part.unlink(missing_ok=True)
     return target
 
@@ -308,46 +301,9 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a target; ``waiting`` is called while another run has it.  False: this disk knows no locks."""
-    path = target.with_name(f".{target.name}.lock")
-    while True:
-        with _writing(path):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            locked = _lock(handle)
-            # The last holder removed its lock file: a lock on a file that is no longer there keeps nobody out.
-            if locked is None or (locked and _is_at(handle, path)):
-                break
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-        waiting()
-        time.sleep(POLL)
-    try:
-        yield bool(locked)
-    finally:
-        with suppress(OSError):  # Windows removes no open file; the empty file then stays, and does no harm
-            os.unlink(path)
-        os.close(handle)
-
-
-def _lock(handle: int) -> bool | None:
-    """Whether the lock was free and is now ours; None where locks are unknown, as on some network disks."""
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as cause:
-        return False if cause.errno in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK) else None
-    return True
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is the one that the path names."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
+def _alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+    """Hold the lock of a target; False where the disk knows no locks."""
+    with ExitStack() as stack:
+        with _writing(target):
+            lock = stack.enter_context(locked(target, waiting))
+        yield lock

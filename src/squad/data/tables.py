@@ -2,9 +2,7 @@
 
 import csv
 import gzip
-import os
 import re
-import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from squad.data.cells import MISSING, cell_text, text_cells
 from squad.data.names import listed, missing_name
 from squad.data.problems import DataError
 from squad.errors import ArgumentError
+from squad.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,29 +174,15 @@ def write(frame: "pd.DataFrame", path: str | Path) -> Path:
         raise DataError(f"{path} must end in {', '.join(SUFFIXES[:4])} or {SUFFIXES[4]}: that says how to write it.")
     if name.endswith(".parquet"):
         _need_pyarrow(path, "written")
-    scratch = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with open(handle, "wb") as file:
+        with replacing(path) as file:
             if name.endswith(".parquet"):
                 frame.to_parquet(file, index=False, engine="pyarrow")
             else:
                 _write_csv(frame, file, name)
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, path)
     except OSError as cause:
-        _discard(scratch)
         raise DataError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
-    except BaseException:
-        _discard(scratch)
-        raise
     return path
-
-
-def _discard(scratch: str | None) -> None:
-    if scratch is not None and os.path.exists(scratch):
-        os.unlink(scratch)
 
 
 def _write_csv(frame: "pd.DataFrame", file: Any, name: str) -> None:
