@@ -26,7 +26,7 @@ EVENTS = frozenset(
 )
 
 
-def in_child(work: Callable[[], None], at: int | None = None, error: OSError | None = None) -> tuple[int, int]:
+def in_child(work: Callable[[], object], at: int | None = None, error: OSError | None = None) -> tuple[int, int]:
     """Do ``work`` in a process of its own.
 
     Args:
@@ -52,7 +52,7 @@ def in_child(work: Callable[[], None], at: int | None = None, error: OSError | N
     return os.waitstatus_to_exitcode(status), count
 
 
-def _run(work: Callable[[], None], at: int | None, error: OSError | None, writing: int) -> int:
+def _run(work: Callable[[], object], at: int | None, error: OSError | None, writing: int) -> int:
     from squad.errors import SquadError
 
     seen, on = 0, False

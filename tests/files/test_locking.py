@@ -55,7 +55,7 @@ def test_a_place_where_nothing_can_be_written_is_told_in_its_own_words(
         raise OSError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(locking.os, "open", refuse)
+        patch.setattr(os, "open", refuse)
         with (
             pytest.raises(OutputError, match="m cannot be written: Permission denied") as caught,
             claimed(tmp_path / "m"),

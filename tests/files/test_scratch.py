@@ -52,13 +52,13 @@ with replacing(sys.argv[1]) as file:
 def test_killed_at_every_event_of_a_write(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     write_text(target, "old")
-    code, events = in_child(lambda: write_text(target, "new") and None)
+    code, events = in_child(lambda: write_text(target, "new"))
     assert (code, target.read_text()) == (0, "new")
     assert events >= 4
     for at in range(1, events + 1):
         write_text(target, "old")
         assert names(tmp_path) == ["a.txt"]
-        code, _ = in_child(lambda: write_text(target, "new") and None, at)
+        code, _ = in_child(lambda: write_text(target, "new"), at)
         assert code == -signal.SIGKILL
         assert target.read_text() in ("old", "new")
     write_text(target, "last")

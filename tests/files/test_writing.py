@@ -52,7 +52,11 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 @pytest.fixture
 def umask() -> Iterator[Callable[[int], None]]:
     before = os.umask(0o022)
-    yield lambda mask: os.umask(mask) and None
+
+    def change(mask: int) -> None:
+        os.umask(mask)
+
+    yield change
     os.umask(before)
 
 
