@@ -19,7 +19,7 @@ import torch
 
 from squad import artifact
 from squad.data import tables
-from squad.data.arrays import Arrays, write_npz
+from squad.data.arrays import Arrays
 from squad.data.problems import DataError
 from squad.files import replacing, write_bytes, write_json, write_text
 from squad.records import Record
@@ -41,7 +41,7 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "table.csv": lambda path: tables.write(FRAME, path),
     "table.tsv.gz": lambda path: tables.write(FRAME, path),
     "table.parquet": lambda path: tables.write(FRAME, path),
-    "arrays.npz": lambda path: write_npz(Arrays(np.zeros((2, 2)), None), path),
+    "arrays.npz": lambda path: tables.write_all({path: Arrays(np.zeros((2, 2)), None)}),
     "run.ckpt": lambda path: checkpoint.write(path, {"a": torch.zeros(2)}, {}, "f"),
     "certificate.json": lambda path: certificate().save(path),
     "trials.csv": lambda path: write_text(path, "number\n"),

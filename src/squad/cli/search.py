@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
+from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
 from squad.cli.screen import StoppedError, say
 
 __all__ = ["search"]
@@ -76,6 +76,8 @@ def search(
     ] = 600.0,
     device: Device = "auto",
     data_dir: DataDir = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
     restart: Annotated[bool, typer.Option("--restart", help="Forget the study that is there, and begin anew.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
@@ -93,7 +95,7 @@ def search(
       squad search train.csv --target y --ray local --workers 2 --out study
     """
     from squad.cli.fit import sizes
-    from squad.cli.inputs import read_rows
+    from squad.cli.inputs import Format, read_rows
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
@@ -117,7 +119,14 @@ def search(
         minutes=minutes, prune=prune, stale_after=stale_after, restart=restart,
     )  # fmt: skip
     check(settings, space, objective, out, means)
-    rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
+    rows = read_rows(
+        data,
+        "train",
+        target=settings.get("target"),
+        group=settings.get("group"),
+        data_dir=data_dir,
+        format=Format(encoding, decimal),
+    )
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")

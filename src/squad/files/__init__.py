@@ -7,7 +7,7 @@ the new one, and never half of one; and so that who may read a file is what the 
 from squad.files.locking import locked
 from squad.files.reading import Unpacking, opened, read_bytes, read_text
 from squad.files.scratch import aside_of, left_aside, scratch_beside, sweep
-from squad.files.writing import make_folder, replacing, sync_folder, write_bytes, write_json, write_text
+from squad.files.writing import make_folder, replacing, replacing_all, sync_folder, write_bytes, write_json, write_text
 
 __all__ = [
     "Unpacking",
@@ -19,6 +19,7 @@ __all__ = [
     "read_bytes",
     "read_text",
     "replacing",
+    "replacing_all",
     "scratch_beside",
     "sweep",
     "sync_folder",

@@ -5,6 +5,7 @@ an ``OSError`` whose ``strerror`` says why, as if the system had said it, for ca
 """
 
 import errno
+import io
 import os
 import re
 import stat
@@ -104,7 +105,7 @@ class Unpacking:
                 f" yourself, or allow more: {LIMIT}=4G in the environment",
             )
 
-    def read(self, file: BinaryIO) -> bytes:
+    def read(self, file: io.BufferedIOBase) -> bytes:
         """All that a file gives while it is being unpacked."""
         parts, size = [], 0
         while part := file.read(1 << 20):

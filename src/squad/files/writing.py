@@ -8,14 +8,14 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from squad.files.scratch import scratch_beside, sweep
 
-__all__ = ["make_folder", "replacing", "sync_folder", "write_bytes", "write_json", "write_text"]
+__all__ = ["make_folder", "replacing", "replacing_all", "sync_folder", "write_bytes", "write_json", "write_text"]
 
 #: What a new file may be, before the user's umask takes from it.
 MODE = 0o666
@@ -57,6 +57,17 @@ def replacing(path: str | Path, *, like: Path | None = None) -> Iterator[BinaryI
             os.unlink(scratch)
         raise
     sync_folder(target.parent)
+
+
+@contextmanager
+def replacing_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
+    """Several files to write to, none of which takes its place before all are on the disk."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(replacing(path)) for path in paths]
+        yield files
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def write_bytes(path: str | Path, data: bytes, *, like: Path | None = None) -> Path:
