@@ -37,8 +37,9 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 #: The files that may be there as well, by the names they are asked for.
 EXTRAS = {"rows": "rows.safetensors", "calibration": "calibration.safetensors"}
 
-#: A larger config.json is none: it would only fill the memory.
-CONFIG_BYTES = 256 << 20
+#: A larger config.json is none: it would only fill the memory, twenty times its size.  One of 30,000 categories with
+#: long names has a megabyte.
+CONFIG_BYTES = 16 << 20
 
 
 class ArtifactError(SquadError):
@@ -77,6 +78,11 @@ def save(
         text = json.dumps(data, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as cause:
         raise ArtifactError(f"{CONFIG} must be made of plain data, as JSON has it: {cause}.") from cause
+    if len(text) > CONFIG_BYTES:  # it could not be loaded again
+        raise ArtifactError(
+            f"{CONFIG} would have {len(text):,} bytes; that of a model has {CONFIG_BYTES:,} at the most. Leave columns"
+            " with many categories out."
+        )
     target = Path(os.path.realpath(path))
     # Beside the target, so that it can be moved there; hidden; and made by mkdir, which heeds the user's umask.
     scratch = scratch_beside(target)

@@ -122,7 +122,7 @@ def test_options_of_files_that_have_none(tmp_path: Path) -> None:
             read(tmp_path / name, decimal=",")
         with pytest.raises(ArgumentError, match="encoding must be left out"):
             read(tmp_path / name, encoding="utf-8")
-    with pytest.raises(ArgumentError, match="decimal must be .* got ';'"):
+    with pytest.raises(ArgumentError, match=r"decimal must be .* got ';'"):
         read(tmp_path / "a.csv", decimal=";")
 
 
