@@ -442,7 +442,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
     "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()], ids=repr
 )
 @pytest.mark.parametrize(
-    "where", ["os.fsync", "squad.artifact._write", "squad.artifact._put", "squad.artifact._exchange"]
+    "where", ["os.fsync", "squad.artifact.write_bytes", "squad.artifact._put", "squad.artifact._exchange"]
 )
 def test_a_save_that_fails_leaves_the_old_model(
     where: str, error: BaseException, saved: Path, monkeypatch: pytest.MonkeyPatch

@@ -279,17 +279,49 @@ def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> Non
 def test_whole_or_not_at_all(nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = written(tmp_path)
     before = {name: (saved / name).read_bytes() for name in names(saved)}
-    write, calls = artifact._write, []
+    write, calls = artifact.write_bytes, []
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes, **options: Any) -> None:
         calls.append(path.name)
         if len(calls) == nth:
             raise OSError(28, "No space left on device")
-        write(path, data)
+        write(path, data, **options)
 
-    monkeypatch.setattr(artifact, "_write", full)
+    monkeypatch.setattr(artifact, "write_bytes", full)
     with pytest.raises(ArtifactError, match="model cannot be written: No space left on device"):
         save(saved, {"other": torch.zeros(3)}, {}, overwrite=True, extras={**FURTHER, "rows": {}})
     assert len(calls) == nth
     assert before == {name: (saved / name).read_bytes() for name in names(saved)}
     assert names(tmp_path) == ["model"]
+
+
+# ---- what would not end
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, ROWS])
+@pytest.mark.parametrize("what", ["/dev/zero", "/dev/stdin", "pipe", "folder"])
+def test_links_to_what_does_not_end(name: str, what: str, tmp_path: Path) -> None:
+    """Asked of what was opened, not of what was there before."""
+    saved = written(tmp_path)
+    (saved / name).unlink()
+    if what == "pipe":
+        os.mkfifo(saved / name)
+    elif what == "folder":
+        (saved / name).mkdir()
+    else:
+        (saved / name).symlink_to("/dev/zero")
+    with pytest.raises(ArtifactError, match=f"{name}.*not a file"):
+        load_extra(saved, "rows", load(saved)[1])
+
+
+def test_a_large_config_is_neither_read_nor_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = written(tmp_path)
+    before = (saved / CONFIG).read_bytes()
+    monkeypatch.setattr(artifact, "CONFIG_BYTES", len(before) - 1)
+    with pytest.raises(ArtifactError, match="at the most"):
+        load(saved)
+    monkeypatch.setattr(artifact, "CONFIG_BYTES", len(before))
+    load(saved)
+    with pytest.raises(ArtifactError, match=r"config\.json would have .* at the most"):
+        written(tmp_path, note="x" * 100)
+    assert (saved / CONFIG).read_bytes() == before

@@ -12,13 +12,13 @@ calibration set).  The last two are not needed to predict.
 
 import contextlib
 import ctypes
+import errno
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +26,7 @@ from torch import Tensor
 
 from squad import signing
 from squad.errors import ArgumentError, SquadError
+from squad.files import aside_of, left_aside, make_folder, opened, scratch_beside, sweep, sync_folder, write_bytes
 from squad.records import versions
 
 __all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_extra", "save", "sign"]
@@ -41,8 +42,9 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 #: The files that may be there as well, by the names they are asked for.
 EXTRAS = {"rows": "rows.safetensors", "calibration": "calibration.safetensors", "novelty": "novelty.safetensors"}
 
-#: A larger config.json is none: it would only fill the memory.
-CONFIG_BYTES = 256 << 20
+#: A larger config.json is none: it would only fill the memory, twenty times its size.  One of 30,000 categories with
+#: long names has a megabyte.
+CONFIG_BYTES = 16 << 20
 
 
 class ArtifactError(SquadError):
@@ -81,17 +83,24 @@ def save(
         text = json.dumps(data, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as cause:
         raise ArtifactError(f"{CONFIG} must be made of plain data, as JSON has it: {cause}.") from cause
+    if len(text) > CONFIG_BYTES:  # it could not be loaded again
+        raise ArtifactError(
+            f"{CONFIG} would have {len(text):,} bytes; that of a model has {CONFIG_BYTES:,} at the most. Leave columns"
+            " with many categories out."
+        )
     target = Path(os.path.realpath(path))
     # Beside the target, so that it can be moved there; hidden; and made by mkdir, which heeds the user's umask.
-    scratch = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
+    scratch = scratch_beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch.mkdir()
+        sweep(target)
+        make_folder(scratch, like=target)
         for name, content in {WEIGHTS: weights, **files, CONFIG: text.encode()}.items():
-            _write(scratch / name, content)
-        _sync(scratch)
+            old = target / name
+            write_bytes(scratch / name, content, like=old if old.exists() else target / WEIGHTS)
+        sync_folder(scratch)
         _put(scratch, target)
-        _sync(target.parent)
+        sync_folder(target.parent)
     except OSError as cause:
         raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
     finally:
@@ -168,6 +177,8 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
     try:
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
+            for left in left_aside(Path(os.path.realpath(path))) if not path.exists() else ():
+                what += f", but saving it was cut off: the model that was there is {left}. Rename that to {path.name}"
             raise ArtifactError(f"{path} must be a folder with a saved model; it {what}.")
     except OSError as cause:
         raise ArtifactError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
@@ -222,14 +233,14 @@ def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[s
 def _read_config(path: Path) -> dict[str, Any]:
     """What config.json says, if it is that of a model."""
     file = path / CONFIG
-    size = _size(path, CONFIG)
-    if size > CONFIG_BYTES:
+    with _reading(file), opened(file) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        data = handle.read(CONFIG_BYTES + 1) if size <= CONFIG_BYTES else b""
+    if size > CONFIG_BYTES or len(data) > CONFIG_BYTES:
         raise ArtifactError(f"{file} has {size:,} bytes; that of a model has {CONFIG_BYTES:,} at the most.")
     try:
-        config = json.loads(file.read_bytes(), parse_constant=_no_number)
-    except OSError as cause:
-        raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
-    except (ValueError, RecursionError) as cause:
+        config = json.loads(data, parse_constant=_no_number)
+    except (ValueError, RecursionError, MemoryError) as cause:
         problem = "it is empty" if not size else str(cause)[:120]
         raise ArtifactError(f"{file} is damaged: {problem}. Save the model again, or copy it again.") from cause
     if not isinstance(config, dict) or config.get("kind") != KIND:
@@ -255,36 +266,37 @@ def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    size = _size(file.parent, file.name)
-    expected, digest = _check_note(file.parent, file.name, noted)
-    if size != expected:  # before it is read: it could be of any size
-        raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
-    try:
-        weights = file.read_bytes()
-    except OSError as cause:
-        raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
+    with _reading(file), opened(file) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        expected, digest = _check_note(file.parent, file.name, noted)
+        if size != expected:  # before it is read: it could be of any size
+            raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
+        weights = handle.read(size)
     if hashlib.sha256(weights).hexdigest() != digest:
         raise ArtifactError(f"{file} was changed after it was saved. Save the model again, or copy it again.")
     try:
         return from_bytes(weights)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as cause:
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, MemoryError) as cause:
         raise ArtifactError(f"{file} cannot be read: {str(cause)[:200]}.") from cause
 
 
-def _size(path: Path, name: str) -> int:
-    """Bytes of a file of the folder, which must be a plain one: reading a pipe would not end."""
-    file = path / name
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Say what is wrong with a file of the folder, which must be there, and a plain one: a pipe would not end."""
     try:
-        if not file.is_file():
-            what = "not a file" if file.exists() else "missing"
-            if name in EXTRAS.values():
-                raise ArtifactError(
-                    f"{path} must hold {name}, which {CONFIG} notes; it is {what}. Copy the model again."
-                )
-            raise ArtifactError(f"{path} must hold {CONFIG} and {WEIGHTS}; {name} is {what}.")
-        return file.stat().st_size
+        yield
+    except MemoryError as cause:
+        raise ArtifactError(f"{file} cannot be read: it is larger than the memory.") from cause
     except OSError as cause:
-        raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
+        name, missing = file.name, isinstance(cause, FileNotFoundError)
+        if not missing and cause.errno != errno.EINVAL:
+            raise ArtifactError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
+        what = "missing" if missing else f"not a file ({cause.strerror})"
+        if name in EXTRAS.values():
+            raise ArtifactError(
+                f"{file.parent} must hold {name}, which {CONFIG} notes; it is {what}. Copy the model again."
+            ) from cause
+        raise ArtifactError(f"{file.parent} must hold {CONFIG} and {WEIGHTS}; {name} is {what}.") from cause
 
 
 def _writer(config: Mapping[str, Any]) -> str:
@@ -299,23 +311,6 @@ def _checksum(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder written as well, where the system can: a power cut must not leave half of them."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def _put(scratch: Path, path: Path) -> None:
     """Move the finished folder into its place; one that is there is left in ``scratch``, or removed."""
     if not path.exists():
@@ -324,7 +319,7 @@ def _put(scratch: Path, path: Path) -> None:
     if _exchange(scratch, path):
         return
     # In two steps: for a moment there is no model.  If the second fails, the first is taken back.
-    aside = scratch.with_name(f"{scratch.name}.old")
+    aside = aside_of(scratch)
     os.rename(path, aside)
     try:
         os.rename(scratch, path)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from squad.errors import SquadError
+from squad.files import locked
 
 __all__ = ["OutputError", "check_writable", "claimed"]
 
@@ -27,25 +28,29 @@ def check_writable(path: Path) -> None:
     except OSError as cause:
         raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Name another place.") from cause
     finally:
-        for folder in made:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        _remove_empty(made)
 
 
 @contextlib.contextmanager
 def claimed(path: Path) -> Iterator[None]:
     """Be the only one who makes ``path``: two fits into one folder would train, and one of them in vain."""
-    from squad.data.download import alone
 
     def busy() -> None:
         raise OutputError(f"Another command is making {path}. Wait for it, or name another folder with --out.")
 
     made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with alone(path, busy):
-            yield
-    finally:
-        for folder in made:  # those that stayed empty
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove_empty, made)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(path, busy))
+        except OSError as cause:
+            raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Name another place.") from cause
+        yield
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Those that nothing was put into, innermost first."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()

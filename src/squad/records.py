@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from squad.errors import SquadError
+from squad.files import read_text, write_json
 
 __all__ = ["SCHEMA", "Record", "RecordError", "machine", "versions"]
 
@@ -87,26 +87,16 @@ class Record:
 
     def save(self, path: str | Path) -> Path:
         """Write the record as JSON, whole or not at all."""
-        path = Path(path)
-        text = json.dumps(asdict(self), indent=2, allow_nan=False) + "\n"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-        return path
+        return write_json(path, asdict(self))
 
     @classmethod
     def load(cls, path: str | Path) -> "Record":
         """Read a record; a newer schema, another layout or no JSON at all is a :class:`RecordError`."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (IsADirectoryError, PermissionError) as cause:
+            data = json.loads(read_text(path))
+        except FileNotFoundError:
+            raise
+        except OSError as cause:
             raise RecordError(f"{path} must be a JSON record; it cannot be read: {cause.strerror}.") from cause
         except (ValueError, RecursionError) as cause:
             hint = "Delete it, and run again what made it."

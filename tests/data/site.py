@@ -1,6 +1,7 @@
 """A publisher on 127.0.0.1 that behaves as badly as it is told to."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ class Site:
         statuses: for each next connection, an HTTP status instead of an answer; then none.
         redirect: where every request is sent on to.
         stall: after how many bytes of a body nothing more comes until ``go``.
+        drip: seconds between the bytes of a body, one by one.
+        endless: every body goes on for ever, without a length.
+        slow_headers: headers come, byte by byte, and go on for ever.
         requests: the path and the Range header of each request so far.
     """
 
@@ -32,6 +36,9 @@ class Site:
     statuses: list[int] = field(default_factory=list)
     redirect: str = ""
     stall: int | None = None
+    drip: float | None = None
+    endless: bool = False
+    slow_headers: bool = False
     go: threading.Event = field(default_factory=threading.Event)
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     address: str = ""
@@ -53,6 +60,15 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
                 self.send_response(302)
                 self.send_header("Location", site.redirect)
                 return self.end_headers()
+            if site.slow_headers:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                return self._drip(b"x" * 60_000, 0.01)
+            if site.endless:
+                self.send_response(200)
+                self.end_headers()
+                while not site.go.is_set():
+                    self.wfile.write(bytes(1 << 14))
+                return None
             if path not in site.files:
                 return self.send_error(404)
             body, first = site.files[path], 0
@@ -75,8 +91,17 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(body[first : site.stall])
                 first = max(first, site.stall)
                 site.go.wait(10)
+            if site.drip is not None:
+                return self._drip(body[first:end], site.drip)
             self.wfile.write(body[first:end])
             return None
+
+        def _drip(self, data: bytes, seconds: float) -> None:
+            for place in range(len(data)):
+                if site.go.is_set():
+                    return
+                self.wfile.write(data[place : place + 1])
+                time.sleep(seconds)
 
         def handle(self) -> None:
             with suppress(ConnectionError):  # the client went away, as some tests make it

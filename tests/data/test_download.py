@@ -19,6 +19,7 @@ from squad.data import download as module
 from squad.data.download import DownloadError, download, fingerprint
 from squad.data.problems import DataError
 from squad.errors import ArgumentError
+from squad.files import locking
 from tests.data.site import Site, serve
 from tests.needs import need
 
@@ -29,7 +30,7 @@ SUM = "sha256:" + hashlib.sha256(BODY).hexdigest()
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(module, "POLL", 0.01)
+    monkeypatch.setattr(locking, "POLL", 0.01)
     monkeypatch.setattr(module, "CHUNK", 1 << 12)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
@@ -71,9 +72,9 @@ def test_what_is_there_is_not_loaded_again(site: Site, target: Path) -> None:
 def test_without_a_length_the_size_is_the_total(site: Site, target: Path) -> None:
     site.lengths = False
     totals: set[int | None] = set()
-    download(site.url("data.bin"), target, SUM, size=123, progress=lambda name, done, total: totals.add(total))
+    download(site.url("data.bin"), target, SUM, size=100_000, progress=lambda name, done, total: totals.add(total))
     assert only(target)
-    assert totals == {123}
+    assert totals == {100_000}
 
 
 def test_a_cut_connection_is_resumed(site: Site, target: Path) -> None:
@@ -161,6 +162,69 @@ def test_fingerprints(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     assert fingerprint(path, "md5:" + "0" * 32) == "md5:900150983cd24fb0d6963f7d28e17f72"
     assert fingerprint(path, SUM, "gzip").startswith("damaged: Not a gzipped file")
+
+
+def test_several_checksums_must_all_hold(site: Site, target: Path) -> None:
+    md5 = "md5:" + hashlib.md5(BODY).hexdigest()
+    download(site.url("data.bin"), target, f"{md5} {SUM}")
+    assert only(target)
+    target.unlink()
+    with pytest.raises(DownloadError, match="sent the wrong data"):
+        download(site.url("data.bin"), target, f"{md5} sha256:{'0' * 64}")
+    with pytest.raises(ArgumentError, match="checksum must be"):
+        download(site.url("data.bin"), target, f"{md5} sha256:12")
+
+
+@pytest.mark.parametrize("lengths", [True, False])
+def test_a_body_much_larger_than_expected_is_refused(site: Site, target: Path, lengths: bool) -> None:
+    """Before it comes, where its length is said; else at the first byte too many."""
+    site.files["data.bin"] = bytes(10_000_000)
+    site.lengths = lengths
+    seen: list[int] = []
+    with pytest.raises(DownloadError, match=r"sends more than the 170,536 bytes .* removed"):
+        download(site.url("data.bin"), target, SUM, size=100_000, progress=lambda name, done, total: seen.append(done))
+    assert os.listdir(target.parent) == []
+    assert max(seen, default=0) <= (0 if lengths else 170_536 + module.CHUNK)
+    assert len(site.requests) == 1
+
+
+def test_a_body_that_does_not_end(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 50_000)
+    with serve(Site(endless=True)) as site, pytest.raises(DownloadError, match="more than the 50,000 bytes"):
+        download(site.url("data.bin"), target, SUM)
+    assert os.listdir(target.parent) == []
+
+
+def test_a_trickle_counts_as_a_cut(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never silent for long, and never at its end."""
+    for name, value in (("WINDOW", 0.2), ("RETRIES", 1)):
+        monkeypatch.setattr(module, name, value)
+    with serve(Site(files={"data.bin": BODY}, drip=0.01)) as site:
+        began = time.monotonic()
+        with pytest.raises(DownloadError, match=r"broke off 2 times \([0-9]+ bytes in 0 s; the .* bytes that came are"):
+            download(site.url("data.bin"), target, SUM)
+        assert time.monotonic() - began < 5
+        site.drip = None
+        download(site.url("data.bin"), target, SUM)
+    assert only(target)
+
+
+def test_headers_that_trickle(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("BEGIN", 0.2), ("RETRIES", 1)):
+        monkeypatch.setattr(module, name, value)
+    with serve(Site(files={"data.bin": BODY}, slow_headers=True)) as site:
+        began = time.monotonic()
+        with pytest.raises(DownloadError, match=r"broke off 2 times \(no whole answer in 0.2 s"):
+            download(site.url("data.bin"), target, SUM)
+        assert time.monotonic() - began < 5
+
+
+def test_a_bomb_is_not_unpacked_to_its_end(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQUAD_MAX_UNPACKED", "1M")
+    site.files["data.gz"] = gzip.compress(bytes(2 << 20))
+    with pytest.raises(DownloadError, match="damaged: it unpacks to more than 1,048,576 bytes"):
+        download(site.url("data.gz"), target, SUM, "gzip")
+    assert os.listdir(target.parent) == []
 
 
 def test_an_answer_of_404_is_final(site: Site, target: Path) -> None:
@@ -253,27 +317,10 @@ def test_several_at_once_load_it_once(site: Site, target: Path) -> None:
 
 
 def test_several_at_once_on_a_disk_without_locks(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_lock", lambda handle: None)
+    monkeypatch.setattr(locking, "_lock", lambda handle: None)
     assert together(site, target, 3) == []
     assert only(target)
     assert len(site.requests) == 3
-
-
-def test_a_lock_on_a_file_that_is_gone_is_none(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last holder removes its lock file just before we lock it; the next to come would make a new one."""
-    target.parent.mkdir()
-    path, lock, tries = target.with_name(".data.bin.lock"), module._lock, []
-
-    def removed_before_the_first(handle: int) -> bool | None:
-        tries.append(handle)
-        if len(tries) == 1:
-            path.unlink()
-        return lock(handle)
-
-    monkeypatch.setattr(module, "_lock", removed_before_the_first)
-    with module.alone(target, lambda: None), open(path, "rb") as other:
-        assert lock(other.fileno()) is False
-    assert len(tries) == 2
 
 
 def test_after_a_killed_run(site: Site, target: Path) -> None:

@@ -56,7 +56,8 @@ def test_every_entry_is_complete() -> None:
         assert len(set(entry.classes)) == 10
         assert all((entry.title, entry.licence, entry.homepage, entry.note))
         for file in entry.files:
-            assert file.url.startswith("http")
+            assert file.url.startswith("https://")
+            assert file.fallback == "" or file.fallback.startswith("http://")
             assert file.url.endswith("/" + file.name)
             assert file.size_bytes > 0
             module._parse(file.checksum)
@@ -168,7 +169,7 @@ def test_offline_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_forbidden_to_download(tmp_path: Path) -> None:
     assert one_line("svhn", download=False) == (
-        "svhn is not on this machine and may not be downloaded here from http://ufldl.stanford.edu/housenumbers/; "
+        "svhn is not on this machine and may not be downloaded here from https://ufldl.stanford.edu/housenumbers/; "
         f"put train_32x32.mat, test_32x32.mat into {tmp_path}/cache/squad/svhn, "
         "or name their folder with --data-dir or SQUAD_DATA."
     )
@@ -183,3 +184,24 @@ def test_a_publisher_that_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"; put {', '.join(NAMES[1:])} into " in message
         del site.files[NAMES[1]]
         assert f"/{NAMES[1]} cannot be had (HTTP 404 Not Found); put " in one_line("fashion-mnist")
+
+
+def test_sums_that_cannot_be_forged() -> None:
+    """Two files with one MD5 can be made; of the archive of notMNIST nothing else is known."""
+    without = {name for name, entry in DATASETS.items() for file in entry.files if "sha256:" not in file.checksum}
+    assert without == {"notmnist"}
+
+
+def test_the_way_without_tls_is_taken_if_the_other_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(Site()) as site, serve(Site()) as other:
+        other.files = publish(monkeypatch, site.address)
+        files = tuple(
+            replace(file, fallback=f"{other.address}/{file.name}") for file in DATASETS["fashion-mnist"].files
+        )
+        monkeypatch.setitem(DATASETS, "fashion-mnist", replace(DATASETS["fashion-mnist"], files=files))
+        folder = locate_or_fetch("fashion-mnist")
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == other.files
+        assert [name for name, _ in site.requests] == NAMES
+        other.files[NAMES[0]] = gzip.compress(b"something else")
+        (folder / NAMES[0]).unlink()
+        assert f"{other.address}/{NAMES[0]} sent the wrong data" in one_line("fashion-mnist")

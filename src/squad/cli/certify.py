@@ -3,12 +3,16 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from squad.cli.options import Decimal, Encoding
 from squad.cli.screen import row_progress, say, tell, warn
 from squad.cli.sign import lost_signature
+
+if TYPE_CHECKING:
+    from squad.cli.inputs import Format
 
 __all__ = ["certify", "plan", "target_of"]
 
@@ -86,6 +90,8 @@ def certify(
     data_dir: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
     ] = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Promise how often accepted answers are wrong, at most.
 
@@ -108,12 +114,14 @@ def certify(
         raise ArgumentError.of(
             "--risk", "nothing", "given: the share of accepted answers that may be wrong, such as .02"
         )
+    from squad.cli.inputs import Format
+
     options = {"method": method, "thresholds": _numbers(thresholds), "ranks": ranks, "r_max": r_max}
     if scores is not None:
         _refuse_beside_scores(
             model=model, data=data, target=target, group=group, all_rows=all_rows, no_scores=no_scores
         )
-        certificate = _of_scores(scores, targets, delta, by, out, overwrite, options)
+        certificate = _of_scores(scores, targets, delta, by, out, overwrite, options, Format(encoding, decimal))
     else:
         certificate = _of_model(
             model,
@@ -130,6 +138,7 @@ def certify(
             device,
             data_dir,
             options,
+            Format(encoding, decimal),
         )
     if as_json:
         typer.echo(json.dumps(certificate.to_json(), indent=2))
@@ -226,6 +235,7 @@ def _of_scores(
     out: Path | None,
     overwrite: bool,
     options: Mapping[str, Any],
+    format: "Format",
 ) -> Any:
     """From a table with the columns confidence and correct; other columns named in --risk are harms."""
     from squad.cli.tables import flags, numbers, read_table
@@ -240,7 +250,7 @@ def _of_scores(
         if out.is_dir() or out.suffix.lower() != ".json":
             raise OutputError(f"--out must be a .json file for a certificate of scores; got {out}.")
         check_writable(out)
-    table = read_table(path)
+    table = read_table(path, format.encoding, format.decimal)
     harms = {name: flags(table, name) for target in targets for name in target if name != "wrong"}
     values = None if by is None else groups(table, by)
     found = Scores.of(numbers(table, "confidence"), flags(table, "correct"), harms, values)
@@ -271,6 +281,7 @@ def _of_model(
     device: str,
     data_dir: Path | None,
     options: Mapping[str, Any],
+    format: "Format",
 ) -> Any:
     from squad import artifact
     from squad.cli.rows import labelled_rows
@@ -291,7 +302,7 @@ def _of_model(
             )
         artifact.check_target(place, overwrite or out is None)
         check_writable(place)
-        rows = labelled_rows(predictor, model, data, target, group, data_dir)
+        rows = labelled_rows(predictor, model, data, target, group, data_dir, format)
         assert rows.labels is not None
         with row_progress() as progress:
             made = predictor.certify(

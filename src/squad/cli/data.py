@@ -1,6 +1,5 @@
 """``squad data`` and ``squad split``: data sets, and files of one's own in parts."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.layout import STYLE, Command, Group
+from squad.cli.options import Decimal, Encoding
 from squad.cli.screen import download_bar, say, table, tell
 
 __all__ = ["app", "split"]
@@ -87,6 +87,8 @@ def split(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another one gives another split.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Write train, calibration and test files.
 
@@ -106,13 +108,14 @@ def split(
     from squad.data.names import listed
     from squad.data.problems import DataError
     from squad.data.splits import split_rows
-    from squad.data.tables import Table, groups, labels, read
+    from squad.data.tables import STDIN, Table, groups, labels, read
 
     shares = _fractions(fractions, recalibration)
     check_count("--seed", seed, 0)
     # What is no file is told by read, which knows what to say.
-    paths = _paths(data, out, overwrite, tuple(shares)) if Path(data).is_file() or is_named(data) else {}
-    found = read(data, target=target)
+    there = data in STDIN or Path(data).is_file() or Path(data).is_fifo() or is_named(data)
+    paths = _paths(data, out, overwrite, tuple(shares)) if there else {}
+    found = read(data, target=target, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         if group is not None:
             raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
@@ -153,19 +156,24 @@ def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -
     """Where the parts go, if they may."""
     from squad.cli.inputs import is_named
     from squad.data.problems import DataError
+    from squad.data.tables import STDIN
     from squad.outputs import check_writable
 
     source = Path(data)
     if is_named(data):
         raise DataError(f"{data} is a data set, which has its parts already: split takes a file of your own.")
     suffix = "".join(source.suffixes[-2:]) if source.suffix.lower() == ".gz" else source.suffix
+    piped = data in STDIN or source.is_fifo()
+    if piped and out is None:
+        raise DataError(f"{data} is no file that parts could stand beside. Name a folder with --out.")
+    suffix = suffix or ".csv"
     folder = source.parent if out is None else out
     paths = {name: folder / f"{name}{suffix}" for name in parts}
     there = [path for path in paths.values() if path.exists()]
     for path in there:
         if path.is_dir():
             raise DataError(f"{path} is a folder, and a part would have its name. Name another folder with --out.")
-        if path.samefile(source):
+        if not piped and path.samefile(source):
             raise DataError(f"{data} would be replaced by one of its own parts. Name another folder with --out.")
     if there and not overwrite:
         names = ", ".join(map(str, there))
@@ -176,18 +184,14 @@ def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -
 
 def _write(data: Any, parts: dict[str, Any], paths: dict[str, Path]) -> None:
     """All parts, and only then their names: no part is left alone."""
-    from squad.data.arrays import Arrays, write_npz
-    from squad.data.tables import Table, write
+    from squad.data.arrays import Arrays
+    from squad.data.tables import Table, write_all
 
-    scratch = {name: path.with_name(f".partial-{path.name}") for name, path in paths.items()}
-    try:
-        for name, rows in parts.items():
-            if isinstance(data, Table):
-                write(data.frame.iloc[rows], scratch[name])
-            else:
-                write_npz(Arrays(data.x[rows], data.y[rows]), scratch[name])
-        for name, path in paths.items():
-            os.replace(scratch[name], path)
-    finally:
-        for path in scratch.values():
-            path.unlink(missing_ok=True)
+    write_all(
+        {
+            path: data.frame.iloc[parts[name]]
+            if isinstance(data, Table)
+            else Arrays(data.x[parts[name]], data.y[parts[name]])
+            for name, path in paths.items()
+        }
+    )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.accuracy import accuracy_text
-from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
+from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
 from squad.cli.screen import WARNING, StoppedError, say, tell, warn
 
 __all__ = ["fit", "sizes"]
@@ -39,6 +39,8 @@ def fit(
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     checkpoint_seconds: Annotated[
         float,
@@ -72,7 +74,7 @@ def fit(
       squad fit train.csv --config settings.toml --seed 1 --out other
     """
     from squad import artifact
-    from squad.cli.inputs import read_rows
+    from squad.cli.inputs import Format, read_rows
     from squad.core.checks import check_number
     from squad.data.tables import Table
     from squad.errors import ArgumentError
@@ -100,7 +102,14 @@ def fit(
     artifact.check_target(out, overwrite)
     check_writable(out)
     where = choose_device(device)
-    rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
+    rows = read_rows(
+        data,
+        "train",
+        target=settings.get("target"),
+        group=settings.get("group"),
+        data_dir=data_dir,
+        format=Format(encoding, decimal),
+    )
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")

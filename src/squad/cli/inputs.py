@@ -13,10 +13,26 @@ from squad.cli.screen import download_bar, say
 from squad.data.names import listed
 from squad.data.problems import DataError
 from squad.data.registry import DATASETS
-from squad.data.tables import Arrays, Table, groups, labels, read
+from squad.data.tables import STDIN, Arrays, Table, groups, labels, read
 from squad.errors import ArgumentError
 
-__all__ = ["Rows", "halves", "is_named", "named_labels", "read_rows"]
+__all__ = ["Format", "Rows", "halves", "is_named", "named_labels", "read_rows"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a CSV or TSV file is written.
+
+    Each file is read by what is said of it, and nothing of this is kept with a model: files of training and files of
+    later may come from different programs.
+
+    Attributes:
+        encoding: by Python's names; None is UTF-8.
+        decimal: the sign in numbers.
+    """
+
+    encoding: str | None = None
+    decimal: str = "."
 
 
 @dataclass(frozen=True)
@@ -58,25 +74,31 @@ def read_rows(
     data_dir: Path | None = None,
     need_labels: bool = True,
     strict: bool = True,
+    format: Format = Format(),  # noqa: B008  # frozen
 ) -> Rows:
     """Rows and labels.
 
     Args:
-        data: a file, or the name of a data set.
+        data: a file, - for standard input, or the name of a data set.
         part: of a data set; a file is read as a whole.
         target: the column of labels; a data set and an NPZ file need none.
         group: the column that says which rows belong together.
         data_dir: where data sets are looked for first.
         need_labels: labels must be there.
         strict: unreadable lines are an error.
+        format: of a file.
     """
     if is_named(data):
+        if format != Format():
+            raise ArgumentError.of("--encoding and --decimal", repr(data), "given for a CSV or TSV file")
         return _named(data, part, target, group, data_dir)
-    if not Path(data).exists() and "." not in Path(data).name:
+    if data not in STDIN and not Path(data).exists() and "." not in Path(data).name:
         near = difflib.get_close_matches(data.lower(), DATASETS, 1)
         hint = f"Did you mean {near[0]}?" if near else ""
         raise ArgumentError.of("DATA", repr(data), f"a file, or the name of a data set ({', '.join(DATASETS)})", hint)
-    found = read(data, target=target if need_labels else None, strict=strict)
+    found = read(
+        data, target=target if need_labels else None, strict=strict, encoding=format.encoding, decimal=format.decimal
+    )
     if isinstance(found, Arrays):
         if group is not None:
             raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.options import DataDir, Device
+from squad.cli.options import DataDir, Decimal, Device, Encoding
 from squad.cli.outputs import Overwrite, check_new
 from squad.cli.screen import facts, say, table, tell
 
 if TYPE_CHECKING:
     from squad.analysis import Activation, Found, Posteriors
+    from squad.cli.inputs import Format
 
 __all__ = ["inspect"]
 
@@ -47,6 +48,8 @@ def inspect(
     device: Device = "auto",
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Look into a model: what its latent variables do.
 
@@ -59,6 +62,7 @@ def inspect(
       squad inspect model test.csv --layer 2
       squad inspect digits-model digits --layer 1 --unit 12
     """
+    from squad.cli.inputs import Format
     from squad.core.checks import check_count
     from squad.outputs import check_writable
     from squad.predictor import choose_device, load
@@ -77,7 +81,7 @@ def inspect(
         out = _place(out, layer, unit, member)
         check_new(out, overwrite)
         check_writable(out)
-    looked = _looked_at(predictor, model, data, rows, data_dir)
+    looked = _looked_at(predictor, model, data, rows, data_dir, Format(encoding, decimal))
 
     from squad.analysis import posteriors
 
@@ -145,7 +149,9 @@ def _place(out: Path | None, layer: int, unit: int, member: int | None) -> Path:
     return out
 
 
-def _looked_at(predictor: Any, model: Path, data: str | None, most: int, data_dir: Path | None) -> _Looked:
+def _looked_at(
+    predictor: Any, model: Path, data: str | None, most: int, data_dir: Path | None, format: "Format"
+) -> _Looked:
     """The rows of DATA that can be used, ``most`` of them at the most, drawn by a fixed seed."""
     import torch
 
@@ -158,7 +164,7 @@ def _looked_at(predictor: Any, model: Path, data: str | None, most: int, data_di
         say("No DATA, and what it was trained on is not here: it is shown standard-normal noise, not rows.")
         noise = np.random.default_rng(0).standard_normal((most, predictor.network.in_features))
         return _Looked(torch.from_numpy(noise), np.arange(most), "standard-normal noise")
-    read = read_rows(named, "test", target=None, need_labels=False, strict=False, data_dir=data_dir)
+    read = read_rows(named, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=format)
     if data is None:
         say(f"No DATA: it is shown rows of {read.source}.")
     check_kind(predictor, read.x, model, named)
@@ -214,6 +220,7 @@ def _show(predictor: Any, found: "Posteriors", looked: _Looked, unit: int, membe
     """One unit, as a picture and in a few lines."""
     from squad.analysis import activation, bin_weights, cases, stereotypes
     from squad.analysis.figures import draw_unit
+    from squad.files import replacing
 
     network = predictor.network
     line = activation(network, looked.x, found.layer, unit, member)
@@ -231,8 +238,8 @@ def _show(predictor: Any, found: "Posteriors", looked: _Looked, unit: int, membe
         pictures=pictures,
         title=about,
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out)
+    with replacing(out) as file:
+        figure.savefig(file, format=out.suffix[1:].lower())
     facts(about, _facts(found, unit, line, chosen))
     tell(out)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from squad.cli.options import Decimal, Encoding
 from squad.cli.screen import row_progress, say, tell, warn
 from squad.cli.sign import lost_signature
 
@@ -37,6 +38,8 @@ def recalibrate(
     data_dir: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
     ] = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Bring confidences nearer to how often answers are right.
 
@@ -49,6 +52,7 @@ def recalibrate(
       squad recalibrate model extra.csv --method isotonic --out isotonic
     """
     from squad import artifact
+    from squad.cli.inputs import Format
     from squad.cli.rows import labelled_rows
     from squad.outputs import OutputError, check_writable, claimed
     from squad.predictor import choose_device, load
@@ -63,7 +67,7 @@ def recalibrate(
             )
         artifact.check_target(place, overwrite or out is None)
         check_writable(place)
-        rows = labelled_rows(predictor, model, data, target, group, data_dir)
+        rows = labelled_rows(predictor, model, data, target, group, data_dir, Format(encoding, decimal))
         assert rows.labels is not None
         with row_progress() as progress:
             made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups, progress)

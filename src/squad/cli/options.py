@@ -5,12 +5,26 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Data", "DataDir", "Device", "Drop", "Group", "Hidden", "MaxEpochs", "Model", "Target"]
+__all__ = [
+    "Data",
+    "DataDir",
+    "Decimal",
+    "Device",
+    "Drop",
+    "Encoding",
+    "Group",
+    "Hidden",
+    "MaxEpochs",
+    "Model",
+    "Target",
+]
 
 Data = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A CSV, Parquet or NPZ file, or a data set (squad data list).", show_default=False
+        metavar="DATA",
+        help="A CSV, Parquet or NPZ file, - for CSV from standard input, or a data set (squad data list).",
+        show_default=False,
     ),
 ]
 Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")]
@@ -33,3 +47,7 @@ Hidden = Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the 
 MaxEpochs = Annotated[int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
 DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Encoding of a CSV or TSV file that is not UTF-8: cp1252, utf-16.")
+]
+Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign of a CSV or TSV file: . or , (as in 3,14).")]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from squad.cli.options import Decimal, Encoding
 from squad.cli.outputs import Overwrite
 from squad.cli.screen import row_progress, say, table, warn
 from squad.cli.sign import PublicKey
@@ -16,7 +17,12 @@ __all__ = ["evaluate", "predict"]
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A CSV, Parquet, NPZ or NPY file, or a data set.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A CSV, Parquet, NPZ or NPY file, - for CSV from standard input, or a data set.",
+        show_default=False,
+    ),
 ]
 Sampling = Annotated[
     str | None,
@@ -61,6 +67,8 @@ def predict(
     device: Device = "auto",
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Answer every row, and say how sure that is.
 
@@ -74,10 +82,11 @@ def predict(
       squad predict model new.csv --keep patient_id --out answers.parquet
       squad predict model new.csv --require-certificate --out certain.csv
       squad predict ensemble new.csv --num-samples 16
+      cat new.csv | squad predict model - > answers.csv
       squad predict digits-model digits --out digits-answers.csv
     """
     from squad.artifact import ArtifactError
-    from squad.cli.inputs import read_rows
+    from squad.cli.inputs import Format, read_rows
     from squad.cli.outputs import check_answers, print_answers
     from squad.cli.outputs import spreadsheet_safe as safe
     from squad.cli.rows import check_kind
@@ -91,7 +100,9 @@ def predict(
     if require_certificate and (predictor.certificate is None or not predictor.certificate.certified):
         raise ArtifactError(f"{model} has no certificate, and --require-certificate asks for one. Nothing was written.")
     target = _target_of(predictor, model, risk)
-    rows = read_rows(data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir)
+    rows = read_rows(
+        data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=Format(encoding, decimal)
+    )
     check_kind(predictor, rows.x, model, data)
     copied = {name: _column(rows.x, name, data) for name in keep or ()}
     with row_progress() as progress:
@@ -127,6 +138,8 @@ def evaluate(
     num_samples: Samples = None,
     device: Device = "auto",
     data_dir: DataDir = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Measure a model on rows with labels.
 
@@ -139,6 +152,7 @@ def evaluate(
       squad evaluate model test.csv --sampling relaxed --num-samples 32
       squad evaluate digits-model digits --json
     """
+    from squad.cli.inputs import Format
     from squad.cli.rows import labelled_rows
     from squad.data.problems import DataError
     from squad.predictor.certifying import seen_in_training
@@ -147,7 +161,7 @@ def evaluate(
     predictor = _loaded(
         model, sampling, num_samples, device, uncertified=sampling is not None or num_samples is not None
     )
-    rows = labelled_rows(predictor, model, data, target, data_dir=data_dir)
+    rows = labelled_rows(predictor, model, data, target, data_dir=data_dir, format=Format(encoding, decimal))
     assert rows.labels is not None
     # Before the work, so that an unknown label is told at once; a row that cannot be read has none.
     readable = rows.labels != ""

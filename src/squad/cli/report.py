@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from squad.cli.options import Decimal, Encoding
 from squad.cli.outputs import Overwrite
 from squad.cli.screen import row_progress, say, tell
 
@@ -25,6 +26,8 @@ def report(
         Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
     ] = None,
     overwrite: Overwrite = False,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Write a report: one file that opens in any browser, offline.
 
@@ -36,6 +39,7 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
+    from squad.cli.inputs import Format
     from squad.cli.outputs import check_new
     from squad.cli.rows import check_kind, labelled_rows
     from squad.errors import ArgumentError
@@ -52,7 +56,9 @@ def report(
     where = choose_device(device)
     predictors = {name: load(name, where) for name in models}
     first, *others = predictors
-    rows = labelled_rows(predictors[first], Path(first), data, target, data_dir=data_dir)
+    rows = labelled_rows(
+        predictors[first], Path(first), data, target, data_dir=data_dir, format=Format(encoding, decimal)
+    )
     for name in others:
         check_kind(predictors[name], rows.x, Path(name), data)
     assert rows.labels is not None

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from squad.cli.inputs import Rows, is_named, read_rows
+from squad.cli.inputs import Format, Rows, is_named, read_rows
 from squad.cli.screen import warn
 from squad.data.problems import DataError
 from squad.data.tables import Table, groups
@@ -20,6 +20,7 @@ def labelled_rows(
     target: str | None,
     group: str | None = None,
     data_dir: Path | None = None,
+    format: Format = Format(),  # noqa: B008  # frozen
 ) -> Rows:
     """DATA with its labels, as the model takes it; groups by the column of training, if it is there.
 
@@ -30,10 +31,11 @@ def labelled_rows(
         target: the column of labels; None is that of training.
         group: the column of groups; None is that of training.
         data_dir: where data sets are looked for first.
+        format: of a CSV or TSV file.
     """
     if target is None and not is_named(data):
         target = getattr(predictor.transform, "target", None)
-    rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir)
+    rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir, format=format)
     check_kind(predictor, rows.x, model, data)
     found = _groups(predictor, rows.x, group)
     return Rows(rows.x, rows.labels, found, rows.source)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from squad.cli.options import Data, DataDir, Device, Drop, Group, Hidden, MaxEpochs, Model, Target
+from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
 from squad.cli.screen import INTERRUPTED, StoppedError, say, tell, warn
 from squad.signals import TERMINATED, Terminated
 
@@ -90,6 +90,8 @@ def search(
     ] = False,
     device: Device = "auto",
     data_dir: DataDir = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
     restart: Annotated[bool, typer.Option("--restart", help="Forget the study that is there, and begin anew.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
@@ -107,7 +109,7 @@ def search(
       squad search train.csv --target y --ray local --workers 2 --out study
     """
     from squad.cli.fit import sizes
-    from squad.cli.inputs import read_rows
+    from squad.cli.inputs import Format, read_rows
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
@@ -133,7 +135,14 @@ def search(
     )  # fmt: skip
     check(settings, space, objective, out, means)
     warn_of_password(storage)
-    rows = read_rows(data, "train", target=settings.get("target"), group=settings.get("group"), data_dir=data_dir)
+    rows = read_rows(
+        data,
+        "train",
+        target=settings.get("target"),
+        group=settings.get("group"),
+        data_dir=data_dir,
+        format=Format(encoding, decimal),
+    )
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")

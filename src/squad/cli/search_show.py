@@ -45,6 +45,7 @@ def show(
     """
     from squad.cli.search import warn_of_password
     from squad.errors import ArgumentError
+    from squad.files import write_text
     from squad.outputs import check_writable
     from squad.records import RecordError
     from squad.search import show as words
@@ -67,9 +68,7 @@ def show(
         raise RecordError(f"{study / TRIALS} is not as squad wrote it ({told}). Was it edited?") from cause
     _print(search, study)
     out = study if out is None else out
-    out.mkdir(parents=True, exist_ok=True)
-    best = out / BEST
-    best.write_text(text, encoding="utf-8")
+    best = write_text(out / BEST, text)
     tell(best)
     tell(write_csv(search, out / CSV))
     if not no_figures:

@@ -15,9 +15,9 @@ __all__ = ["flags", "numbers", "read_table"]
 TRUTH = {"1": True, "1.0": True, "true": True, "yes": True, "0": False, "0.0": False, "false": False, "no": False}
 
 
-def read_table(path: Path) -> Table:
-    """A CSV, TSV or Parquet file; a broken line is an error."""
-    found = read(path)
+def read_table(path: Path, encoding: str | None = None, decimal: str = ".") -> Table:
+    """A CSV, TSV or Parquet file, - for standard input; a broken line is an error."""
+    found = read(path, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         raise DataError(f"{path} must be a table with the columns confidence and correct; it has no columns.")
     return found

@@ -1,20 +1,23 @@
 """Arrays: inputs and labels from NPZ and NPY files."""
 
+import contextlib
+import errno
+import math
 import os
-import tempfile
 import zipfile
-import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from squad.data.names import listed, missing_name
 from squad.data.problems import DataError
+from squad.files import Unpacking, opened
 
-__all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz", "write_npz"]
+__all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz"]
 
 #: What the inputs and the labels may be called in an NPZ file.
 INPUTS, LABELS = ("x", "X"), ("y", "labels")
@@ -31,6 +34,11 @@ class Arrays:
     def __len__(self) -> int:
         return len(self.x)
 
+    def save(self, file: BinaryIO) -> None:
+        """Write an NPZ file with x and, if there are labels, y."""
+        found: dict[str, Any] = {"x": self.x} if self.y is None else {"x": self.x, "y": self.y}
+        np.savez(file, **found)
+
     def where(self, row: int) -> str:
         """How a message calls a row: from 1, as for tables."""
         return f"row {row + 1}"
@@ -38,27 +46,31 @@ class Arrays:
 
 def read_npz(path: Path, target: str | None = None) -> Arrays:
     """Inputs "x" or "X", labels ``target``, or "y" or "labels" where the file has them."""
-    if not zipfile.is_zipfile(path):
-        raise DataError(f"{path} must be an NPZ file; it is none, or cut off. Write it with numpy.savez.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names = list(file.files)
-            inputs = [name for name in INPUTS if name in names]
-            if len(inputs) != 1:
-                found = f"it has both {listed(inputs)}" if inputs else f"it has {listed(names) or 'no arrays'}"
-                raise DataError(f"{path} must have one array of inputs, named 'x' or 'X'; {found}.")
-            if target is not None and target not in names:
-                raise DataError(f"{path} has {missing_name(target, names, 'array')}")
-            labels = [target] if target is not None else [name for name in LABELS if name in names]
-            if len(labels) > 1:
-                raise DataError(f"{path} must have one array of labels; it has both {listed(labels)}. Name the target.")
-            x = file[inputs[0]]
-            y = file[labels[0]] if labels else None
-    except DataError:  # a ValueError too, but ours
-        raise
-    except (ValueError, OSError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error) as cause:
-        raise _unreadable(path, cause) from cause
-    return _checked(Arrays(x, y, str(path)))
+    with opened(path) as file:
+        size = _nonempty(file, path)
+        if not zipfile.is_zipfile(file):
+            raise DataError(f"{path} must be an NPZ file; it is none, or cut off. Write it with numpy.savez.")
+        with _parsing(path), zipfile.ZipFile(file) as packed:
+            members = {info.filename.removesuffix(".npy"): info for info in packed.infolist()}
+            inputs, label = _chosen(path, list(members), target)
+            wanted = [members[name] for name in (inputs, label) if name is not None]
+            Unpacking.of(size).check(sum(info.file_size for info in wanted))
+            arrays = [_member(packed, info, path) for info in wanted]
+    return _checked(Arrays(arrays[0], arrays[1] if label is not None else None, str(path)))
+
+
+def _chosen(path: Path, names: list[str], target: str | None) -> tuple[str, str | None]:
+    """The names of the inputs and of the labels."""
+    inputs = [name for name in INPUTS if name in names]
+    if len(inputs) != 1:
+        found = f"it has both {listed(inputs)}" if inputs else f"it has {listed(names) or 'no arrays'}"
+        raise DataError(f"{path} must have one array of inputs, named 'x' or 'X'; {found}.")
+    if target is not None and target not in names:
+        raise DataError(f"{path} has {missing_name(target, names, 'array')}")
+    labels = [target] if target is not None else [name for name in LABELS if name in names]
+    if len(labels) > 1:
+        raise DataError(f"{path} must have one array of labels; it has both {listed(labels)}. Name the target.")
+    return inputs[0], labels[0] if labels else None
 
 
 def read_npy(path: Path, target: str | None = None) -> Arrays:
@@ -68,42 +80,61 @@ def read_npy(path: Path, target: str | None = None) -> Arrays:
             f"{path} has no labels: an NPY file holds one array. Write an NPZ file with x and {target},"
             f" numpy.savez('data.npz', x=x, {target}=...)."
         )
-    with open(path, "rb") as file:
+    with opened(path) as file:
+        size = _nonempty(file, path)
         if file.read(6) != b"\x93NUMPY":
             raise DataError(f"{path} must be an NPY file; it is none. Write it with numpy.save.")
-    try:
-        x = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, MemoryError) as cause:
-        raise _unreadable(path, cause) from cause
+        file.seek(0)
+        with _parsing(path):
+            _check_header(file, size, path)
+            file.seek(0)
+            x = np.lib.format.read_array(file, allow_pickle=False)
     return _checked(Arrays(x, None, str(path)))
 
 
-def write_npz(arrays: Arrays, path: Path) -> Path:
-    """An NPZ file with x and, if there are labels, y; whole or not at all."""
-    scratch = None
-    found: dict[str, Any] = {"x": arrays.x} if arrays.y is None else {"x": arrays.x, "y": arrays.y}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with open(handle, "wb") as file:
-            np.savez(file, **found)
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, path)
-    except OSError as cause:
-        raise DataError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
-    finally:
-        if scratch is not None and os.path.exists(scratch):
-            os.unlink(scratch)
-    return path
+def _nonempty(file: BinaryIO, path: Path) -> int:
+    size = os.fstat(file.fileno()).st_size
+    if not size:
+        raise DataError(f"{path} is empty: it has 0 bytes.")
+    return size
 
 
-def _unreadable(path: Path, cause: Exception) -> DataError:
-    if "allow_pickle" in str(cause):
-        return DataError(
+def _member(packed: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> NDArray[Any]:
+    with packed.open(info) as header:
+        _check_header(header, info.file_size, path)
+    with packed.open(info) as content:
+        return np.asarray(np.lib.format.read_array(content, allow_pickle=False))
+
+
+def _check_header(file: IO[bytes], size: int, path: Path) -> None:
+    """That an array is as large as its header says, before room is made for it."""
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"version {version} is not one of arrays of numbers or text")
+    shape, _, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise DataError(
             f"{path} must hold plain arrays; it holds pickled objects, which could run code when they are read."
             " Write it again with arrays of numbers or text."
         )
-    return DataError(f"{path} cannot be read; it is damaged or cut off ({str(cause)[:80] or type(cause).__name__}).")
+    said = math.prod(shape) * dtype.itemsize
+    if any(length < 0 for length in shape) or said != size - file.tell():
+        raise ValueError(f"its header says {said:,} bytes, and there are {size - file.tell():,}")
+
+
+@contextlib.contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    """Say that a file is damaged, whatever that leads to in parsers that are not ours."""
+    try:
+        yield
+    except DataError:  # a ValueError too, but ours
+        raise
+    except Exception as cause:
+        if isinstance(cause, OSError) and cause.errno == errno.EFBIG:
+            raise
+        problem = str(cause)[:80] or type(cause).__name__
+        raise DataError(f"{path} cannot be read; it is damaged or cut off ({problem}).") from cause
 
 
 def _checked(arrays: Arrays) -> Arrays:

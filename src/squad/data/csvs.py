@@ -7,6 +7,7 @@ whatever is not in perfect order.  :func:`_careful` reads record by record, and 
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Parsed", "parse"]
+
+#: A cell of more characters is none: somewhere a quote is missing.  (So much is Python's own limit.)
+CELL = 131_072
 
 #: A file with more lines of broken quotes than this is not CSV; each costs a look at what follows.
 BROKEN_QUOTES = 1000
@@ -43,19 +47,28 @@ class Parsed:
     unreadable: dict[int, str] = field(default_factory=dict)
 
 
-def parse(data: bytes, source: str, delimiter: str | None = None) -> Parsed:
-    """CSV from its bytes; without a delimiter, the one its header has: a comma, else a semicolon, else a tab.
+def parse(
+    data: bytes, source: str, delimiter: str | None = None, encoding: str | None = None, marks: str = ",;\t"
+) -> Parsed:
+    """CSV from its bytes.
 
     Lines of blanks only are skipped.  Column names lose their surrounding blanks; cells keep them.
+
+    Args:
+        data: the file.
+        source: what messages call it.
+        delimiter: between cells; None for the first of ``marks`` that the header has.
+        encoding: of the text, by Python's names; None is UTF-8.
+        marks: what may be a delimiter.
     """
-    data = _checked(data, source)
+    data = _checked(data if encoding is None else _recoded(data, source, encoding), source)
     begin, end = _header(data)
     header = data[begin:end].decode()
     if not header.strip():
         raise DataError(f"{source} is empty. A table begins with a line of column names.")
     if delimiter is None:
         bare = re.sub(r'"[^"]*"', "", header)
-        delimiter = next((mark for mark in ",;\t" if mark in bare), ",")
+        delimiter = next((mark for mark in marks if mark in bare), ",")
     columns = _columns(header, source, delimiter)
     line = 1 + data.count(b"\n", 0, end)
     body = data[end:]
@@ -65,7 +78,7 @@ def parse(data: bytes, source: str, delimiter: str | None = None) -> Parsed:
 def _checked(data: bytes, source: str) -> bytes:
     """UTF-8 without a byte order mark, its lines ended by newlines; else an error that says where it is not."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{source} must be text in UTF-8; it is in UTF-16. Save it as 'CSV UTF-8'.")
+        raise DataError(f"{source} must be text in UTF-8; it is in UTF-16. Say --encoding utf-16 (encoding='utf-16').")
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\n" not in data:  # as the first Macs wrote it
         data = data.replace(b"\r", b"\n")
@@ -75,12 +88,30 @@ def _checked(data: bytes, source: str) -> bytes:
         line = 1 + data.count(b"\n", 0, cause.start)
         raise DataError(
             f"{source} must be text in UTF-8; line {line} has the byte 0x{data[cause.start]:02x}"
-            f" (offset {cause.start}). Save it as 'CSV UTF-8'."
+            f" (offset {cause.start}). Save it as 'CSV UTF-8', or say its encoding, such as --encoding cp1252"
+            " (encoding='cp1252')."
         ) from None
     if (null := data.find(b"\0")) >= 0:
         line = 1 + data.count(b"\n", 0, null)
         raise DataError(f"{source} must be text; line {line} has a null byte (offset {null}). Is it a binary file?")
     return data
+
+
+def _recoded(data: bytes, source: str, encoding: str) -> bytes:
+    """UTF-8 from another encoding."""
+    try:
+        return data.decode(encoding).encode()
+    except (LookupError, ValueError) as cause:
+        if isinstance(cause, UnicodeDecodeError):
+            raise DataError(
+                f"{source} must be text in {encoding}; the byte 0x{data[cause.start]:02x} at offset {cause.start} is"
+                f" none ({cause.reason}). Say another --encoding (encoding=...)."
+            ) from None
+        if isinstance(cause, UnicodeEncodeError):
+            raise DataError(f"{source} has characters in {encoding} that are none. Say another --encoding.") from None
+        raise DataError(
+            f"encoding must be one that Python knows, such as utf-16 or cp1252; got {encoding!r}."
+        ) from None
 
 
 def _header(data: bytes) -> tuple[int, int]:
@@ -113,7 +144,7 @@ def _columns(header: str, source: str, delimiter: str) -> list[str]:
                 f"{source} must have a name for every column; column {place} of {len(names)} has none. Name it, or"
                 " take it out (pandas writes such a column unless it is told index=False)."
             )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise DataError(f"{source} must have every column once; it has {listed(twice)} several times. Rename them.")
     return names
 
@@ -169,6 +200,10 @@ def _rows(body: bytes, columns: int, delimiter: str) -> NDArray[np.int64] | None
     if not len(ends) or ends[-1] != len(bytes_) - 1:
         ends = np.append(ends, len(bytes_))
     starts = np.append(0, ends[:-1] + 1)
+    if (ends - starts).max() > CELL:  # rarely, so that the places of all cells are not always looked for
+        edges = np.sort(np.concatenate([[-1], np.flatnonzero(marks), ends]))
+        if np.diff(edges).max() > CELL:
+            return None
     odd = np.flatnonzero(np.add.reduceat(marks, starts, dtype=np.int64) != columns - 1)
     blanks = _blanks(delimiter).encode()
     if len(odd) > 10_000 or any(body[starts[row] : ends[row]].strip(blanks) for row in odd):
@@ -203,8 +238,12 @@ def _careful(body: bytes, columns: list[str], delimiter: str, line: int, source:
             if len(cells) != len(columns):
                 fields = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
                 reason = f"line {line + first} has {fields}, the header has {len(columns)}"
-        except csv.Error:
+            elif max(map(len, cells)) > CELL:  # whatever the limit is that others have set for Python's reader
+                reason = f"line {line + first} has a field of more than {CELL:,} characters"
+        except csv.Error as cause:
             reason = f"line {line + first} has a quote that does not close, or closes within a field"
+            if "larger than field limit" in str(cause):
+                reason = f"line {line + first} has a field of more than {CELL:,} characters, or a quote does not close"
             broken += 1
             if broken > BROKEN_QUOTES:
                 raise DataError(
@@ -216,9 +255,10 @@ def _careful(body: bytes, columns: list[str], delimiter: str, line: int, source:
         rows.append([None] * len(columns) if reason else cells)
         where.append(line + first)
     text = pd.Series([""], dtype=str).dtype  # object before pandas 3, where str would turn None into "None"
-    frame = pd.DataFrame(
-        {name: pd.Series([row[place] for row in rows], dtype=text) for place, name in enumerate(columns)}
-    )
+    cells_ = np.empty((len(rows), len(columns)), dtype=object)
+    for place, row in enumerate(rows):
+        cells_[place] = row
+    frame = pd.DataFrame(cells_, columns=columns).astype(text)
     return Parsed(frame, np.asarray(where, dtype=np.int64), unreadable)
 
 

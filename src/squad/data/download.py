@@ -6,6 +6,9 @@ was cut or killed leaves the part behind, and the next one goes on from there.
 Two runs may want the same file at once.  The second waits for the first, by a lock that the system lets go when its
 holder dies: with part names of their own they could not corrupt each other either, but would load the file twice and
 could not resume what a killed run had left.
+
+Nothing goes on for ever: a body ends near the size that was expected of it, and a connection that sends less than a
+trickle counts as cut.
 """
 
 import errno
@@ -15,7 +18,8 @@ import http.client
 import io
 import os
 import re
-import sys
+import socket
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -23,17 +27,13 @@ import urllib.request
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from squad.data.problems import DataError
 from squad.errors import ArgumentError
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from squad.files import Unpacking, locked
 
 __all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]
 
@@ -48,8 +48,14 @@ TIMEOUT = 30.0
 #: How often a cut connection is taken up again, and the seconds before the first time; each pause is twice the last.
 RETRIES = 4
 PAUSE = 0.5
-#: Seconds between two looks at a file that another run is loading.
-POLL = 0.2
+#: The slowest that a body may come, in bytes per second, measured over so many seconds; slower counts as cut.
+SLOWEST, WINDOW = 2048, 60.0
+#: Seconds for an answer to begin, all its headers included.
+BEGIN = 60.0
+#: A file may be larger than expected by a twentieth and so many bytes: publishers pack their files anew.
+SLACK = 1 << 16
+#: Of a file of which nothing is known.
+MOST = 16 << 30
 CHUNK = 1 << 18
 ALGORITHMS = ("md5", "sha256")
 
@@ -90,9 +96,9 @@ def download(
     Args:
         url: http or https.
         target: the file to write; its folder is made.
-        checksum: "md5:..." or "sha256:..." of the content.
+        checksum: "md5:..." or "sha256:..." of the content, or several with blanks between them, which must all hold.
         content: what the checksum is of.
-        size: bytes to expect where the server does not say; for the progress only.
+        size: bytes to expect; what is much larger is refused.
         progress: called as bytes come in.
 
     Raises:
@@ -112,43 +118,55 @@ def download(
     part = target.with_name(target.name + ".part")
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with alone(target, lambda: report(_size(part), None)) as locked:
+    with _alone(target, lambda: report(_size(part), None)) as alone:
         if target.is_file():  # the run that we waited for has loaded it
             return target
-        if not locked:
+        if not alone:
             part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
         try:
-            _load(url, part, lambda: fingerprint(part, checksum, content) == checksum, report)
+            most = MOST if size is None else size + size // 20 + SLACK
+            _load(url, part, most, lambda: fingerprint(part, checksum, content) == checksum, report)
             _verify(url, part, checksum, content)
             with _writing(part):
                 os.replace(part, target)
         finally:
-            if not locked:
+            if not alone:
                 part.unlink(missing_ok=True)
     return target
 
 
 def fingerprint(path: Path, like: str, content: Content = "raw") -> str:
-    """The checksum of a file's content, by the algorithm of ``like``; "damaged: ..." for a broken gzip wrapper."""
-    algorithm, _ = _parse(like)
-    digest = hashlib.new(algorithm, usedforsecurity=False)
+    """The checksums of a file's content, by the algorithms of ``like``; "damaged: ..." for a broken gzip wrapper."""
+    digests = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _parse(like)]
+    unpacking, size = Unpacking.of(_size(path)), 0
     with gzip.open(path) if content == "gzip" else open(path, "rb") as file:
         try:
             while chunk := file.read(CHUNK):
-                digest.update(chunk)
+                size += len(chunk)
+                if content == "gzip":
+                    unpacking.check(size)
+                for digest in digests:
+                    digest.update(chunk)
         except (EOFError, zlib.error, gzip.BadGzipFile) as cause:
             return f"damaged: {cause}"
-    return f"{algorithm}:{digest.hexdigest()}"
+        except OSError as cause:
+            if cause.errno != errno.EFBIG:
+                raise
+            return f"damaged: {cause.strerror}"
+    return " ".join(f"{digest.name}:{digest.hexdigest()}" for digest in digests)
 
 
-def _parse(checksum: str) -> tuple[str, str]:
-    """Algorithm and digits of a checksum."""
-    algorithm, _, digits = checksum.partition(":")
-    if algorithm not in ALGORITHMS or len(digits) != 2 * hashlib.new(algorithm, usedforsecurity=False).digest_size:
-        raise ArgumentError.of(
-            "checksum", repr(checksum), "'md5:' or 'sha256:' and as many hexadecimal digits as it has"
-        )
-    return algorithm, digits
+def _parse(checksum: str) -> list[str]:
+    """The algorithms of checksums."""
+    found = []
+    for one in checksum.split() or [""]:
+        algorithm, _, digits = one.partition(":")
+        if algorithm not in ALGORITHMS or len(digits) != 2 * hashlib.new(algorithm, usedforsecurity=False).digest_size:
+            raise ArgumentError.of(
+                "checksum", repr(checksum), "'md5:' or 'sha256:' and as many hexadecimal digits as it has"
+            )
+        found.append(algorithm)
+    return found
 
 
 def _verify(url: str, part: Path, checksum: str, content: Content) -> None:
@@ -168,12 +186,14 @@ def _verify(url: str, part: Path, checksum: str, content: Content) -> None:
     )
 
 
-def _load(url: str, part: Path, whole: Callable[[], bool], report: Callable[[int, int | None], None]) -> None:
+def _load(
+    url: str, part: Path, most: int, whole: Callable[[], bool], report: Callable[[int, int | None], None]
+) -> None:
     """Fill the part to its end, over as many connections as it takes."""
     failures = 0
     while True:
         try:
-            if _attempt(url, part, whole, report):
+            if _attempt(url, part, most, whole, report):
                 return
         except _CutError as cut:
             # Nobody there at all: being offline should be said at once, not after several pauses.
@@ -186,14 +206,19 @@ def _load(url: str, part: Path, whole: Callable[[], bool], report: Callable[[int
             time.sleep(PAUSE * 2 ** (failures - 1))
 
 
-def _attempt(url: str, part: Path, whole: Callable[[], bool], report: Callable[[int, int | None], None]) -> bool:
+def _attempt(
+    url: str, part: Path, most: int, whole: Callable[[], bool], report: Callable[[int, int | None], None]
+) -> bool:
     """One connection.  True if the part is now complete, False if it has to be begun again without what was there."""
     have = _size(part)
     request = urllib.request.Request(url, headers={"User-Agent": "squad-torch"})
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:
-        response = _opener().open(request, timeout=TIMEOUT)
+        with ExitStack() as stack:
+            with _hurried() as sockets:
+                response = stack.enter_context(_opener(sockets).open(request, timeout=TIMEOUT))
+            stack.pop_all()  # closed at the end of the body
     except urllib.error.HTTPError as answer:
         with answer:
             if answer.code == 416 and have:  # nothing beyond what we have: it is all, or it is of another file
@@ -217,9 +242,20 @@ def _attempt(url: str, part: Path, whole: Callable[[], bool], report: Callable[[
             total = None if total is None else have + total
         else:  # the server knows no ranges, and sends all of it
             have = 0
-        with _opened(part, "ab" if have else "wb") as file:
-            _copy(response, file, part, have, total, report)
+        try:
+            _check_size(url, max(have, total or 0), most)
+            with _opened(part, "ab" if have else "wb") as file:
+                for now in _copy(response, file, part, have, total, report):
+                    _check_size(url, now, most)
+        except DownloadError:
+            part.unlink(missing_ok=True)
+            raise
     return True
+
+
+def _check_size(url: str, size: int, most: int) -> None:
+    if size > most:
+        raise DownloadError(url, f"sends more than the {most:,} bytes that the file may have; what came was removed")
 
 
 def _copy(
@@ -229,9 +265,10 @@ def _copy(
     have: int,
     total: int | None,
     report: Callable[[int, int | None], None],
-) -> None:
-    """Append what comes to the file, to the end."""
+) -> Iterator[int]:
+    """Append what comes to the file, to the end; gives the bytes that it has so far."""
     report(have, total)
+    began, then = time.monotonic(), have
     while total is None or have < total:
         try:
             # read1 gives what has arrived; read would lose it if the connection broke before the chunk was full.
@@ -246,6 +283,11 @@ def _copy(
                 rest = rest[file.write(rest) :]
         have += len(chunk)
         report(have, total)
+        yield have
+        if (seconds := time.monotonic() - began) >= WINDOW:
+            if have - then < SLOWEST * seconds:
+                raise _CutError(f"{have - then:,} bytes in {seconds:.0f} s")
+            began, then = time.monotonic(), have
     if total is not None and have < total:
         raise _CutError(f"after {have:,} of {total:,} bytes")
 
@@ -256,14 +298,62 @@ def _opened(part: Path, mode: Literal["ab", "wb"]) -> io.FileIO:
         return open(part, mode, buffering=0)
 
 
-def _opener() -> urllib.request.OpenerDirector:
+@contextmanager
+def _hurried() -> Iterator[list[socket.socket]]:
+    """Close the connections that are put into the list if an answer has not begun in time.
+
+    The timeout of a socket is of its silence; headers could come byte by byte, each just in time.
+    """
+    sockets: list[socket.socket] = []
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        for one in sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(BEGIN, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield sockets
+    except (OSError, http.client.HTTPException):
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if late.is_set():  # headers that were cut off can look like whole ones
+        raise _CutError(f"no whole answer in {BEGIN:g} s")
+
+
+def _opener(sockets: list[socket.socket]) -> urllib.request.OpenerDirector:
     """What opens http and https, through the proxies of the environment, and nothing else even if redirected to it."""
+
+    class Plain(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            sockets.append(self.sock)
+
+    class Secure(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            sockets.append(self.sock)
+
+    class Http(urllib.request.HTTPHandler):
+        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Plain, req)
+
+    class Https(urllib.request.HTTPSHandler):
+        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Secure, req)
+
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
         urllib.request.UnknownHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
+        Http,
+        Https,
         urllib.request.HTTPDefaultErrorHandler,
         urllib.request.HTTPRedirectHandler,
         urllib.request.HTTPErrorProcessor,
@@ -308,46 +398,9 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a target; ``waiting`` is called while another run has it.  False: this disk knows no locks."""
-    path = target.with_name(f".{target.name}.lock")
-    while True:
-        with _writing(path):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            locked = _lock(handle)
-            # The last holder removed its lock file: a lock on a file that is no longer there keeps nobody out.
-            if locked is None or (locked and _is_at(handle, path)):
-                break
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-        waiting()
-        time.sleep(POLL)
-    try:
-        yield bool(locked)
-    finally:
-        with suppress(OSError):  # Windows removes no open file; the empty file then stays, and does no harm
-            os.unlink(path)
-        os.close(handle)
-
-
-def _lock(handle: int) -> bool | None:
-    """Whether the lock was free and is now ours; None where locks are unknown, as on some network disks."""
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as cause:
-        return False if cause.errno in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK) else None
-    return True
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is the one that the path names."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
+def _alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+    """Hold the lock of a target; False where the disk knows no locks."""
+    with ExitStack() as stack:
+        with _writing(target):
+            lock = stack.enter_context(locked(target, waiting))
+        yield lock

@@ -25,9 +25,10 @@ class RemoteFile:
     Attributes:
         name: the file's name in its folder.
         url: where it comes from.
-        checksum: "md5:..." or "sha256:..." of the content.
+        checksum: "md5:..." and "sha256:..." of the content, those that are known.
         content: what the checksum is of: "raw" the file itself, "gzip" what is packed in it.
-        size_bytes: of the publisher's file, about.
+        size_bytes: of the publisher's file, about; a download that is much larger is refused.
+        fallback: where it comes from if ``url`` does not have it: without TLS, as it was first published.
     """
 
     name: str
@@ -35,6 +36,7 @@ class RemoteFile:
     checksum: str
     content: Content
     size_bytes: int
+    fallback: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,18 @@ class Dataset:
 
 
 DIGITS = tuple("0123456789")
-_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-_SVHN = "http://ufldl.stanford.edu/housenumbers/"
+#: The same files of the publisher's bucket: by the interface that has TLS, and by the address they were published at.
+_FASHION = (
+    "https://fashion-mnist.s3.eu-central-1.amazonaws.com/",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+)
+_SVHN = ("https://ufldl.stanford.edu/housenumbers/", "http://ufldl.stanford.edu/housenumbers/")
+_NOTMNIST = ("https://yaroslavvb.com/upload/notMNIST/", "http://yaroslavvb.com/upload/notMNIST/")
+
+
+def _remote(name: str, places: tuple[str, str], checksum: str, content: Content, size: int) -> RemoteFile:
+    return RemoteFile(name, places[0] + name, checksum, content, size, places[1] + name)
+
 
 DATASETS: dict[str, Dataset] = {
     entry.name: entry
@@ -91,14 +103,35 @@ DATASETS: dict[str, Dataset] = {
                 "Bag",
                 "Ankle boot",
             ),
-            # The checksums are of the unpacked files: Debian's package, for one, has packed them anew.
+            # The checksums are of the unpacked files: Debian's package, for one, has packed them anew.  The MD5 sums
+            # are those that go round; the SHA-256 sums are of the same bytes.
             files=tuple(
-                RemoteFile(f"{name}-ubyte.gz", f"{_FASHION}{name}-ubyte.gz", f"md5:{md5}", "gzip", size)
-                for name, md5, size in (
-                    ("train-images-idx3", "f4a8712d7a061bf5bd6d2ca38dc4d50a", 26_421_880),
-                    ("train-labels-idx1", "9018921c3c673c538a1fc5bad174d6f9", 29_515),
-                    ("t10k-images-idx3", "8181f5470baa50b63fa0f6fddb340f0a", 4_422_102),
-                    ("t10k-labels-idx1", "15d484375f8d13e6eb1aabb0c3f46965", 5_148),
+                _remote(f"{name}-ubyte.gz", _FASHION, f"md5:{md5} sha256:{sha256}", "gzip", size)
+                for name, md5, sha256, size in (
+                    (
+                        "train-images-idx3",
+                        "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+                        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+                        26_421_880,
+                    ),
+                    (
+                        "train-labels-idx1",
+                        "9018921c3c673c538a1fc5bad174d6f9",
+                        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+                        29_515,
+                    ),
+                    (
+                        "t10k-images-idx3",
+                        "8181f5470baa50b63fa0f6fddb340f0a",
+                        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+                        4_422_102,
+                    ),
+                    (
+                        "t10k-labels-idx1",
+                        "15d484375f8d13e6eb1aabb0c3f46965",
+                        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+                        5_148,
+                    ),
                 )
             ),
             licence="MIT",
@@ -110,14 +143,9 @@ DATASETS: dict[str, Dataset] = {
             title="notMNIST (small)",
             classes=tuple("ABCDEFGHIJ"),
             # The checksum of the publisher's archive, as several public projects give it; a repacked copy has another.
+            # None gives a SHA-256, and only the archive itself could tell it.
             files=(
-                RemoteFile(
-                    "notMNIST_small.tar.gz",
-                    "http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",
-                    "md5:c9890a473a9769fda4bdf314aaf500dd",
-                    "raw",
-                    8_458_043,
-                ),
+                _remote("notMNIST_small.tar.gz", _NOTMNIST, "md5:c9890a473a9769fda4bdf314aaf500dd", "raw", 8_458_043),
             ),
             licence="none stated by its author",
             homepage="https://yaroslavvb.blogspot.com/2011/09/notmnist-dataset.html",
@@ -127,13 +155,24 @@ DATASETS: dict[str, Dataset] = {
             name="svhn",
             title="SVHN, cropped digits",
             classes=DIGITS,
-            # The checksums are those of the publisher's files, as torchvision has them.  Re-cropped copies go round,
-            # which have others and load as well.
+            # The checksums are those of the publisher's files, as torchvision has them: the MD5 sums in its data sets,
+            # the SHA-256 sums in the prototypes of new ones.  Re-cropped copies go round, which have others and load
+            # as well.
             files=tuple(
-                RemoteFile(f"{part}_32x32.mat", f"{_SVHN}{part}_32x32.mat", f"md5:{md5}", "raw", size)
-                for part, md5, size in (
-                    ("train", "e26dedcc434d2e4c54c9b2d4a06d8373", 182_040_794),
-                    ("test", "eb5a983be6a315427106f1b164d9cef3", 64_275_384),
+                _remote(f"{part}_32x32.mat", _SVHN, f"md5:{md5} sha256:{sha256}", "raw", size)
+                for part, md5, sha256, size in (
+                    (
+                        "train",
+                        "e26dedcc434d2e4c54c9b2d4a06d8373",
+                        "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+                        182_040_794,
+                    ),
+                    (
+                        "test",
+                        "eb5a983be6a315427106f1b164d9cef3",
+                        "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+                        64_275_384,
+                    ),
                 )
             ),
             licence="for non-commercial use only",
@@ -223,9 +262,17 @@ def locate_or_fetch(
         if not download:
             raise failure(f"may not be downloaded here from {file.url.rpartition('/')[0]}/")
         try:
-            download_file(
-                file.url, target / file.name, file.checksum, file.content, size=file.size_bytes, progress=progress
-            )
+            _download(file, target / file.name, progress)
         except DownloadError as cause:
             raise failure(f"{cause.url} {cause.problem}") from cause
     return target
+
+
+def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None:
+    """From one of its addresses: what comes is held against the checksums, whatever way it came."""
+    try:
+        download_file(file.url, target, file.checksum, file.content, size=file.size_bytes, progress=progress)
+    except DownloadError:
+        if not file.fallback:
+            raise
+        download_file(file.fallback, target, file.checksum, file.content, size=file.size_bytes, progress=progress)

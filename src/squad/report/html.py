@@ -1,8 +1,6 @@
 """The file: plain data, figures, words, styles and scripts in one page that needs nothing else."""
 
 import json
-import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -13,6 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import SquadError
+from squad.files import write_text
 from squad.predictor import Predictor
 from squad.report import figures
 from squad.report.cases import Case
@@ -61,20 +60,10 @@ def write_report(
     target = Path(path)
     check_place(target, overwrite)
     text = page(gather(predictors, x, labels, source, by, progress))
-    scratch = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Not by mkstemp, whose files only their owner can read: who may read the page is for the user's umask to say.
-        scratch = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, target)
-        scratch = None
+        return write_text(target, text)
     except OSError as cause:
         raise ReportError(f"{path} cannot be written: {cause.strerror or cause}. Name another file.") from cause
-    finally:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
-    return target
 
 
 def check_place(path: str | Path, overwrite: bool = True) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from squad.files import write_text
 from squad.reproduce import sentences, studies, tables, verdicts
 from squad.reproduce.deviations import deviations
 from squad.reproduce.markdown import table
 from squad.reproduce.plan import PLANS, TABLES, PlanError
 from squad.reproduce.sources import Sources
 from squad.reproduce.tables import Measured, of_name
-from squad.search.trials import write_text
 
 __all__ = ["write"]
 

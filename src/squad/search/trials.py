@@ -8,7 +8,6 @@ import csv
 import io
 import math
 import numbers
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from squad.errors import ArgumentError, SquadError
+from squad.files import write_text
 from squad.records import Record, RecordError, machine, versions
 from squad.search.guard import DamagedError
 from squad.search.record_checks import check_search, check_trial
@@ -427,14 +427,6 @@ def write_csv(search: Search, path: str | Path) -> Path:
     writer.writerow(header)
     writer.writerows(["" if cell is None else _cell(cell) for cell in row] for row in rows)
     return write_text(path, text.getvalue())
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file, whole or not at all."""
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8", newline="")
-    os.replace(beside, path)
-    return path
 
 
 def _cell(value: Any) -> Any:

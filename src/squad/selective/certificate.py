@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
+from squad.files import read_text, write_json
 from squad.selective.consistency import check_certificate
 from squad.selective.scores import as_array
 from squad.selective.words import sentence
@@ -24,6 +25,9 @@ from squad.signing import sign as write_signature
 __all__ = ["Certificate", "CertificateError", "Rule", "plain"]
 
 KIND, FORMAT = "squad-torch certificate", 1
+
+#: A larger file is no certificate: one rule takes a kilobyte, and there is one a group, target and harm.
+MOST_BYTES = 16 << 20
 
 
 class CertificateError(SquadError):
@@ -282,16 +286,13 @@ class Certificate:
         return made
 
     def save(self, path: str | Path) -> Path:
-        """Write it as a JSON file."""
-        path = Path(path)
-        text = json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n"
+        """Write it as a JSON file, whole or not at all."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            saved = write_json(path, self.to_json(), indent=1)
         except OSError as cause:
             raise CertificateError(f"{path} cannot be written: {cause.strerror or cause}.") from cause
         drop_signature(path)  # of what stood there before
-        return path
+        return saved
 
     @classmethod
     def load(cls, path: str | Path, public_key: str | Path | bytes | None = None) -> "Certificate":
@@ -341,7 +342,7 @@ class Certificate:
 
 def _read(path: str | Path) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(read_text(path, MOST_BYTES))
     except OSError as cause:
         raise CertificateError(f"{path} cannot be read: {cause.strerror or cause}.") from cause
     except (ValueError, RecursionError) as cause:

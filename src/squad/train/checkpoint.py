@@ -1,16 +1,14 @@
 """Where a run stands, in one file: written whole or not at all, read without running anything from it."""
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from squad.errors import SquadError
+from squad.files import write_bytes
 
 __all__ = ["CheckpointError", "read", "write"]
 
@@ -29,19 +27,7 @@ def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any], fingerp
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state)
     header = {"format": str(FORMAT), "fingerprint": fingerprint, "state": text, "sha256": _digest(plain, text)}
-    data = save(plain, header)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut could leave the new name on old, or no, content
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    write_bytes(path, save(plain, header))
 
 
 def read(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

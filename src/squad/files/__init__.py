@@ -1,0 +1,29 @@
+"""Files: written whole or not at all, read within bounds, locked.
+
+Everything that the library writes goes through here, so that a full disk, a crash or ``kill -9`` leaves the old file or
+the new one, and never half of one; and so that who may read a file is what the user's umask says.
+"""
+
+from squad.files.locking import locked
+from squad.files.reading import Unpacking, opened, read_bytes, read_text
+from squad.files.scratch import aside_of, left_aside, scratch_beside, sweep
+from squad.files.writing import make_folder, replacing, replacing_all, sync_folder, write_bytes, write_json, write_text
+
+__all__ = [
+    "Unpacking",
+    "aside_of",
+    "left_aside",
+    "locked",
+    "make_folder",
+    "opened",
+    "read_bytes",
+    "read_text",
+    "replacing",
+    "replacing_all",
+    "scratch_beside",
+    "sweep",
+    "sync_folder",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]

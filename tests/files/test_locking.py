@@ -1,0 +1,72 @@
+"""One at a time."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from squad.files import locked, locking
+from squad.outputs import OutputError, claimed
+
+
+def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last holder removes its lock file just before we lock it; the next to come would make a new one."""
+    monkeypatch.setattr(locking, "POLL", 0.01)
+    target = tmp_path / "data.bin"
+    path, lock, tries = target.with_name(".data.bin.lock"), locking._lock, []
+
+    def removed_before_the_first(handle: int) -> bool | None:
+        tries.append(handle)
+        if len(tries) == 1:
+            path.unlink()
+        return lock(handle)
+
+    monkeypatch.setattr(locking, "_lock", removed_before_the_first)
+    with locked(target, lambda: None), open(path, "rb") as other:
+        assert lock(other.fileno()) is False
+    assert len(tries) == 2
+
+
+def test_who_waits_may_give_up(tmp_path: Path) -> None:
+    def give_up() -> None:
+        raise KeyError("busy")
+
+    with locked(tmp_path / "a", lambda: None):
+        with pytest.raises(KeyError, match="busy"), locked(tmp_path / "a", give_up):
+            pass
+        assert stat.S_IMODE((tmp_path / ".a.lock").stat().st_mode) == 0o666 & ~current_umask()
+    assert os.listdir(tmp_path) == []
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_place_where_nothing_can_be_written_is_told_in_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as if it were a data set's: whoever says --out is not helped by --data-dir."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with (
+            pytest.raises(OutputError, match="m cannot be written: Permission denied") as caught,
+            claimed(tmp_path / "m"),
+        ):
+            pass
+    assert "data-dir" not in str(caught.value)
+    with pytest.raises(OutputError, match="cannot be written"), claimed(Path("/sys/kernel/new/m")):
+        pass
+
+
+def test_an_error_inside_is_not_taken_for_one_of_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), claimed(tmp_path / "new" / "m"):
+        raise FileNotFoundError("something else")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,161 @@
+"""What killed processes leave behind, and who removes it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from squad import artifact
+from squad.files import scratch, write_text
+from squad.files.scratch import aside_of, scratch_beside, sweep
+from tests.files.faults import in_child
+
+ROWS = {"rows": {"rows": torch.arange(5)}}
+
+
+def names(path: Path) -> list[str]:
+    return sorted(os.listdir(path))
+
+
+def test_a_killed_process_leaves_a_scratch_that_the_next_one_sweeps(tmp_path: Path) -> None:
+    """Killed in earnest, from outside, while it writes."""
+    target = tmp_path / "rows.csv"
+    write_text(target, "old")
+    code = """
+import sys, time
+from squad.files import replacing
+with replacing(sys.argv[1]) as file:
+    file.write(b"patients")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"writing\n"
+        assert len(names(tmp_path)) == 2
+        write_text(target, "while it lives")
+        assert len(names(tmp_path)) == 2  # it is not ours
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    assert len(names(tmp_path)) == 2
+    assert target.read_text() == "while it lives"
+    write_text(target, "new")
+    assert names(tmp_path) == ["rows.csv"]
+
+
+def test_killed_at_every_event_of_a_write(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    write_text(target, "old")
+    code, events = in_child(lambda: write_text(target, "new"))
+    assert (code, target.read_text()) == (0, "new")
+    assert events >= 4
+    for at in range(1, events + 1):
+        write_text(target, "old")
+        assert names(tmp_path) == ["a.txt"]
+        code, _ = in_child(lambda: write_text(target, "new"), at)
+        assert code == -signal.SIGKILL
+        assert target.read_text() in ("old", "new")
+    write_text(target, "last")
+    assert names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_killed_at_every_event_of_a_strip(tmp_path: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of rows that were to go are gone after the next save, wherever the first was killed."""
+    if not exchange:  # a system that cannot swap two folders in one step
+        monkeypatch.setattr(artifact, "_exchange", lambda *_: False)
+    model = tmp_path / "model"
+
+    def whole() -> None:
+        artifact.save(model, {"a": torch.zeros(3)}, {"x": 1}, overwrite=True, extras=ROWS)
+
+    def strip() -> None:
+        artifact.save(model, {"a": torch.zeros(3)}, {"x": 2}, overwrite=True)
+
+    whole()
+    code, events = in_child(strip)
+    assert code == 0
+    assert names(tmp_path) == ["model"]
+    left = 0
+    for at in range(1, events + 1):
+        whole()
+        code, _ = in_child(strip, at)
+        assert code == -signal.SIGKILL
+        left += names(tmp_path) != ["model"]
+        if not model.exists():  # between two renames, which only the second kind of system knows
+            assert not exchange
+            with pytest.raises(artifact.ArtifactError, match="saving it was cut off: the model that was there is"):
+                artifact.load(model)
+            sweep(model)
+        tensors, config = artifact.load(model)
+        assert tensors["a"].shape == (3,)
+        assert (artifact.load_extra(model, "rows", config) is not None) == (config["x"] == 1)
+        strip()
+        assert names(tmp_path) == ["model"]
+        assert names(model) == ["config.json", "model.safetensors"]
+    assert left > events / 2
+
+
+def test_whose_scratch_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a.csv"
+    pid = os.getpid()
+    mine = scratch_beside(target)
+    host, birth = scratch._host(), scratch._birth(pid)
+    assert mine.name.startswith(f".a.csv.{host}-{pid}-{birth}-")
+    stays = [
+        mine,
+        tmp_path / f".a.csv.{'0' * 8}-{pid}-{birth}-00000000.scratch",  # of another machine
+        tmp_path / f".a.csv.{host}-1-{scratch._birth(1)}-00000000.scratch",  # of a process that lives
+        scratch_beside(tmp_path / "b.csv"),
+        tmp_path / f".a.csvx.{host}-999999999-{birth}-00000000.scratch",
+        tmp_path / ".a.csv.lock",
+        tmp_path / f"a.csv.{host}-999999999-{birth}-00000000.scratch",
+    ]
+    goes = [
+        tmp_path / f".a.csv.{host}-999999999-{birth}-00000000.scratch",  # nobody has this number
+        tmp_path / f".a.csv.{host}-{pid}-ffffffff-00000000.scratch",  # an earlier process had this one
+    ]
+    for path in stays + goes:
+        path.write_text("x")
+    sweep(target)
+    assert names(tmp_path) == sorted(path.name for path in stays)
+    # Nobody writes for a day.
+    past = time.time() - 2 * scratch.FOREIGN_SECONDS
+    os.utime(stays[1], (past, past))
+    sweep(target)
+    assert names(tmp_path) == sorted(path.name for path in stays if path != stays[1])
+
+
+def test_a_link_in_the_place_of_a_scratch_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("x")
+    link = tmp_path / f".a.{scratch._host()}-999999999-{'0' * 8}-00000000.scratch"
+    link.symlink_to(tmp_path / "precious")
+    sweep(tmp_path / "a")
+    assert not link.is_symlink()
+    assert (tmp_path / "precious" / "file").exists()
+
+
+def test_what_was_put_aside_comes_back(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    dead = tmp_path / f".model.{scratch._host()}-999999999-{'0' * 8}-00000000.scratch"
+    aside = aside_of(dead)
+    aside.mkdir()
+    (aside / "old").write_text("x")
+    dead.mkdir()
+    sweep(target)
+    assert names(tmp_path) == ["model"]
+    assert names(target) == ["old"]
+    aside.mkdir()
+    sweep(target)  # and goes, where there is one
+    assert names(tmp_path) == ["model"]
+
+
+def test_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    sweep(tmp_path / "no" / "such")
