@@ -30,12 +30,12 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from squad.errors import SquadError
+from squad.files import opened, scratch_beside, sweep
 
 __all__ = ["SIGNATURE", "SignatureError", "check", "drop", "fingerprint", "message", "new_key", "sign", "signature_of"]
 
@@ -111,7 +111,9 @@ def sign(path: str | Path, kind: str, digest: str, key: str | Path | bytes) -> P
     }
     file = signature_of(path)
     # Beside the folder, not in it: a file that a crash leaves there would not belong to the model.
-    scratch = Path(os.path.realpath(path)).with_name(f".{SIGNATURE}.{secrets.token_hex(4)}")
+    target = Path(os.path.realpath(path))
+    sweep(target)
+    scratch = scratch_beside(target)
     try:
         scratch.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         os.replace(scratch, file)
@@ -212,9 +214,7 @@ def _key(given: str | Path | bytes, parse: Callable[[bytes], Any], kind: type, w
 
 def _content(file: Path) -> bytes:
     try:
-        if not file.is_file():
-            raise SignatureError(f"{file} {'is not a file' if file.exists() else 'does not exist'}.")
-        with open(file, "rb") as stream:
+        with opened(file) as stream:
             found = stream.read(MOST_BYTES + 1)
     except OSError as cause:
         raise SignatureError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
