@@ -15,6 +15,7 @@ from squad import artifact
 from squad.artifact import CONFIG, EXTRAS, WEIGHTS, ArtifactError, check_target, load, load_extra, save
 from squad.data.memory import Memory
 from squad.errors import ArgumentError
+from squad.files import write_bytes
 
 ROWS, CALIBRATION = "rows.safetensors", "calibration.safetensors"
 
@@ -279,13 +280,13 @@ def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> Non
 def test_whole_or_not_at_all(nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = written(tmp_path)
     before = {name: (saved / name).read_bytes() for name in names(saved)}
-    write, calls = artifact.write_bytes, []
+    calls: list[str] = []
 
     def full(path: Path, data: bytes, **options: Any) -> None:
         calls.append(path.name)
         if len(calls) == nth:
             raise OSError(28, "No space left on device")
-        write(path, data, **options)
+        write_bytes(path, data, **options)
 
     monkeypatch.setattr(artifact, "write_bytes", full)
     with pytest.raises(ArtifactError, match="model cannot be written: No space left on device"):

@@ -45,7 +45,7 @@ def versions() -> dict[str, str]:
     for name in ("squad-torch", "torch", "numpy", "scipy", "scikit-learn", "triton"):
         try:
             found[name] = version(name)
-        except PackageNotFoundError:
+        except (PackageNotFoundError, OSError):  # or one whose folder cannot be read
             continue
     return found
 

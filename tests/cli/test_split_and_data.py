@@ -1,6 +1,7 @@
 """squad split and squad data."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,19 +92,20 @@ def test_what_split_refuses(run: Run, here: Path, arguments: list[str], words: s
 
 def test_a_part_that_cannot_be_written_leaves_none(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from squad.data import tables
-    from squad.data.problems import DataError
 
-    write = tables.write
+    write, written = tables._write_csv, []
 
-    def full(frame: pd.DataFrame, path: Path) -> Path:
-        if "test" in path.name:
-            raise DataError(f"{path} cannot be written: No space left on device.")
-        return write(frame, path)
+    def full(frame: pd.DataFrame, file: Any, name: str) -> None:
+        written.append(name)
+        if "test" in name:
+            raise OSError(28, "No space left on device")
+        write(frame, file, name)
 
     (here / "parts").mkdir()
     before = listing(here)
-    monkeypatch.setattr(tables, "write", full)
+    monkeypatch.setattr(tables, "_write_csv", full)
     assert "No space left" in run("split", "data.csv", "--target", "y", "--out", "parts").refusal
+    assert written == ["train.csv", "calibration.csv", "test.csv"]
     assert listing(here) == before
 
 

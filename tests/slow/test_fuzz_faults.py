@@ -85,7 +85,7 @@ def test_parts_are_all_there_or_none(tmp_path: Path) -> None:
     write("1")
     full = tmp_path / "test.csv"
     broken = {path: pd.DataFrame({"a": ["2"] * 100, "b": "x"}) for path in paths}
-    broken[full] = pd.DataFrame({"a": ["caf\udce9"], "b": "x"}).astype(object)
+    broken[full] = pd.DataFrame({"a": pd.Series(["caf\udce9"], dtype=object), "b": "x"})
     with pytest.raises(SquadError, match=r"test\.csv cannot be written"):
         tables.write_all(broken)
     assert all("1,x" in path.read_text() for path in paths)

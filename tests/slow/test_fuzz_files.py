@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,10 @@ def test_tables(name: str, tmp_path: Path) -> None:
         found = outcome(lambda: read(path, strict=False), content)
         if isinstance(found, Table):
             assert len(found) > 0
-            outcome(lambda found=found: labels(found, found.columns[-1], strict=False), content)
+            outcome(partial(labels, found, found.columns[-1], strict=False), content)
         elif isinstance(found, Arrays):
             assert found.x.size > 0
-            outcome(lambda found=found: labels(found, strict=False), content)
+            outcome(partial(labels, found, strict=False), content)
 
 
 @pytest.mark.parametrize("options", [{"decimal": ","}, {"encoding": "utf-16"}, {"encoding": "cp1252", "decimal": ","}])
@@ -121,7 +122,7 @@ def test_other_formats(options: dict[str, str], tmp_path: Path) -> None:
     text = "name;größe;x\n" + "José;1.234,5;3,14\n" * 20
     for content in damaged(text.encode(options.get("encoding", "utf-8")), SEED, 150 * TIMES):
         path.write_bytes(content)
-        outcome(lambda: read(path, strict=False, **options), content)  # type: ignore[arg-type]
+        outcome(lambda: read(path, strict=False, **options), content)
 
 
 def test_models(tmp_path: Path) -> None:
