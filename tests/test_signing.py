@@ -73,7 +73,7 @@ def test_what_is_signed(model: Path, keys: tuple[Path, Path]) -> None:
     assert data["public_key"] == base64.b64encode(key.public_bytes_raw()).decode()
     text = f"squad-torch signature 1\nsquad-torch model\nsha256 {digest}\n".encode()
     key.verify(base64.b64decode(data["signature"]), text)
-    assert set(settings["files"]) == {"rows.safetensors", "calibration.safetensors"}
+    assert set(settings["files"]) == {"novelty.safetensors", "rows.safetensors", "calibration.safetensors"}
     assert {"sha256", "bytes"} == set(settings["weights"])
 
 
@@ -88,7 +88,7 @@ def test_a_good_signature(model: Path, paper: Path, keys: tuple[Path, Path], saf
     squad.load(model, public_key=str(keys[1]))
 
 
-FILES = ("config.json", "model.safetensors", "rows.safetensors", "calibration.safetensors", "signature.json")
+FILES = ("config.json", "model.safetensors", "novelty.safetensors", "rows.safetensors", "calibration.safetensors", "signature.json")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -173,7 +173,7 @@ def test_a_signature_that_is_none(model: Path, keys: tuple[Path, Path], content:
 def test_a_signature_that_is_a_folder(model: Path, keys: tuple[Path, Path]) -> None:
     (model / "signature.json").unlink()
     (model / "signature.json").mkdir()
-    with pytest.raises(SignatureError, match=r"signature\.json is not a file"):
+    with pytest.raises(SignatureError, match=r"signature\.json .*no plain file"):
         squad.load(model, public_key=keys[1])
 
 
@@ -232,7 +232,7 @@ def test_keys_that_cannot_be_used(model: Path, keys: tuple[Path, Path], tmp_path
         (b"no", "private key"),
         (curve, "another kind"),
         (locked, "passphrase"),
-        (tmp_path, "not a file"),
+        (tmp_path, "no plain file"),
         (tmp_path / "none.pem", "does not exist"),
     ):
         with pytest.raises(SignatureError, match=why):

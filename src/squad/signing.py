@@ -216,6 +216,8 @@ def _content(file: Path) -> bytes:
     try:
         with opened(file) as stream:
             found = stream.read(MOST_BYTES + 1)
+    except FileNotFoundError as cause:
+        raise SignatureError(f"{file} does not exist.") from cause
     except OSError as cause:
         raise SignatureError(f"{file} cannot be read: {cause.strerror or cause}.") from cause
     if len(found) > MOST_BYTES:

@@ -249,7 +249,7 @@ def test_a_full_disk_is_a_warning(run: Run, here: Path, monkeypatch: pytest.Monk
 def test_sizes_that_overflow(run: Run, setting: str) -> None:
     refusal = run("fit", "train.csv", *QUICK, "--set", setting, "--out", "made").refusal
     assert setting.partition(".")[2].partition("=")[0] in refusal
-    assert "at most 1,000,000" in refusal
+    assert "at most" in refusal
 
 
 def test_members_that_overflow(run: Run) -> None:

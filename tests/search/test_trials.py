@@ -316,12 +316,12 @@ def test_what_is_no_search(tmp_path: Path) -> None:
     with pytest.raises(TrialsError, match="it is one of kind 'benchmark'"):
         read(tmp_path)
     Record("search", "squad", {"model": "squad"}, {"trials": []}).save(tmp_path / TRIALS)
-    with pytest.raises(RecordError, match="lacks 'objective'"):
+    with pytest.raises(RecordError, match="objective"):
         read(tmp_path)
     found = record(2)
     del found.results["trials"][1]["ended"]
     found.save(tmp_path / TRIALS)
-    with pytest.raises(RecordError, match="lacks 'ended'"):
+    with pytest.raises(RecordError, match="'ended'"):
         read(tmp_path)
     (tmp_path / TRIALS).write_text("{", encoding="utf-8")
     with pytest.raises(RecordError, match="does not parse"):

@@ -90,7 +90,7 @@ def table(
         # A path is worth more than the look: it goes on in the next line rather than end in dots.
         shown.add_column(printable(heading, keep=""), justify="left" if place < words else "right", overflow="fold")
     for row in rows:
-        shown.add_row(*(printable(cell, keep="") for cell in row))
+        shown.add_row(*(printable(cell, keep="\n") for cell in row))  # a cell may have several lines
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     console.print(printable(title))
     console.print(shown)
