@@ -88,7 +88,14 @@ def test_a_good_signature(model: Path, paper: Path, keys: tuple[Path, Path], saf
     squad.load(model, public_key=str(keys[1]))
 
 
-FILES = ("config.json", "model.safetensors", "novelty.safetensors", "rows.safetensors", "calibration.safetensors", "signature.json")
+FILES = (
+    "config.json",
+    "model.safetensors",
+    "novelty.safetensors",
+    "rows.safetensors",
+    "calibration.safetensors",
+    "signature.json",
+)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -13,6 +13,7 @@ import torch
 from squad import artifact
 from squad.files import scratch, write_text
 from squad.files.scratch import aside_of, scratch_beside, sweep
+from squad.processes import birth_of, place
 from tests.files.faults import in_child
 
 ROWS = {"rows": {"rows": torch.arange(5)}}
@@ -106,12 +107,12 @@ def test_whose_scratch_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     target = tmp_path / "a.csv"
     pid = os.getpid()
     mine = scratch_beside(target)
-    host, birth = scratch._host(), scratch._birth(pid)
+    host, birth = place(), birth_of(pid)
     assert mine.name.startswith(f".a.csv.{host}-{pid}-{birth}-")
     stays = [
         mine,
         tmp_path / f".a.csv.{'0' * 8}-{pid}-{birth}-00000000.scratch",  # of another machine
-        tmp_path / f".a.csv.{host}-1-{scratch._birth(1)}-00000000.scratch",  # of a process that lives
+        tmp_path / f".a.csv.{host}-1-{birth_of(1)}-00000000.scratch",  # of a process that lives
         scratch_beside(tmp_path / "b.csv"),
         tmp_path / f".a.csvx.{host}-999999999-{birth}-00000000.scratch",
         tmp_path / ".a.csv.lock",
@@ -135,7 +136,7 @@ def test_whose_scratch_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_link_in_the_place_of_a_scratch_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
-    link = tmp_path / f".a.{scratch._host()}-999999999-{'0' * 8}-00000000.scratch"
+    link = tmp_path / f".a.{place()}-999999999-{'0' * 8}-00000000.scratch"
     link.symlink_to(tmp_path / "precious")
     sweep(tmp_path / "a")
     assert not link.is_symlink()
@@ -144,7 +145,7 @@ def test_a_link_in_the_place_of_a_scratch_is_not_followed(tmp_path: Path) -> Non
 
 def test_what_was_put_aside_comes_back(tmp_path: Path) -> None:
     target = tmp_path / "model"
-    dead = tmp_path / f".model.{scratch._host()}-999999999-{'0' * 8}-00000000.scratch"
+    dead = tmp_path / f".model.{place()}-999999999-{'0' * 8}-00000000.scratch"
     aside = aside_of(dead)
     aside.mkdir()
     (aside / "old").write_text("x")

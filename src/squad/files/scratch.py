@@ -7,15 +7,14 @@ was born (process ids are used again), and the next write to the same target rem
 
 import hashlib
 import os
-import platform
 import re
 import secrets
 import shutil
-import sys
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
+
+from squad.processes import birth_of, has_ended, place
 
 __all__ = ["aside_of", "left_aside", "scratch_beside", "sweep"]
 
@@ -24,13 +23,13 @@ __all__ = ["aside_of", "left_aside", "scratch_beside", "sweep"]
 FOREIGN_SECONDS = 24 * 3600
 
 #: The end of a scratch's name: machine, process id, its birth, a random number.
-_NAME = re.compile(r"\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<birth>[0-9a-f]{8})-[0-9a-f]{8}\.(?P<end>scratch|aside)")
+_NAME = re.compile(r"\.(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<birth>[0-9a-f]{8})-[0-9a-f]{8}\.(?P<end>scratch|aside)")
 
 
 def scratch_beside(target: Path) -> Path:
     """A new name beside ``target``, hidden, for something that will be moved there."""
     pid = os.getpid()
-    return target.with_name(f"{_front(target)}.{_host()}-{pid}-{_birth(pid)}-{secrets.token_hex(4)}.scratch")
+    return target.with_name(f"{_front(target)}.{place()}-{pid}-{birth_of(pid)}-{secrets.token_hex(4)}.scratch")
 
 
 def aside_of(scratch: Path) -> Path:
@@ -82,13 +81,13 @@ def _of_the_dead(target: Path, end: str) -> list[Path]:
 
 def _is_dead(path: Path, found: re.Match[str]) -> bool:
     """Whether the maker of a scratch is gone."""
-    if found["host"] != _host() or sys.platform == "win32":  # where a process cannot be asked without ending it
-        try:
-            return time.time() - os.lstat(path).st_mtime > FOREIGN_SECONDS
-        except OSError:
-            return False
-    pid = int(found["pid"])
-    return not _lives(pid) or _birth(pid) != found["birth"]
+    ended = has_ended(found["place"], int(found["pid"]), found["birth"])
+    if ended is not None:
+        return ended
+    try:
+        return time.time() - os.lstat(path).st_mtime > FOREIGN_SECONDS
+    except OSError:
+        return False
 
 
 def _front(target: Path) -> str:
@@ -97,44 +96,3 @@ def _front(target: Path) -> str:
     if len(os.fsencode(name)) > 100:
         name = name[:20] + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     return f".{name}"
-
-
-@cache
-def _host() -> str:
-    """Of this machine, and of the container: a process id says nothing outside of its own."""
-    parts = [platform.node()]
-    for file in ("/etc/machine-id", "/proc/self/ns/pid"):
-        try:
-            parts.append(str(os.stat(file).st_ino) if "ns" in file else Path(file).read_text(encoding="ascii").strip())
-        except (OSError, ValueError):
-            parts.append("")
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-
-
-@cache
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def _birth(pid: int) -> str:
-    """Of a process: hash of the boot and the clock ticks between the two; zeros where the system does not say."""
-    try:
-        # Behind the name, which is in brackets and may hold anything.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        ticks = fields[19].decode("ascii")
-    except (OSError, IndexError, ValueError):
-        return "0" * 8
-    return hashlib.sha256(f"{_boot()}\n{ticks}".encode()).hexdigest()[:8]
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # somebody else's
-        return True
-    return True
