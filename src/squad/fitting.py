@@ -133,6 +133,8 @@ def fit_predictor(
         x, labels, settings, target=target, drop=drop, group=group, groups=groups, names=names, ranges=refer_novel
     )
     data, hashes, y, classes = ready.data, row_hashes(ready.data.x.numpy()), ready.data.y.numpy(), ready.classes
+    # Before training: what is interrupted afterwards would be lost.
+    row_distance = RowDistance.fit(data.x.numpy()) if refer_novel else None
     fitted = fit(
         settings.network,
         settings.training,
@@ -172,7 +174,7 @@ def fit_predictor(
         num_samples=settings.num_samples,
         record=made,
         memory=Memory(np.unique(hashes), group_hashes(group_texts(groups))) if keep_row_hashes else None,
-        row_distance=RowDistance.fit(data.x.numpy()) if refer_novel else None,
+        row_distance=row_distance,
     )
 
 

@@ -14,8 +14,8 @@ KIND is "squad-torch model" or "squad-torch certificate".  DIGEST, in 64 lower-c
 of the settings (config.json) or of the certificate (its JSON file) in canonical form: parsed, without the entry
 "checksum" at the top, and written again as JSON with sorted names, without blanks, everything beyond ASCII escaped
 (``json.dumps(data, sort_keys=True, separators=(",", ":"))``).  It is the "checksum" that the file itself notes, and is
-always computed anew.  config.json notes size and SHA-256 of every other file of a model (weights, hashes of rows,
-calibration scores), so a signature covers all of them.
+always computed anew.  config.json notes size and SHA-256 of every other file of a model (weights, novelty, hashes of
+rows, calibration scores), so a signature covers all of them.
 
 The signature of a model stands in its folder as signature.json, that of NAME.json beside it as NAME.signature.json::
 

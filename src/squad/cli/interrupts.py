@@ -19,6 +19,8 @@ __all__ = ["Listener", "exit_code", "listening"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Seconds within which a second signal is taken for the first: a wrapper hands on what the terminal sent already.
 ECHO = 0.3
+#: Seconds after which a signal that came during an import comes again.
+AGAIN = 0.05
 #: Python's own import system, as its frames are called.
 IMPORTING = "<frozen importlib._bootstrap"
 
@@ -32,8 +34,8 @@ class Listener:
     """Hears signals while a command runs.
 
     Where nothing but imports is under way, the process ends at once: an interrupt that is raised inside an import may
-    be swallowed there, or come out as ImportError.  Otherwise ``KeyboardInterrupt`` is raised, so that what was begun
-    is cleaned up; a second Ctrl-C ends that, too.
+    be swallowed there, or come out as ImportError.  Otherwise ``KeyboardInterrupt`` is raised, after an import that is
+    under way, so that what was begun is cleaned up; a second Ctrl-C ends that, too.
 
     Args:
         process: the process is the command's own; one that is somebody else's is never ended at once.
@@ -54,13 +56,20 @@ class Listener:
         """The handler."""
         if self.deaf:
             return
+        if self.process and not self.at_once and _imports(frame):
+            # Raised inside an import it may be swallowed, or come out as another error; what is under way must be
+            # cleaned up.  So it comes again when the import may be done.
+            again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
         if self.came is None:
             self.came, self.since = number, time.monotonic()
         elif time.monotonic() - self.since < ECHO or number != signal.SIGINT:
             return  # it is ending already
         elif self.process:
             leave(self.came)
-        if self.process and (self.at_once or _imports(frame)):
+        if self.process and self.at_once:
             leave(number)
         raise KeyboardInterrupt
 

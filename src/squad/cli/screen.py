@@ -35,10 +35,6 @@ WARNING = "warning: "
 BAR_AFTER, LINE_AFTER = 0.5, 5.0
 
 
-#: The exit code after Ctrl-C.
-INTERRUPTED = 130
-
-
 class StoppedError(SquadError):
     """Ctrl-C or SIGTERM, with something to say about what was reached; ``code`` is the exit code."""
 

@@ -128,9 +128,9 @@ class Memory:
     def __repr__(self) -> str:
         return f"Memory({len(self.rows):,} rows, {len(self.groups):,} groups)"
 
-    def with_rows(self, hashes: Hashes) -> "Memory":
-        """One that knows more rows: those that a recalibration saw, say."""
-        return Memory(np.union1d(self.rows, hashes), self.groups)
+    def with_rows(self, hashes: Hashes, groups: Sequence[str] = ()) -> "Memory":
+        """One that knows more rows, and the groups they belong to: those that a recalibration saw, say."""
+        return Memory(np.union1d(self.rows, hashes), np.union1d(self.groups, group_hashes(groups)))
 
     def repeats(self, hashes: Hashes) -> int:
         """How many of the rows (N,) fit saw."""
@@ -283,35 +283,59 @@ def rows_seen(memory: Memory, hashes: Hashes, known: Mapping[str, int], digest: 
     return 0
 
 
-def copies_among(hashes: Hashes, labels: NDArray[np.int64], known: Mapping[str, int]) -> NDArray[np.bool_]:
+def copies_among(
+    hashes: Hashes, labels: NDArray[np.int64], memory: "Memory | None", known: Mapping[str, int]
+) -> NDArray[np.bool_]:
     """Which rows are copies of others among them, (N,): they are no evidence of their own.
 
-    In a table of few different rows equal ones are cases of their own.  Copies are told from these in two ways: every
-    row with its label occurs a multiple of g times (the file was repeated g times), or more rows are equal than in
-    training.  Of the first kind a g-th of each is kept, of the second one.
+    Equal rows need not be copies: a table of few different rows has many, and each is a case of its own, without which
+    a certificate would be about other cases than those to come.  So rows count as copies on strong evidence only:
+
+    - Every row with its label occurs a multiple of g times, so the file was repeated g times.  A g-th of each is kept.
+    - Rows that occur several times here hardly ever occur in training.  If both sets come from one population, each of
+      the values that occur twice or more in all is divided between them at random, so that all of its t rows are here
+      with probability (m / (m + n))^t; so many values that are here alone are then no chance (``LEVEL_OF_ALL``).  Of
+      each of these values one row is kept, whichever its label.
 
     Args:
         hashes: of the rows.
-        labels: their classes, as positions: a row with another label is no copy.
+        labels: their classes, as positions.
+        memory: of the model; without it only the first is looked for.
         known: what fit recorded about repeats.
     """
+    copies = np.zeros(len(hashes), dtype=np.bool_)
     if not len(hashes):
-        return np.zeros(0, dtype=np.bool_)
+        return copies
     pairs = np.stack([hashes, labels.astype(np.uint64)], 1)
     _, place, counts = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-    place = place.reshape(-1)
-    # The how-manieth of its like each row is, from 0.
-    order = np.argsort(place, kind="stable")
-    nth = np.empty(len(hashes), dtype=np.int64)
-    nth[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
     times = int(np.gcd.reduce(counts))
     if times > 1 and len(counts) >= DIFFERENT:
-        kept = counts // times
-        if (len(hashes) // times - len(counts)) <= (RARE + usually_repeated(known)) * (len(hashes) // times):
-            return np.asarray(nth >= kept[place])
-    if len(hashes) - len(counts) > (RARE + usually_repeated(known)) * len(hashes):
-        return np.asarray(nth > 0)
-    return np.zeros(len(hashes), dtype=np.bool_)
+        copies = _nth(place.reshape(-1), counts) >= (counts // times)[place.reshape(-1)]
+    if memory is None or not known.get("all_rows"):
+        return copies
+    left = np.flatnonzero(~copies)
+    values, place, counts = np.unique(hashes[left], return_inverse=True, return_counts=True)
+    here_alone = (counts > 1) & ~memory.seen(values)
+    shared = int(memory.seen(values).sum()) + known.get("all_repeats", 0) // 2
+    share = len(left) / (len(left) + known["all_rows"])
+    if _at_least(int(here_alone.sum()), int(here_alone.sum()) + shared, share**2) < LEVEL_OF_ALL:
+        copies[left] = here_alone[place] & (_nth(place, counts) > 0)
+    return copies
+
+
+def _nth(place: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The how-manieth of its like each row is, from 0; ``place`` says which of the values it has."""
+    order = np.argsort(place, kind="stable")
+    found = np.empty(len(place), dtype=np.int64)
+    found[order] = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return found
+
+
+def _at_least(successes: int, trials: int, probability: float) -> float:
+    """The probability of so many successes or more."""
+    from scipy.special import bdtrc
+
+    return 1.0 if not successes else float(bdtrc(successes - 1, trials, probability))
 
 
 def rows_digest(hashes: Hashes) -> str:

@@ -36,11 +36,11 @@ DIRECTIONS = 32
 #: Share of the mean variance in that of every direction: one that hardly varied must not decide alone.
 SHRINKAGE = 0.05
 
-#: The limit of the distance, in largest distances of a training row from the other half of them.
+#: The limit of the squared distance, in largest ones of a training row from the other half of them.
 LIMIT = 1.5
 
-#: Rows that a distance is fitted on, at the most, and at the least.
-MOST_ROWS, LEAST_ROWS = 10_000, 20
+#: Rows that a distance is fitted on, at the most, and at the least; and numbers, so that memory stays bounded.
+MOST_ROWS, LEAST_ROWS, MOST_NUMBERS = 10_000, 20, 1 << 23
 
 #: Features up to which the covariance is decomposed whole; of more, its largest directions are found by iteration.
 WHOLE = 512
@@ -131,6 +131,8 @@ def fit_ranges(blocks: Iterator[NDArray[Any]], rows: int, margin: float) -> list
         least = first - (margin + np.nan_to_num(below, nan=0.0)) * width
         most = last + (margin + np.nan_to_num(above, nan=0.0)) * width
     largest = np.finfo(np.float64).max
+    # What never varied is not learned from: whatever comes does no harm, and new values of it are nothing unusual.
+    least, most = np.where(width > 0, least, -largest), np.where(width > 0, most, largest)
     limits = (first, last, np.maximum(np.nan_to_num(least, nan=-largest), -largest), np.minimum(most, largest))
     return [Range(*map(float, one)) for one in zip(*limits, strict=True)]
 
@@ -174,7 +176,7 @@ class RowDistance:
         """From the encoded rows of training (N, features); None if they are too few, or all the same."""
         if len(x) < LEAST_ROWS:
             return None
-        order = row_order(len(x))[:MOST_ROWS]
+        order = row_order(len(x))[: min(MOST_ROWS, max(1000, MOST_NUMBERS // max(x.shape[1], 1)))]
         rows = np.asarray(x[np.sort(order)], dtype=np.float64)
         scale = rows.std(0)
         scale[scale < 1e-12 * np.maximum(1.0, np.abs(rows).max(0))] = 0.0

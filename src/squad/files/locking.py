@@ -42,8 +42,9 @@ def locked(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
             os.close(handle)
             raise
         os.close(handle)
-        waiting()
-        time.sleep(POLL)
+        if not got:  # else it was free, and its file removed in between
+            waiting()
+            time.sleep(POLL)
     try:
         yield bool(got)
     finally:

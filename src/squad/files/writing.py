@@ -67,7 +67,8 @@ def replacing_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
         yield files
         for file in files:
             file.flush()
-            os.fsync(file.fileno())
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe has no disk behind it
+                os.fsync(file.fileno())
 
 
 def write_bytes(path: str | Path, data: bytes, *, like: Path | None = None) -> Path:

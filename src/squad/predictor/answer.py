@@ -54,7 +54,7 @@ class Answer:
         return len(self.label)
 
     def to_frame(self) -> "pd.DataFrame":
-        """As a pandas data frame, one column for each of the above but the probabilities."""
+        """As a pandas data frame: label, confidence, decision, entropy, mutual_information and reason."""
         import pandas as pd
 
         names = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")

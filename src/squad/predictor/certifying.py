@@ -93,7 +93,7 @@ def _seeds(predictor: "Predictor") -> dict[str, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Rows that were answered, with their right answers; those that cannot be read are left out.
+    """Rows that were answered, with their right answers; without those that cannot be read, are novel or are copies.
 
     Attributes:
         answer: to the rows that were kept.
@@ -104,6 +104,7 @@ class Labelled:
         repeats: how many of them fit has seen; None if the model keeps no hashes.
         notes: what is taken for granted because of these rows.
         warnings: what the user should look at.
+        groups: (N,), the group of each row as text; empty if rows have none.
     """
 
     answer: Answer
@@ -114,6 +115,7 @@ class Labelled:
     repeats: int | None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     def warn(self) -> None:
         """Say what the user should look at."""
@@ -180,20 +182,32 @@ def labelled(
     sha256 = hashlib.sha256(hashes[kept].tobytes() + positions[kept].tobytes()).hexdigest()
     seen = np.zeros_like(kept)
     if predictor.memory is not None and usually_repeated(known) < RARE:
-        seen[kept] = predictor.memory.seen(hashes[kept])
+        # A row that is frequent here is no copy of the one in training: both come from a population that repeats it.
+        _, place, often = np.unique(hashes[kept], return_inverse=True, return_counts=True)
+        seen[kept] = predictor.memory.seen(hashes[kept]) & (often[place] == 1)
     copies = np.zeros_like(kept)
-    copies[kept & ~seen] = copies_among(hashes[kept & ~seen], positions[kept & ~seen], known)
+    fresh = kept & ~seen
+    copies[fresh] = copies_among(hashes[fresh], positions[fresh], predictor.memory, known)
     counts = Counts(len(rows), int(unreadable.sum()), int(novel.sum()), int(seen.sum()), int(copies.sum()))
     kept &= ~(seen | copies)
     if not kept.any():
         raise CertificationError(f"All {len(rows):,} rows also occur in the training set. Calibrate with other rows.")
     chance_repeats = repeats if repeats is None or not counts.seen else 0
-    notes = _notes(predictor, hashes[kept], chance_repeats, texts, counts, one_per_group)
+    own = None if texts is None else [text for text, used in zip(texts, kept, strict=True) if used]
+    notes = _notes(predictor, hashes[kept], chance_repeats, own, counts, one_per_group)
     if one_per_group and texts is not None:
         kept &= _one_each(texts, kept)
     fields = {name: value[kept] for name, value in vars(answer).items()}
     return Labelled(
-        Answer(**fields), positions[kept], kept, hashes[kept], sha256, repeats, notes, counts.warnings(answer)
+        Answer(**fields),
+        positions[kept],
+        kept,
+        hashes[kept],
+        sha256,
+        repeats,
+        notes,
+        counts.warnings(answer),
+        () if texts is None else tuple(text for text, used in zip(texts, kept, strict=True) if used),
     )
 
 
@@ -354,7 +368,10 @@ def _notes(
             f"equal rows are cases of their own (of {rows:,} calibration rows only {different:,} are different)"
         )
     if counts.seen:
-        notes.append(f"the {counts.seen:,} calibration rows that also occur in the training set were left out")
+        notes.append(
+            "cases that also occur in the training set are not what the evidence is about"
+            f" ({counts.seen:,} such calibration rows were left out)"
+        )
     if counts.copies:
         notes.append(f"{counts.copies:,} calibration rows are copies of others and were left out")
     if texts is not None:

@@ -239,8 +239,9 @@ class Predictor:
         """The same predictor with a promise: at most ``risk`` of the answers that it accepts are wrong.
 
         The promise holds with probability 1 - ``delta`` over the calibration rows, which must be like those to come and
-        new to the model: rows (or groups) that fit has seen are refused.  The result's answers are accepted or
-        referred; ``result.certificate`` says what was shown, and may say that nothing could be.
+        new to the model: rows (or groups) that fit has seen are refused; where they are few, they are left out with a
+        warning, as are copies among the rows.  The result's answers are accepted or referred; ``result.certificate``
+        says what was shown, and may say that nothing could be.
 
         Args:
             x: the calibration rows, as :meth:`answer` takes them.
@@ -298,7 +299,7 @@ class Predictor:
         if self.memory is None:
             return raw._changed(recalibration=fitted)
         repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.memory, found.hashes)
-        memory = self.memory.with_rows(found.hashes)
+        memory = self.memory.with_rows(found.hashes, found.groups)
         return raw._changed(recalibration=fitted, memory=memory, record={**self.record, "repeats": repeats})
 
     def answer(
@@ -387,7 +388,7 @@ class Predictor:
         assert isinstance(self.transform, ArrayTransform)
         if isinstance(x, Table):
             self.transform.apply(x)  # says what is wrong
-        if is_frame(x) and all(isinstance(name, str) for name in x.columns):
+        if is_frame(x) and list(x.columns) != list(range(len(x.columns))):
             _warn_of_names("x has column names, but the model was fitted without any: columns are taken in")
         if not isinstance(x, (np.ndarray, torch.Tensor)):
             try:
