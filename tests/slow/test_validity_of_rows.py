@@ -1,4 +1,4 @@
-"""Guarantees through the predictor, on tables in which rows repeat: what is left out must not make a certificate false."""
+"""Guarantees through the predictor where rows repeat: what is left out must not make a certificate false."""
 
 from typing import Any
 
