@@ -19,6 +19,7 @@ from squad.errors import ArgumentError
 from squad.fitting import FitSettings, choose_device, fit_predictor
 from squad.models import network_config
 from squad.predictor import Predictor
+from squad.predictor.predictor import column_names
 from squad.selective.certify import Risk
 from squad.train import TrainConfig, make_progress
 
@@ -139,6 +140,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             groups: (rows,), which rows belong together, such as those of one patient: none of them is both trained on
                 and validated on.
         """
+        names = column_names(X)
         seed = self._seed()
         settings = self._settings(seed)
         verbose = check_count("verbose", int(self.verbose), 0)
@@ -157,7 +159,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             groups=groups,
             device=device,
             progress=progress,
-            names=getattr(self, "feature_names_in_", None),
+            names=names,
             refer_novel=bool(self.refer_novel),
         )
         self.classes_ = np.unique(y)

@@ -1,6 +1,8 @@
 """Rows unlike those of training: ranges with a margin, and the distance of a row."""
 
 import math
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,10 @@ class TestRanges:
     )
     def test_training_rows_are_inside_and_limits_finite(self, values: list[float], margin: float, size: int) -> None:
         column = np.asarray(values)[:, None]
-        blocks = (column[start : start + size] for start in range(0, len(column), size))
+
+        def blocks() -> Iterator[Any]:
+            return (column[start : start + size] for start in range(0, len(column), size))
+
         (found,) = fit_ranges(blocks, len(column), margin)
         assert (found.low, found.high) == (min(values), max(values))
         assert not found.outside(column).any()
@@ -42,9 +47,39 @@ class TestRanges:
         even, heavy = random.uniform(-1, 1, (1000, 1)), random.standard_cauchy((1000, 1))
         widths = []
         for column in (even, heavy):
-            (found,) = fit_ranges(iter([column]), 1000, 0.25)
+            (found,) = fit_ranges(partial(iter, [column]), 1000, 0.25)
             widths.append((found.most - found.least) / (found.high - found.low))
         assert widths[0] < 1.6 < widths[1]
+
+    def test_one_outlier_does_not_open_the_other_side(self) -> None:
+        column = np.random.default_rng(0).normal(50, 10, (1000, 1))
+        column[0] = 1e6
+        (found,) = fit_ranges(partial(iter, [column]), 1000, 0.25)
+        assert found.outside(np.array([-999.0])).all()
+
+    def test_what_hardly_ever_varied_has_no_limits(self) -> None:
+        random = np.random.default_rng(0)
+        columns = np.stack([np.full(300, 2023.0), random.random(300) < 0.01, random.random(300) < 0.5], 1)
+        never, seldom, often = fit_ranges(partial(iter, [columns]), 300, 0.25)
+        new = np.array([-5.0, 7.0])
+        assert not never.outside(new).any()
+        assert not seldom.outside(new).any()
+        assert often.outside(new).all()
+
+    def test_what_begins_at_zero_does_not_become_negative(self) -> None:
+        random = np.random.default_rng(0)
+        begins = {
+            "days": random.integers(3650, size=(500, 1)).astype(float),
+            "amount": random.lognormal(3, 2, (500, 1)),
+            "share": random.random((500, 1)),
+        }
+        for column in begins.values():
+            (found,) = fit_ranges(partial(iter, [column]), 500, 0.25)
+            assert found.least == 0
+            assert found.outside(np.array([-0.01, -999.0])).all()
+        for column in (random.normal(2.5, 1, (100, 1)).clip(0.01), random.normal(18, 6, (500, 1)).clip(5)):
+            (found,) = fit_ranges(partial(iter, [column]), len(column), 0.25)
+            assert found.least < 0
 
     @pytest.mark.parametrize(
         "data",

@@ -101,6 +101,26 @@ def test_without_names_there_is_a_warning(classifier: squad.SquadClassifier) -> 
     nameless.predictor_.answer(pd.DataFrame(array))  # whose columns are numbers, not names
 
 
+@pytest.mark.parametrize("names", [(10, 11, 12, 13), (0, 1, 2, 3), [("a", 1), ("a", 2), ("b", 1), ("b", 2)]])
+def test_names_that_are_no_text(names: Any) -> None:
+    def named(count: int, seed: int) -> tuple[pd.DataFrame, Any]:
+        x, y = people(count, seed)
+        x = x.astype(float)
+        x.columns = pd.MultiIndex.from_tuples(names) if isinstance(names, list) else list(names)
+        return x, y
+
+    predictor = squad.SquadClassifier(hidden=(8,), max_epochs=5, random_state=0).fit(*named(300, 0)).predictor_
+    x, _ = named(50, 1)
+    np.testing.assert_array_equal(predictor.answer(x[x.columns[::-1]]).confidence, predictor.answer(x).confidence)
+
+
+def test_a_name_that_is_there_twice() -> None:
+    x, y = people(60, 0)
+    x.columns = ["a", "b", "a", "c"]
+    with pytest.raises(DataError, match="'a'"):
+        squad.SquadClassifier().fit(x, y)
+
+
 def as_arrays(x: pd.DataFrame, y: Any) -> tuple[Any, Any]:
     return x.to_numpy(dtype=float), y
 

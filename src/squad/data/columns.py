@@ -199,7 +199,7 @@ def _fit_numbers(table: Table, name: str, values: NDArray[np.float64], margin: f
         return None
     kept = values[present][:, None]
     mean, std = moments(lambda: iter([kept]))
-    limits = fit_ranges(iter([kept]), len(kept), margin)[0] if margin is not None and std[0] > 0 else None
+    limits = fit_ranges(lambda: iter([kept]), len(kept), margin)[0] if margin is not None and std[0] > 0 else None
     found = NumberColumn(name, float(mean[0]), float(std[0]), not present.all(), limits)
     return found if found.features else None
 

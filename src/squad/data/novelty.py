@@ -10,7 +10,7 @@ How much each catches, and how many honest rows it refers, is measured in ``benc
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,16 @@ MARGIN = 0.25
 
 #: With more columns per row than this the margin grows, as the chance grows that one of them is a new extreme.
 COLUMNS_PER_ROW = 0.01
+
+#: How often the distance between the extremes of two halves of the rows is added to the margin.
+TAILS = 2.0
+
+#: A column with fewer numbers than this beside its most usual one (the smallest or the largest) has no range.
+SELDOM = 10
+
+#: A column begins at 0 if its smallest number is within this share of its width from 0, and about as large a share of
+#: its numbers too: the tail of a bell begins nowhere.
+NEAR = 0.05
 
 #: Principal directions that are kept of a row; variance in the others counts as equal.
 DIRECTIONS = 32
@@ -94,17 +104,41 @@ def range_margin(columns: int, rows: int) -> float:
     return MARGIN * (1 + math.log2(1 + columns / (COLUMNS_PER_ROW * max(rows, 1))))
 
 
-def fit_ranges(blocks: Iterator[NDArray[Any]], rows: int, margin: float) -> list[Range]:
+def fit_ranges(blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, margin: float) -> list[Range]:
     """The range of each column, from finite numbers in blocks of rows: (rows, columns), or (rows, pixels, columns).
 
-    To the margin is added how far the extremes of one half of the rows lie outside the range of the other half: a
-    column with heavy tails has new extremes all the time.
+    The margin is in widths of the narrower half of the rows, so that a single outlier does not open the other side.
+    To it is added, on each side, twice the distance between the extremes of the two halves: a column with heavy tails
+    has new extremes all the time.  Two kinds of columns are special:
+
+    - One that hardly ever varied in training has no limits: what is rare is nothing unusual.
+    - One that begins at 0 (counts, amounts, durations) may not become negative: -999 is "unknown", however wide it is.
 
     Args:
         blocks: the rows, one block after the other.
         rows: how many there are.
         margin: of :func:`range_margin`.
     """
+    low, high = _extremes(blocks(), rows)
+    first, last = low.min(0), high.max(0)
+    largest = np.finfo(np.float64).max
+    with np.errstate(over="ignore", invalid="ignore"):  # widths of numbers near the largest there are
+        width = last - first
+        narrow = (high - low).min(0)
+        room = margin * np.where(narrow > 0, narrow, width)
+        least = first - room - TAILS * (low.max(0) - first)
+        most = last + room + TAILS * (last - high.min(0))
+    least, most = np.nan_to_num(least, nan=-largest), np.nan_to_num(most, nan=largest)
+    elsewhere, near = _counts(blocks(), first, last)
+    positive = (first >= 0) & (first <= NEAR * width) & (near >= np.maximum(SELDOM, 0.8 * NEAR * rows))
+    least = np.where(positive, np.maximum(least, 0.0), least)
+    free = (width == 0) | (elsewhere < SELDOM)
+    limits = (first, last, np.where(free, -largest, least), np.where(free, largest, most))
+    return [Range(*map(float, one)) for one in zip(*limits, strict=True)]
+
+
+def _extremes(blocks: Iterator[NDArray[Any]], rows: int) -> tuple[Array, Array]:
+    """Smallest and largest number of each column in each half of the rows: (2, columns) each."""
     second = np.zeros(rows, dtype=np.bool_)
     second[row_order(rows)[: rows // 2]] = True
     low: list[Any] = [math.inf, math.inf]
@@ -120,21 +154,20 @@ def fit_ranges(blocks: Iterator[NDArray[Any]], rows: int, margin: float) -> list
                 high[half] = np.maximum(high[half], part.max(axes).astype(np.float64))
     if rows < 2:  # nothing to compare with
         low, high = [low[0], low[0]], [high[0], high[0]]
-    lows, highs = np.stack(low), np.stack(high)
-    first, last = lows.min(0), highs.max(0)
-    with np.errstate(over="ignore", invalid="ignore"):  # widths of numbers near the largest there are
-        width = last - first
-        narrow = highs - lows
-        narrow = np.where(narrow > 0, narrow, width)
-        below = (lows.max(0) - first) / np.take_along_axis(narrow, lows.argmax(0)[None], 0)[0]
-        above = (last - highs.min(0)) / np.take_along_axis(narrow, highs.argmin(0)[None], 0)[0]
-        least = first - (margin + np.nan_to_num(below, nan=0.0)) * width
-        most = last + (margin + np.nan_to_num(above, nan=0.0)) * width
-    largest = np.finfo(np.float64).max
-    # What never varied is not learned from: whatever comes does no harm, and new values of it are nothing unusual.
-    least, most = np.where(width > 0, least, -largest), np.where(width > 0, most, largest)
-    limits = (first, last, np.maximum(np.nan_to_num(least, nan=-largest), -largest), np.minimum(most, largest))
-    return [Range(*map(float, one)) for one in zip(*limits, strict=True)]
+    return np.stack(low), np.stack(high)
+
+
+def _counts(blocks: Iterator[NDArray[Any]], first: Array, last: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each column, how many numbers differ from its smallest (or largest, if fewer), and are near its smallest."""
+    above, below, near = (np.zeros(first.shape, dtype=np.int64) for _ in range(3))
+    with np.errstate(over="ignore"):
+        limit = first + NEAR * (last - first)
+    for block in blocks:
+        axes = tuple(range(block.ndim - 1))
+        above += (block != first).sum(axes)
+        below += (block != last).sum(axes)
+        near += (block <= limit).sum(axes)
+    return np.minimum(above, below), near
 
 
 @dataclass(frozen=True, eq=False)

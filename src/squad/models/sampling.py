@@ -261,7 +261,8 @@ class Sampler:
         probabilities = torch.zeros(*shape, self.network.classes, dtype=torch.float64, device=self.device)
         entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
         scratch = latents.Scratch()
-        with _products(self.precision, self.device), threads_for(self.work, self.device):
+        few = min(1.0, count / self.rows)  # of a block
+        with _products(self.precision, self.device), threads_for(few * self.work, self.device):
             for start in range(0, count, self.rows):
                 rows = slice(start, start + self.rows)
                 block = x[:, rows].to(self.device, self._working(0))

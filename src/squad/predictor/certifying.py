@@ -192,7 +192,7 @@ def labelled(
     kept &= ~(seen | copies)
     if not kept.any():
         raise CertificationError(f"All {len(rows):,} rows also occur in the training set. Calibrate with other rows.")
-    chance_repeats = repeats if repeats is None or not counts.seen else 0
+    chance_repeats = None if predictor.memory is None else predictor.memory.repeats(hashes[kept])
     own = None if texts is None else [text for text, used in zip(texts, kept, strict=True) if used]
     notes = _notes(predictor, hashes[kept], chance_repeats, own, counts, one_per_group)
     if one_per_group and texts is not None:

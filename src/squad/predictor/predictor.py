@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from squad.data.array_transform import ArrayTransform
 from squad.data.encoding import Encoded
 from squad.data.memory import NOTHING_KNOWN, Memory, with_more
+from squad.data.names import listed
 from squad.data.novelty import RowDistance
+from squad.data.problems import DataError
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError, SquadWarning
@@ -388,8 +390,11 @@ class Predictor:
         assert isinstance(self.transform, ArrayTransform)
         if isinstance(x, Table):
             self.transform.apply(x)  # says what is wrong
-        if is_frame(x) and list(x.columns) != list(range(len(x.columns))):
-            _warn_of_names("x has column names, but the model was fitted without any: columns are taken in")
+        if is_frame(x) and (columns := list(x.columns)) != list(range(len(columns))):
+            if sorted(columns, key=str) == sorted(range(len(columns)), key=str) and hasattr(x, "iloc"):
+                x = x[list(range(len(columns)))]  # numbers that say where each column was
+            else:
+                _warn_of_names("x has column names, but the model was fitted without any: columns are taken in")
         if not isinstance(x, (np.ndarray, torch.Tensor)):
             try:
                 x = np.asarray(x)
@@ -446,6 +451,16 @@ class Predictor:
 def is_frame(x: Any) -> bool:
     """Whether ``x`` is a data frame: pandas' own, or one that can become one; without importing pandas."""
     return hasattr(x, "columns") and (hasattr(x, "iloc") or hasattr(x, "to_pandas"))
+
+
+def column_names(x: Any) -> list[str] | None:
+    """The names of a data frame's columns, as text; None where there are none but their numbers, from 0."""
+    if not is_frame(x) or list(x.columns) == list(range(len(x.columns))):
+        return None
+    names = [str(name) for name in x.columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"X must have every column once; it has {listed(twice)} several times. Rename them.")
+    return names
 
 
 def _warn_of_names(what: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from squad import artifact
 from squad.artifact import ArtifactError
-from squad.data.memory import Memory
+from squad.data.memory import NOTHING_KNOWN, Memory
 from squad.data.novelty import RowDistance
 from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError
@@ -81,7 +81,7 @@ def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | byt
             "classes": classes,
             "sampling": _entry(prediction, "sampling", str),
             "num_samples": _entry(prediction, "num_samples", int),
-            "record": _entry(saved, "record", dict),
+            "record": _checked_record(_entry(saved, "record", dict)),
             "recalibration": Recalibration.from_json(saved["recalibration"]) if "recalibration" in saved else None,
             "certificate": certificate,
             "calibration": scores,
@@ -110,6 +110,18 @@ def _scores(tensors: Mapping[str, Tensor], names: Mapping[str, Any]) -> Scores:
     if "by" in tensors:
         by = np.array(_entry(names, "groups", list), dtype=object)[tensors["by"].numpy()]
     return Scores.of(tensors["confidence"], ~harms.pop(WRONG), harms, by)
+
+
+def _checked_record(record: dict[str, Any]) -> dict[str, Any]:
+    """What fit noted, if its counts of repeated rows are counts: the leakage check goes by them."""
+    counts = record.get("repeats", NOTHING_KNOWN)
+    known = isinstance(counts, dict) and counts.keys() <= NOTHING_KNOWN.keys()
+    if not known or any(type(count) is not int or not 0 <= count < 2**53 for count in counts.values()):
+        raise ArgumentError.of("'repeats' of the record", repr(counts)[:60], f"counts named {', '.join(NOTHING_KNOWN)}")
+    for kind in ("chance", "all"):
+        if counts.get(f"{kind}_repeats", 0) > counts.get(f"{kind}_rows", 0):
+            raise ArgumentError.of("'repeats' of the record", repr(counts)[:60], "no more repeats than rows")
+    return record
 
 
 _WORDS = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
