@@ -1,6 +1,7 @@
 """From rows and labels to a predictor: the transformation, the split, the training."""
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from squad.data.problems import DataError
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, SquadWarning
 from squad.models import NetworkConfig, network_config
 from squad.predictor import Predictor, choose_device
 from squad.predictor.certifying import group_texts
@@ -234,7 +235,7 @@ def prepare(
     data = _split(encoded.x, y, len(classes), settings, groups)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
     if isinstance(x, Table) and (found := identifiers(x, numbers)):
-        notes.append(f"warning: {identifier_warning(found, option=True)}")
+        warnings.warn(identifier_warning(found, option=True), SquadWarning, stacklevel=3)  # before hours of training
     return Prepared(classes, transform, data, (*transform.notes, *notes))
 
 

@@ -351,7 +351,16 @@ def _rows_needed(certificate: Any, options: Mapping[str, Any]) -> str | None:
 
 
 def _tell(certificate: Any) -> None:
-    """What a user should know of the rows, on stderr."""
+    """What a user should know of the rows, and of groups without a guarantee, on stderr."""
+    from squad.selective.words import risks_text
+
     calibration = certificate.details["calibration"]
     if calibration["used"] < calibration["rows"]:
-        say(f"{calibration['used']:,} of {calibration['rows']:,} rows are used: the sentence says why")
+        say(f"{calibration['used']:,} of {calibration['rows']:,} rows are used")
+        if not certificate.certified:  # else the sentence has them
+            for note in certificate.details["assumptions"]:
+                say(f"  {note}")
+    for rule in certificate.rules if certificate.certified else ():
+        if not rule.certified:
+            which = "all rows" if rule.group is None else f"rows where {certificate.by} is {rule.group}"
+            warn(f"nothing is certified for {which} at {risks_text(rule.risks)}: they are all referred.")

@@ -57,7 +57,9 @@ def print_answers(frame: "pd.DataFrame") -> None:
         sys.stdout.write(printable(text))
     else:  # the same bytes as in a file
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        left = memoryview(text.encode("utf-8", "backslashreplace"))
+        while left:  # an unbuffered stream (PYTHONUNBUFFERED) may take a part only
+            left = left[sys.stdout.buffer.write(left) or 0 :]
     sys.stdout.flush()
 
 

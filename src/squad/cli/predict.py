@@ -122,6 +122,9 @@ def predict(
     left_out = [f"{unreadable:,} could not be used"] if unreadable else []
     left_out += [f"{novel:,} unlike the training rows"] if novel else []
     say(f"{_rows(len(answer))}: {told}" + (f" ({', '.join(left_out)})" if left_out else ""))
+    if unreadable > 0.5 * len(answer):
+        first = answer.reason[np.flatnonzero(np.isnan(answer.confidence))[0]]
+        warn(f"{unreadable:,} of {_rows(len(answer))} could not be used; the first: {first}. Check how DATA is read.")
     if novel > NOVEL_WARNED * len(answer):
         first = answer.reason[np.flatnonzero(answer.novel)[0]]
         warn(f"{novel:,} of {_rows(len(answer))} are unlike the training rows; the first: {first}. Check the units.")

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from squad.cli.options import Decimal, Encoding
 from squad.cli.outputs import Overwrite
-from squad.cli.screen import row_progress, say, tell
+from squad.cli.screen import row_progress, say, tell, warn
 
 __all__ = ["report"]
 
@@ -45,6 +46,7 @@ def report(
     from squad.errors import ArgumentError
     from squad.outputs import OutputError, check_writable
     from squad.predictor import choose_device, load
+    from squad.predictor.certifying import seen_in_training
     from squad.report import write_report
 
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
@@ -64,5 +66,9 @@ def report(
     assert rows.labels is not None
     with row_progress() as progress:
         write_report(out, predictors, rows.x, rows.labels, source=rows.source, progress=progress)
+    for name, predictor in predictors.items():
+        every = np.ones(len(rows), dtype=np.bool_)
+        if seen := seen_in_training(predictor, rows.x, every):
+            warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: what the report shows is too good.")
     tell(out)
     say("open it in a browser; it needs no network")

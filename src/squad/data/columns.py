@@ -221,7 +221,7 @@ def _check_dirt(table: Table, name: str, cells: Cells, values: NDArray[np.float6
     if commas > DIRT * len(words) and len(cells.values) > 2:
         raise DataError(
             f"Column {name!r} of {table.source} must have numbers with a decimal point and no other marks; it has"
-            f" commas: {first}. Write 3.14 rather than 3,14, and 1000 rather than 1,000."
+            f" commas: {first}. Say --decimal , if these are decimal commas; otherwise write 1000 rather than 1,000."
         )
 
 

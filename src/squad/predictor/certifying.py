@@ -262,7 +262,10 @@ def seen_in_training(predictor: "Predictor", x: Any, used: NDArray[np.bool_]) ->
     """
     if predictor.memory is None:
         return 0
-    hashes = row_hashes(predictor.encode(predictor.checked(x)).x[used])
+    encoded = predictor.encode(predictor.checked(x))
+    readable = used.copy()
+    readable[list(encoded.problems)] = False
+    hashes = row_hashes(encoded.x[readable])
     record = predictor.record
     return rows_seen(predictor.memory, hashes, record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256"))
 
