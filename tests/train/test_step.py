@@ -18,9 +18,10 @@ from squad.models.config import (
 from squad.train.adam import Adam
 from squad.train.step import KernelSteps, PlainSteps
 
+#: The factorized one is small, because the interpreter's time goes by its neurons: tests/slow has a larger one.
 CONFIGS: list[NetworkConfig] = [
     SquadConfig(hidden=(5, 4), bins=3),
-    FactorizedSquadConfig(hidden=(5,), bins=4, rank=2),
+    FactorizedSquadConfig(hidden=(2,), bins=3, rank=1),
     MaxoutDropoutConfig(hidden=(4,), pieces=3),
     DLGMConfig(hidden=(4,)),
     MLPConfig(hidden=(6,)),
