@@ -119,7 +119,7 @@ class TestCounts:
 
 class TestProposals:
     def run(self, url: str, **options: Any) -> list[dict[str, Any]]:
-        mine = source(url, 40, **options)
+        mine = source(url, 25, **options)
         work(mine, 5)
         return params(mine.study)
 

@@ -1,4 +1,4 @@
-"""The command on a terminal: a bar, and one that knows few characters."""
+"""The command on terminals and pipes: a bar, few characters, a reader that leaves."""
 
 import os
 import pty
@@ -47,3 +47,16 @@ def test_a_terminal_that_knows_few_characters(run: Run, here: Path) -> None:
     )
     assert (shown.returncode, shown.stderr) == (0, b"")
     assert b"kr\\xe4nk" in shown.stdout
+
+
+def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        left = subprocess.run(
+            [*COMMAND, "predict", "model", "new.csv"], stdout=write, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(write)
+    assert left.returncode == 1
+    assert left.stderr == b""

@@ -48,3 +48,8 @@ def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(
     slots: int, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fast.test_every_trial_is_told_once_and_is_what_a_fit_comes_to(slots, large, monkeypatch)
+
+
+@pytest.mark.parametrize("model", ["relu-dropout", "dlgm", "mlp"])
+def test_other_models(model: str) -> None:
+    fast.test_other_models(model)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from squad.models import CONFIGS
-from tests.train import test_loop
+from tests.train import test_loop, test_slots
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,8 @@ from tests.train import test_loop
 )
 def test_together_as_alone_over_200_steps(name: str, dtype: torch.dtype, tolerance: float) -> None:
     test_loop.test_together_as_alone_over_200_steps(name, dtype, tolerance)
+
+
+@pytest.mark.parametrize("model", test_slots.MODELS)
+def test_padded_members_are_what_they_are_alone(model: str) -> None:
+    test_slots.test_padded_members_are_what_they_are_alone(model, 5)

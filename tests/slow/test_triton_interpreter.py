@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 import torch
 
-from squad.models.config import FactorizedSquadConfig
+from squad.layers import FactorizedSquadLinear
+from squad.models.config import FactorizedSquadConfig, SquadConfig
 from tests.needs import need_package
+from tests.ops import test_bias_and_total as totals
 from tests.ops import test_triton as sample
 from tests.ops import test_triton_draws as draws
 from tests.ops import test_triton_factorized as factorized
+from tests.ops.test_triton_factorized import close
 from tests.train import test_kernels, test_step
 
 SHAPES = draws.SHAPES[2:]
@@ -105,3 +108,52 @@ def test_both_kinds_of_steps_agree() -> None:
 
 def test_both_kinds_agree_on_adversarial_neighbours() -> None:
     test_step.test_both_kinds_agree_on_adversarial_neighbours(FactorizedSquadConfig(hidden=(5,), bins=4, rank=2))
+
+
+@pytest.mark.parametrize("wanted", ["z", "kl"])
+def test_several_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    totals.test_several_tiles_of_neurons(monkeypatch, wanted)
+
+
+@pytest.mark.parametrize("what", [1e4, -1e4])
+def test_bins_without_mass_and_extreme_logits(what: float) -> None:
+    factorized.TestFactorized().test_bins_without_mass_and_extreme_logits(what)
+
+
+def test_bins_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    factorized.TestFactorized().test_bins_in_several_parts(monkeypatch, (2, 35, 9, 2, 2, True, True))
+
+
+@pytest.mark.parametrize(
+    ("members", "shared", "learn_values"),
+    [(None, True, "per_neuron"), (2, False, "per_neuron"), (2, True, "per_layer")],
+)
+def test_a_layer_is_that_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool, learn_values: str
+) -> None:
+    factorized.test_a_layer_is_that_of_the_reference(monkeypatch, members, shared, learn_values)
+
+
+def test_inputs_by_vmap(monkeypatch: pytest.MonkeyPatch) -> None:
+    factorized.test_inputs_by_vmap(monkeypatch, 2, False)
+
+
+@pytest.mark.parametrize("frozen", [(0,), (2,), (0, 1)], ids=str)
+def test_what_is_frozen_is_not_trained(frozen: tuple[int, ...]) -> None:
+    test_step.test_what_is_frozen_is_not_trained(frozen)
+
+
+def test_many_layers() -> None:
+    test_step.test_one_layer_and_many((3, 2, 2, 3))
+
+
+def test_large_batches_and_many_classes() -> None:
+    test_step.test_large_batches_and_many_classes(SquadConfig(hidden=(4,), bins=3))
+
+
+def test_many_bins() -> None:
+    layer, x = FactorizedSquadLinear(4, 1, bins=300, rank=1), torch.randn(1, 4)
+    layer.backend = "triton"
+    found = layer.sample_with_kl(x, seed=1)
+    layer.backend = "reference"
+    close(found, layer.double().sample_with_kl(x.double(), seed=1))
