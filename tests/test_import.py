@@ -25,12 +25,6 @@ def test_import_is_light() -> None:
     assert not (set(HEAVY) & modules_after("import squad; squad.SquadLinear")) - modules_after("import torch")
 
 
-def test_modules_that_come_with_the_package() -> None:
-    assert {"squad.core", "squad.layers", "squad.ops"} <= modules_after(
-        "import squad; squad.core, squad.layers, squad.ops"
-    )
-
-
 def test_the_command_listens_before_it_imports() -> None:
     """Ctrl-C before that would print a traceback."""
     assert not {"torch", "numpy", "typer", "rich", "importlib.metadata", *HEAVY} & modules_after("import squad.cli")
@@ -38,15 +32,6 @@ def test_the_command_listens_before_it_imports() -> None:
 
 def test_the_command_is_light_too() -> None:
     assert not set(HEAVY) & modules_after("import squad.cli.commands") - modules_after("import torch")
-
-
-def test_a_predictor_is_light_too() -> None:
-    # What only answers on arrays has no use for scikit-learn.
-    assert not set(HEAVY) & modules_after("import squad; squad.load, squad.Predictor") - modules_after("import torch")
-
-
-def test_figures_need_matplotlib_when_they_are_drawn() -> None:
-    assert "matplotlib" not in modules_after("import squad.analysis.figures, squad.reproduce.figures")
 
 
 def test_names_that_are_imported_when_asked_for() -> None:

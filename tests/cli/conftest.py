@@ -12,6 +12,11 @@ from squad.cli import main
 
 #: Few epochs, and the columns that can be learned from.
 QUICK = ["--target", "y", "--drop", "patient_id", "--max-epochs", "3", "--quiet"]
+#: A fit that is long enough to be interrupted: no early stop, a checkpoint every epoch.
+LONG = [
+    *("fit", "train.csv", "--target", "y", "--drop", "patient_id", "--hidden", "8", "--max-epochs", "120"),
+    *("--set", "training.stop_patience=500", "--checkpoint-seconds", "0", "--out", "long"),
+]
 
 
 class Result(NamedTuple):
@@ -93,6 +98,15 @@ def run(here: Path, capsys: pytest.CaptureFixture[str]) -> Run:
         return Result(code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The weights that LONG ends with."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in LONG]
+    assert main([*arguments[:-1], str(folder / "long"), "--quiet"]) == 0
+    return (folder / "long/model.safetensors").read_bytes()
 
 
 def listing(folder: Path) -> dict[str, bytes | None]:

@@ -1,7 +1,6 @@
 """squad demo."""
 
 import io
-import re
 import sys
 from pathlib import Path
 
@@ -12,28 +11,13 @@ from squad.cli import demo
 from tests.cli.conftest import Run, listing
 
 
-def test_demo_compares_and_saves(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "MODELS", ("squad", "squad-factorized", "mlp"))
-    done = run("demo", "--max-epochs", "15", "--seed", "1")
+def test_demo_in_few_epochs(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/slow has one in enough of them to compare."""
+    monkeypatch.setattr(demo, "MODELS", ("squad", "mlp"))
+    done = run("demo", "--max-epochs", "1")
     assert done.code == 0
-    rows = {
-        line.split("│")[1].strip(): [float(x) for x in re.findall(r"[\d.]+(?= [%│])", line)]
-        for line in done.out.splitlines()
-        if line.startswith("│")
-    }
-    assert list(rows) == ["squad", "squad-factorized", "mlp"]
-    accuracy, nll, *coverage = rows["squad"]
-    assert accuracy > 90
-    assert nll < 0.5
-    assert coverage == sorted(coverage, reverse=True)
-    assert max(map(len, done.out.splitlines())) <= 80
-    assert "The digit that SQUAD is least sure of" in done.out
-    commands = re.findall(r"^  squad (.*)$", done.out, re.M)
-    assert len(commands) == 2
-    for command in commands:
-        assert run(*command.split()).code == 0
+    assert [line.split("│")[1].strip() for line in done.out.splitlines() if line.startswith("│")] == ["squad", "mlp"]
     assert load(here / "demo/model").config.name == "squad"
-    assert run("demo", "--max-epochs", "1").code == 0, "its own model may be replaced"
 
 
 def test_demo_refuses_before_training(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,18 +11,10 @@ import numpy as np
 import pytest
 
 from squad import load, train
-from squad.cli import main
 from squad.outputs import claimed
 from squad.train.progress import EpochReport
-from tests.cli.conftest import QUICK, Result, Run, listing
-from tests.cli.interrupting import end, start
+from tests.cli.conftest import LONG, QUICK, Result, Run, listing
 from tests.cli.test_main import COMMAND
-
-#: Long enough to be interrupted: no early stop, a checkpoint every epoch.
-LONG = [
-    *("fit", "train.csv", "--target", "y", "--drop", "patient_id", "--hidden", "8", "--max-epochs", "120"),
-    *("--set", "training.stop_patience=500", "--checkpoint-seconds", "0", "--out", "long"),
-]
 
 
 def test_fit_tells_and_saves(run: Run, here: Path) -> None:
@@ -138,15 +130,7 @@ def test_cheap_checks_come_before_reading(run: Run, monkeypatch: pytest.MonkeyPa
         assert run("fit", "train.csv", *QUICK, "--out", "new", *wrong).refusal
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in LONG]
-    assert main([*arguments[:-1], str(folder / "long"), "--quiet"]) == 0
-    return (folder / "long/model.safetensors").read_bytes()
-
-
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("blow", [signal.SIGTERM])  # tests/slow has the others
 def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
     process = subprocess.Popen(
         [*COMMAND, *LONG],
@@ -171,21 +155,6 @@ def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, 
     assert "going on after epoch " in resumed.err
     assert (here / "long/model.safetensors").read_bytes() == uninterrupted
     assert not [path for path in here.iterdir() if "checkpoint" in path.name and not path.name.startswith(".")]
-
-
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_is_saved_at_once(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
-    """In its first epochs, long before a checkpoint is due."""
-    process = start([*LONG, "--checkpoint-seconds", "999"], here)
-    assert process.stderr is not None
-    while "epoch 1 of 120" not in (line := process.stderr.readline()):
-        assert line, "it ended too early"
-    ended = end(process, blow, 0.05)  # the line comes a moment before the epoch is whole
-    assert ended.code == 128 + blow
-    assert ended.err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
-    resumed = run(*LONG)
-    assert "going on after epoch " in resumed.err
-    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
 
 
 def test_the_checkpoint_of_another_run(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,8 @@ from PIL import Image
 
 from squad import load
 from squad.analysis import count_modes, information, posteriors
-from squad.cli import main
 from squad.data.tables import read
 from tests.cli.conftest import QUICK, Run, listing
-from tests.cli.test_help import examples
 from tests.report.builders import images, model
 
 
@@ -67,17 +65,6 @@ def test_without_data_it_takes_what_the_model_was_trained_on(run: Run, here: Pat
     assert "on 50 rows of standard-normal noise" in noise.out
     assert noise.err.startswith("No DATA, and what it was trained on is not here")
     assert run("inspect", "near", "--rows", "50").out == noise.out
-
-
-def test_a_data_set_by_name(run: Run, here: Path) -> None:
-    assert run("fit", "digits", "--max-epochs", "1", "--quiet", "--out", "digits-model").code == 0
-    done = run("inspect", "digits-model")
-    assert "rows of digits (test part)" in done.out
-    assert run("inspect", "digits-model", "--unit", "12", "--rows", "90", "--layer", "2").code == 0
-    assert (here / "inspect-layer2-unit12.png").exists()
-    # Every example runs.
-    for line in examples(run("inspect", "--help").out):
-        assert main(line.split()[1:]) == 0
 
 
 def test_help_fits_into_80_columns(run: Run) -> None:

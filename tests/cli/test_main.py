@@ -1,6 +1,5 @@
 """The command around its subcommands: codes, one-line errors, pipes."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -95,19 +94,6 @@ def test_as_a_module() -> None:
     assert (version.returncode, version.stdout) == (0, f"squad-torch {squad.__version__}\n")
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("squad: ")
-
-
-def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    try:
-        left = subprocess.run(
-            [*COMMAND, "predict", "model", "new.csv"], stdout=write, stderr=subprocess.PIPE, check=False
-        )
-    finally:
-        os.close(write)
-    assert left.returncode == 1
-    assert left.stderr == b""
 
 
 def test_pipes_get_plain_text(run: Run) -> None:

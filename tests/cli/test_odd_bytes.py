@@ -1,7 +1,6 @@
 """Bytes that are no UTF-8: in paths they are shown and kept, in labels and names refused before anything is trained."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from squad.data.problems import DataError
 from squad.data.tables import Table
 from squad.fitting import FitSettings, fit_predictor, prepare
 from tests.cli.conftest import QUICK, Run
-from tests.cli.test_main import COMMAND
 
 ODD = os.fsdecode(b"odd\xff")
 
@@ -47,18 +45,6 @@ def test_paths(run: Run, here: Path) -> None:
         assert found.code == 0, (arguments, found.err)
         found.out.encode()
     assert "odd\\udcff" in run("info", f"{ODD}-none").refusal
-
-
-def test_a_terminal_that_knows_few_characters(run: Run, here: Path) -> None:
-    table = pd.read_csv(here / "train.csv", dtype=str)
-    table["y"] = table["y"].replace({"ill": "kränk"})
-    table.to_csv(here / "train.csv", index=False)
-    assert run("fit", "train.csv", *QUICK, "--out", "made").code == 0
-    shown = subprocess.run(
-        [*COMMAND, "info", "made"], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False
-    )
-    assert (shown.returncode, shown.stderr) == (0, b"")
-    assert b"kr\\xe4nk" in shown.stdout
 
 
 def test_labels_and_names_are_refused(here: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -196,26 +195,3 @@ class TestRowProgress:
         assert found.code == 0
         assert "predicting: 10 of " in found.err
         assert "rows, about " in found.err
-
-    def test_a_bar_on_a_terminal(self, here: Path) -> None:
-        code = (
-            "import sys, squad.predictor.predictor as p, squad.cli.screen as s; p.CHUNK = 5; s.BAR_AFTER = 0.0\n"
-            "from squad.cli import main; sys.exit(main())"
-        )
-        main, other = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, "predict", "model", "new.csv", "--out", "a.csv"], stderr=other, cwd=here
-        )
-        os.close(other)
-        sent = b""
-        try:
-            while chunk := os.read(main, 1 << 16):
-                sent += chunk
-        except OSError:
-            pass
-        finally:
-            process.wait(timeout=60)
-            os.close(main)
-        assert process.returncode == 0
-        assert "predicting" in sent.decode()
-        assert "20 rows: 20 uncertified" in sent.decode()

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from squad import artifact
 from squad.files import scratch, write_text
 from squad.files.scratch import aside_of, scratch_beside, sweep
 from squad.processes import birth_of, place
@@ -64,43 +63,6 @@ def test_killed_at_every_event_of_a_write(tmp_path: Path) -> None:
         assert target.read_text() in ("old", "new")
     write_text(target, "last")
     assert names(tmp_path) == ["a.txt"]
-
-
-@pytest.mark.parametrize("exchange", [True, False])
-def test_killed_at_every_event_of_a_strip(tmp_path: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes of rows that were to go are gone after the next save, wherever the first was killed."""
-    if not exchange:  # a system that cannot swap two folders in one step
-        monkeypatch.setattr(artifact, "_exchange", lambda *_: False)
-    model = tmp_path / "model"
-
-    def whole() -> None:
-        artifact.save(model, {"a": torch.zeros(3)}, {"x": 1}, overwrite=True, extras=ROWS)
-
-    def strip() -> None:
-        artifact.save(model, {"a": torch.zeros(3)}, {"x": 2}, overwrite=True)
-
-    whole()
-    code, events = in_child(strip)
-    assert code == 0
-    assert names(tmp_path) == ["model"]
-    left = 0
-    for at in range(1, events + 1):
-        whole()
-        code, _ = in_child(strip, at)
-        assert code == -signal.SIGKILL
-        left += names(tmp_path) != ["model"]
-        if not model.exists():  # between two renames, which only the second kind of system knows
-            assert not exchange
-            with pytest.raises(artifact.ArtifactError, match="saving it was cut off: the model that was there is"):
-                artifact.load(model)
-            sweep(model)
-        tensors, config = artifact.load(model)
-        assert tensors["a"].shape == (3,)
-        assert (artifact.load_extra(model, "rows", config) is not None) == (config["x"] == 1)
-        strip()
-        assert names(tmp_path) == ["model"]
-        assert names(model) == ["config.json", "model.safetensors"]
-    assert left > events / 2
 
 
 def test_whose_scratch_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def test_the_first_layer_is_computed_once_however_many_samples(products: list[Te
         assert sum(shape[1] for shape in shapes[1:]) == 16
 
 
-@pytest.mark.parametrize("sampling", ["stratified", "hard"])
+@pytest.mark.parametrize("sampling", ["stratified"])  # tests/slow has "hard"
 def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.harness import peak_memory
 
@@ -266,7 +266,7 @@ def test_stratified_needs_fewer_samples() -> None:
     """The error of 8 stratified samples of one layer is well below that of 8 plain ones."""
     network = build(network_config("squad", {"hidden": (16,)}), FEATURES, 4, list(range(20)))
     x = rows(50)
-    truth = Sampler(network, "relaxed", 1500)(x).probabilities
+    truth = Sampler(network, "relaxed", 500)(x).probabilities
     errors = {}
     for sampling in ("relaxed", "stratified"):
         errors[sampling] = (Sampler(network, sampling, 8)(x).probabilities - truth).square().mean().sqrt().item()

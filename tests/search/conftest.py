@@ -1,16 +1,26 @@
 """Storages of studies for tests."""
 
+import functools
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
+from alembic import util
 
 from squad.search.storage import close_storage, file_url, open_storage
 from tests.search.workers import (
     close_all,
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrations() -> Iterator[None]:
+    """Optuna's scripts are loaded once: whenever a storage is opened, Alembic compiles all of them anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(util, "load_python_file", functools.cache(util.load_python_file))
+        yield
 
 
 @pytest.fixture

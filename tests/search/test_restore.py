@@ -36,10 +36,24 @@ def without_database(out: Path, to: Path) -> Path:
     return to
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of two trials."""
+    folder = tmp_path_factory.mktemp("made") / "study"
+    tune(folder)
+    return folder
+
+
 @pytest.fixture
-def troubled(tmp_path: Path) -> Path:
+def sent(made: Path, tmp_path: Path) -> Path:
+    """Its record alone."""
+    return without_database(made, tmp_path / "sent")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study in which everything happens that can: trials that ended, were pruned, were given back, are too many."""
-    folder = tmp_path / "troubled"
+    folder = tmp_path_factory.mktemp("original") / "troubled"
     folder.mkdir()
     posed = problem()
     storage = open_storage(file_url(folder / "study.db"), stale_after=600)
@@ -69,6 +83,12 @@ def troubled(tmp_path: Path) -> Path:
     export(study, meta).save(folder / "trials.json")
     close_storage(storage)
     return folder
+
+
+@pytest.fixture
+def troubled(original: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(original, tmp_path / "troubled"))
 
 
 def exported(folder: Path) -> Any:
@@ -120,24 +140,9 @@ def test_what_is_proposed_next_is_the_same(troubled: Path, tmp_path: Path) -> No
     assert asked[0] == asked[1]
 
 
-def test_a_search_goes_on(tmp_path: Path) -> None:
-    whole, out = tmp_path / "study", tmp_path / "sent" / "study"
-    first = tune(whole, trials=11, prune=True)
-    out.parent.mkdir()
-    without_database(whole, out)
-    (out / "study.db").touch()  # empty is as good as none
-    (out / "study.db-wal").write_bytes(b"of another database")
-    found, expected = (tune(place, trials=16, prune=True) for place in (out, whole))
-    assert [trial.settings for trial in found.trials] == [trial.settings for trial in expected.trials]
-    assert [trial.value for trial in found.trials] == [trial.value for trial in expected.trials]
-    assert found.trials[:11] == first.trials
-
-
-def test_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_said(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from squad.search.progress import make_progress
 
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
     tune(sent, trials=2, progress=make_progress(label="search"))
     assert "study.db is not there: the 2 trials of trials.json are put into a new one" in capsys.readouterr().err
 
@@ -165,12 +170,10 @@ def test_killed_halfway_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.Monk
     assert tune(sent, trials=2).trials == found.trials
 
 
-def test_the_record_of_another_search_is_not_gone_on_with(tmp_path: Path) -> None:
-    found = tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_the_record_of_another_search_is_not_gone_on_with(sent: Path, made: Path) -> None:
     with pytest.raises(SearchError, match=r"is of another search: base\.network\.hidden is \[4\] there and \[5\] here"):
         tune(sent, settings={**SMALL, "network": {"hidden": [5]}})
-    assert read(sent).trials == found.trials
+    assert read(sent).trials == read(made).trials
 
 
 MEDDLING: dict[str, tuple[dict[str, Any], str]] = {
@@ -186,9 +189,7 @@ MEDDLING: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", MEDDLING)
-def test_a_record_that_was_meddled_with_is_left_alone(tmp_path: Path, what: str) -> None:
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_a_record_that_was_meddled_with_is_left_alone(sent: Path, what: str) -> None:
     record = read(sent).record
     change, word = MEDDLING[what]
     trial = record.results["trials"][1]
@@ -202,9 +203,7 @@ def test_a_record_that_was_meddled_with_is_left_alone(tmp_path: Path, what: str)
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, 10**6, "1"])
-def test_numbers_that_are_none(tmp_path: Path, number: Any) -> None:
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_numbers_that_are_none(sent: Path, number: Any) -> None:
     record = read(sent).record
     record.results["trials"][1]["number"] = number
     record.save(sent / "trials.json")
@@ -212,9 +211,7 @@ def test_numbers_that_are_none(tmp_path: Path, number: Any) -> None:
         tune(sent)
 
 
-def test_two_trials_of_one_number(tmp_path: Path) -> None:
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_two_trials_of_one_number(sent: Path) -> None:
     record = read(sent).record
     record.results["trials"][1]["number"] = 0
     record.save(sent / "trials.json")
@@ -223,9 +220,7 @@ def test_two_trials_of_one_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["half of it", "of the future"])
-def test_a_record_that_cannot_be_read_is_not_written_over(tmp_path: Path, damage: str) -> None:
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_a_record_that_cannot_be_read_is_not_written_over(sent: Path, damage: str) -> None:
     text = (sent / "trials.json").read_text()
     damaged = text[: len(text) // 2] if damage == "half of it" else text.replace('"schema": 1', '"schema": 99')
     assert damaged != text
@@ -252,9 +247,7 @@ def test_what_was_running_waits_for_somebody(troubled: Path, tmp_path: Path) -> 
     close_storage(storage)
 
 
-def test_where_it_was_trained_stays_what_it_was(tmp_path: Path) -> None:
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_where_it_was_trained_stays_what_it_was(sent: Path) -> None:
     record = dataclasses.replace(read(sent).record, machine={"gpu": "a large one"}, versions={"torch": "9"})
     record.save(sent / "trials.json")
     assert tune(sent).record.machine == {"gpu": "a large one"}
@@ -262,9 +255,7 @@ def test_where_it_was_trained_stays_what_it_was(tmp_path: Path) -> None:
     assert tune(sent, trials=3).record.machine != {"gpu": "a large one"}  # here, then
 
 
-def test_an_older_record_without_accuracies(tmp_path: Path) -> None:
-    tune(tmp_path / "study")
-    sent = without_database(tmp_path / "study", tmp_path / "sent")
+def test_an_older_record_without_accuracies(sent: Path) -> None:
     record = read(sent).record
     for trial in record.results["trials"]:
         del trial["accuracies"]

@@ -1,11 +1,9 @@
 """A source for one worker: how many trials there are, what is proposed, and what is lost with one that is killed."""
 
 import math
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -14,7 +12,6 @@ import sqlalchemy
 
 from squad.errors import ArgumentError
 from squad.search import proposals
-from squad.search.proposals import Proposals
 from squad.search.source import StudySource
 from squad.search.storage import RETRIES, SearchError
 from squad.search.study import Standing, load_study, standing
@@ -24,7 +21,6 @@ from tests.search.workers import (
     check_complete,
     must,
     outcome,
-    process,
     source,
     states,
     storage,
@@ -123,7 +119,7 @@ class TestCounts:
 
 class TestProposals:
     def run(self, url: str, **options: Any) -> list[dict[str, Any]]:
-        mine = source(url, 40, **options)
+        mine = source(url, 25, **options)
         work(mine, 5)
         return params(mine.study)
 
@@ -136,37 +132,6 @@ class TestProposals:
         drawn = [must(source(new(), 40, shared=True).ask()).settings for _ in range(2)]
         assert drawn[0] != drawn[1]
 
-    def test_stopped_and_resumed_they_are_equal(self, new: Callable[[], str]) -> None:
-        """One at a time, so that nothing is running when it is stopped: what was drawn is a function of the study."""
-        whole, parts = source(new(), 40), new()
-        work(whole, 1)
-        for _ in range(3):
-            mine = source(parts, 40)
-            for _ in range(13):
-                trial = must(mine.ask())
-                mine.tell(trial, outcome(trial))
-        work(source(parts, 40), 1)
-        assert params(load_study(storage(parts), "study")[0]) == params(whole.study)
-
-    def test_a_copy_that_followed_and_one_that_is_new_propose_the_same(self, url: str) -> None:
-        """With trials that end, fail, are pruned and go on between one proposal and the next."""
-        mine = source(url, 60, prune=True)
-        followed = Proposals(SPACE.distributions(), 60, 1)
-        running: list[Trial] = []
-        for turn in range(50):
-            running.append(must(mine.ask()))
-            if turn % 3 == 2:
-                trial = running.pop(0)
-                mine.prunes(trial, 5, 0.5)
-                mine.tell(trial, Outcome(None, "pruned") if turn % 4 == 0 else outcome(trial))
-            if turn % 10 == 9:
-                mine.give_back([running.pop()])
-            trials = mine.study.get_trials(deepcopy=False)
-            expected, _ = Proposals(SPACE.distributions(), 60, 1).propose(trials)
-            found, place = followed.propose(trials)
-            followed._copy.tell(place, state=optuna.trial.TrialState.FAIL)
-            assert found == expected
-
     def test_they_are_those_of_optunas_own_ask(self, new: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
         found = self.run(new())
 
@@ -178,44 +143,8 @@ class TestProposals:
         monkeypatch.setattr(proposals, "_sampler", plain_sampler)
         assert self.run(new()) == found
 
-    def test_tpe_finds_better_settings_than_chance(self, url: str) -> None:
-        mine = source(url, 80)
-        work(mine, 4)
-        values = [trial.values[0] for trial in mine.study.get_trials()]
-        assert sum(values[-20:]) > sum(values[:20]) + 5  # means differ by more than 0.25 of about 1
-
 
 class TestInterruptions:
-    def test_killed_at_work_a_study_is_resumed_and_loses_nothing(self, url: str, tmp_path: Path) -> None:
-        mark = tmp_path / "mark"
-        context = multiprocessing.get_context("spawn")
-        worker = context.Process(target=process, args=(url, 12, "study", "w", mark, 4, 0.05, False))
-        worker.start()
-        deadline = time.monotonic() + 60
-        while not mark.exists() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        worker.kill()
-        worker.join()
-        assert worker.exitcode == -9
-
-        mine = source(url, 12)
-        before = states(mine.study)
-        assert before["RUNNING"] >= 2
-        lost = [trial for trial in mine.study.get_trials() if trial.state.name == "RUNNING"]
-        assert mine.reclaim() == len(lost)
-        assert mine.reclaim() == 0
-        assert {"COMPLETE": before["COMPLETE"], "FAIL": len(lost)}.items() <= states(mine.study).items()
-        queued = [trial for trial in mine.study.get_trials() if trial.state.name == "WAITING"]
-        assert {tuple(trial.user_attrs) for trial in queued} == {("settings",)}  # nobody's yet
-        again = [must(mine.ask()) for _ in lost]
-        assert [trial.settings for trial in again] == [trial.user_attrs["settings"] for trial in lost]
-        for trial in again:
-            mine.tell(trial, outcome(trial))
-        work(mine)
-        check_complete(mine.study, 12)
-        retried = [trial.system_attrs.get("failed_trial") for trial in mine.study.get_trials()]
-        assert [number for number in retried if number is not None] == [trial.number for trial in lost]
-
     @pytest.mark.parametrize("step", range(1, 8))
     def test_killed_at_any_transaction_of_an_ask_nothing_is_lost(self, url: str, step: int) -> None:
         """A worker that is gone after so many transactions; another life of it goes on."""

@@ -118,27 +118,6 @@ def test_a_table(out: Path) -> None:
         tune(out, x, labels, target="y")
 
 
-def test_the_groups_of_a_table_are_its_column(out: Path) -> None:
-    x, labels = rows()
-    sites = [f"s{row // 4}" for row in range(len(x))]
-    frame = pd.DataFrame(x, columns=list("abcde")).assign(y=labels, site=sites)
-    given = tune(out, Table.of(frame), labels, target="y", group="site", groups=sites)
-    digest = given.record.settings["data"]["sha256"]  # of the split, too
-    for name, table, options in (
-        ("table", Table.of(frame), {"group": "site"}),
-        ("frame", frame, {"group": "site"}),
-        ("settings", frame, {"settings": {**SMALL, "group": "site"}}),
-    ):
-        found = tune(out.with_name(name), table, labels, target="y", **options)
-        assert found.record.settings["data"]["sha256"] == digest
-    apart = tune(out.with_name("apart"), frame, labels, target="y", drop=["site"])
-    assert apart.record.settings["data"]["sha256"] != digest
-    with pytest.raises(ArgumentError, match=r"group must be a column of a table; got 'site' with ndarray.*give groups"):
-        tune(out.with_name("array"), x, labels, group="site")
-    with pytest.raises(ArgumentError, match=r"x must be .*; got a data frame with 'site', and no target.*Table\.of"):
-        tune(out.with_name("words"), frame, labels)
-
-
 def test_another_objective_is_never_taken_in_silence(out: Path) -> None:
     with pytest.warns(UserWarning, match="-AURC is maximized instead of coverage") as caught:
         tune(out, progress=None)
@@ -494,7 +473,7 @@ def test_an_interrupt_waits_for_the_database(interruptible: None) -> None:
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.parametrize(("name", "calls"), [("put", 1), ("clear", 1), ("launch", 1), ("launch", 7), ("wait", 3)])
+@pytest.mark.parametrize(("name", "calls"), [("put", 1), ("launch", 7)])  # tests/slow has the others
 def test_an_interrupt_anywhere_in_training(out: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
     """Also while a trial passes from those that wait to those in training, or to those that have ended."""
     method, count = getattr(Slots, name), 0
@@ -523,32 +502,6 @@ def test_a_search_in_a_thread(out: Path) -> None:
     """Where no handler of signals can be set."""
     with ThreadPoolExecutor(1) as pool:
         assert len(pool.submit(tune, out).result().trials) == 2
-
-
-def test_settings_that_break_a_run_are_given_up_after_a_few_attempts(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A GPU that is too small for some of them: every run ends with the error, but not for ever."""
-    real = Slots.put
-
-    def put(slots: Slots, slot: int, run: Any) -> None:
-        if run.network.bins > 5:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        real(slots, slot, run)
-
-    monkeypatch.setattr(Slots, "put", put)
-    space = {"network": {"bins": {"choices": [5, 7]}, "init_scale": {"low": 1.0, "high": 2.0}}}
-    for _ in range(60):
-        try:
-            found = tune(out, space=space, trials=4, slots=2)
-            break
-        except torch.OutOfMemoryError:
-            assert not read(out).best() or read(out).best().settings["network.bins"] == 5  # type: ignore[union-attr]
-    else:
-        pytest.fail("the same settings came back every time")
-    assert {trial.settings["network.bins"] for trial in found.measured} == {5}
-    assert len(found.measured) == 4
-    assert any(trial.state == "failed" for trial in found.trials)
 
 
 def test_so_little_time_that_nothing_ends_is_told(out: Path) -> None:

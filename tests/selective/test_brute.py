@@ -14,7 +14,6 @@ from squad.selective.methods import FALLBACK, FIXED, starts
 from tests.selective import brute
 
 METHODS = [*brute.BY_RANK, "grid"]
-INPUTS = 1000
 
 _rng = np.random.default_rng(20240817)
 #: A pool, so that a table of exact tails serves many samples; no tail of theirs is a level but for rounding.
@@ -114,11 +113,12 @@ def sizes(method: str) -> tuple[int, int]:
     return (0, 200) if method == "band" else (0, 60)
 
 
+@pytest.mark.parametrize("inputs", [300])  # tests/slow has more
 @pytest.mark.parametrize("method", METHODS)
-def test_one_rule_is_that_of_the_literal_method(method: str) -> None:
+def test_one_rule_is_that_of_the_literal_method(method: str, inputs: int) -> None:
     rng = np.random.default_rng(1)
     some = everything = 0
-    for _ in range(INPUTS):
+    for _ in range(inputs):
         case = draw(rng, sizes=sizes(method))
         certificate = case.certificate(method, case.risks[0]["wrong"])
         (answer,) = check(case, method, certificate)
@@ -128,9 +128,9 @@ def test_one_rule_is_that_of_the_literal_method(method: str) -> None:
         some += 0 < answer.n < len(case.confidence)
         everything += answer.n > 0
     # The samples are worth something: each kind of answer comes up often.
-    assert some >= 50
-    assert everything - some >= 50
-    assert INPUTS - everything >= 100
+    assert some >= inputs / 20
+    assert everything - some >= inputs / 20
+    assert inputs - everything >= inputs / 10
 
 
 @pytest.mark.parametrize("method", ["fallback", "fixed_sequence", "sgr"])

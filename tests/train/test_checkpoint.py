@@ -1,10 +1,6 @@
 """Interrupted runs: they go on from their last checkpoint and end with the same weights, bit by bit."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -67,24 +63,6 @@ def test_interrupted_again_and_again(tmp_path: Path, whole: Fitted) -> None:
     for _ in range(4):
         with pytest.raises(KeyboardInterrupt):
             train(path, Interrupt(3))
-    assert_same(train(path), whole)
-
-
-def test_killed_while_it_works(tmp_path: Path, whole: Fitted) -> None:
-    """SIGKILL at whatever moment: no half-written file is ever read."""
-    path = tmp_path / "run.checkpoint"
-    code = f"from pathlib import Path; from tests.train.test_checkpoint import train; train(Path({str(path)!r}))"
-    for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "1"})
-        deadline = time.monotonic() + 60
-        seen = path.stat().st_mtime_ns if path.exists() else 0
-        while process.poll() is None and time.monotonic() < deadline:
-            if path.exists() and path.stat().st_mtime_ns != seen:
-                break
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert path.exists()
     assert_same(train(path), whole)
 
 

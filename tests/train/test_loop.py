@@ -73,8 +73,8 @@ def test_every_network_learns(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "dtype", "tolerance"),
     [
-        *((name, torch.float64, 1e-10) for name in CONFIGS),
-        ("squad", torch.float32, 1e-5),
+        # tests/slow has the others
+        ("squad", torch.float64, 1e-10),
         ("maxout-dropout", torch.float32, 1e-5),
     ],
 )

@@ -115,7 +115,7 @@ def runs_of(model: str, **training: Any) -> list[Run]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("count", [2])  # tests/slow has five
 def test_padded_members_are_what_they_are_alone(model: str, count: int) -> None:
     """Of other bins, priors, spacings, ways to learn values, rates and scales, begun at other times.
 

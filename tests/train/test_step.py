@@ -18,9 +18,10 @@ from squad.models.config import (
 from squad.train.adam import Adam
 from squad.train.step import KernelSteps, PlainSteps
 
+#: The factorized one is small, because the interpreter's time goes by its neurons: tests/slow has a larger one.
 CONFIGS: list[NetworkConfig] = [
     SquadConfig(hidden=(5, 4), bins=3),
-    FactorizedSquadConfig(hidden=(5,), bins=4, rank=2),
+    FactorizedSquadConfig(hidden=(2,), bins=3, rank=1),
     MaxoutDropoutConfig(hidden=(4,), pieces=3),
     DLGMConfig(hidden=(4,)),
     MLPConfig(hidden=(6,)),
@@ -61,12 +62,12 @@ def agree(config: NetworkConfig, steps: int, **options: Any) -> None:
     assert graphed[1].steps.tolist() == [2 * steps] * len(graphed[1].steps)
 
 
-@pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (0, 2)], ids=str)
+@pytest.mark.parametrize("frozen", [(1,), (0, 2)], ids=str)  # tests/slow has the others
 def test_what_is_frozen_is_not_trained(frozen: tuple[int, ...]) -> None:
     agree(SquadConfig(hidden=(4, 3), bins=3), 2, members=1, frozen=frozen)
 
 
-@pytest.mark.parametrize("hidden", [(3,), (3, 2, 3), (3, 2, 2, 3)], ids=str)
+@pytest.mark.parametrize("hidden", [(3,), (3, 2, 3)], ids=str)  # tests/slow has the others
 def test_one_layer_and_many(hidden: tuple[int, ...]) -> None:
     agree(SquadConfig(hidden=hidden, bins=3), 2, members=1)
 
@@ -85,7 +86,7 @@ def test_an_epoch_of_one_batch() -> None:
     agree(SquadConfig(hidden=(5,), bins=3), 1)
 
 
-@pytest.mark.parametrize("config", [SquadConfig(hidden=(4,), bins=3), MLPConfig(hidden=(6,))], ids=lambda c: c.name)
+@pytest.mark.parametrize("config", [MLPConfig(hidden=(6,))], ids=lambda c: c.name)  # tests/slow has another
 def test_large_batches_and_many_classes(config: NetworkConfig) -> None:
     """More than a tile of the loss has, in rows and in classes."""
     agree(config, 1, members=1, classes=300, batch=260)

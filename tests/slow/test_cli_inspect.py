@@ -1,0 +1,18 @@
+"""squad inspect of a data set that has a name, and the examples of its help."""
+
+from pathlib import Path
+
+from squad.cli import main
+from tests.cli.conftest import Run
+from tests.cli.test_help import examples
+
+
+def test_a_data_set_by_name(run: Run, here: Path) -> None:
+    assert run("fit", "digits", "--max-epochs", "1", "--quiet", "--out", "digits-model").code == 0
+    done = run("inspect", "digits-model")
+    assert "rows of digits (test part)" in done.out
+    assert run("inspect", "digits-model", "--unit", "12", "--rows", "90", "--layer", "2").code == 0
+    assert (here / "inspect-layer2-unit12.png").exists()
+    # Every example runs.
+    for line in examples(run("inspect", "--help").out):
+        assert main(line.split()[1:]) == 0

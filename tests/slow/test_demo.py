@@ -1,0 +1,34 @@
+"""squad demo, in enough epochs to compare networks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from squad import load
+from squad.cli import demo
+from tests.cli.conftest import Run
+
+
+def test_demo_compares_and_saves(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "MODELS", ("squad", "squad-factorized", "mlp"))
+    done = run("demo", "--max-epochs", "15", "--seed", "1")
+    assert done.code == 0
+    rows = {
+        line.split("│")[1].strip(): [float(x) for x in re.findall(r"[\d.]+(?= [%│])", line)]
+        for line in done.out.splitlines()
+        if line.startswith("│")
+    }
+    assert list(rows) == ["squad", "squad-factorized", "mlp"]
+    accuracy, nll, *coverage = rows["squad"]
+    assert accuracy > 90
+    assert nll < 0.5
+    assert coverage == sorted(coverage, reverse=True)
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "The digit that SQUAD is least sure of" in done.out
+    commands = re.findall(r"^  squad (.*)$", done.out, re.M)
+    assert len(commands) == 2
+    for command in commands:
+        assert run(*command.split()).code == 0
+    assert load(here / "demo/model").config.name == "squad"
+    assert run("demo", "--max-epochs", "1").code == 0, "its own model may be replaced"

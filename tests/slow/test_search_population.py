@@ -1,0 +1,55 @@
+"""Many trials at once, each what a fit comes to, and whose turn it is."""
+
+import itertools
+
+import pytest
+
+from squad.search.population import Population
+from squad.search.problem import count_numbers
+from tests.search import test_population as fast
+from tests.search.sources import Listed, problem
+from tests.search.test_population import settings, turns_of
+
+
+def test_a_group_that_begins_late_does_not_take_all_turns() -> None:
+    """When the first trial of three ends, another shape is begun: it takes turns with the one that is half trained."""
+    lengths = [(16, 40), (16, 80), (32, 80)]
+    own = settings(1)[0]
+    source = Listed([{**own, "training.batch_size": b, "training.max_epochs": epochs} for b, epochs in lengths])
+    population = Population(problem(stop_patience=200), source, 2)
+    turns = turns_of(population, lambda shape: shape.training.batch_size)
+    assert sorted(source.told) == [0, 1, 2]
+    assert turns[:40] == [16] * 40
+    # An epoch in batches of 16 has about twice the steps of one in batches of 32: it is not looked at half as often.
+    shared = turns[40 : 40 + 60]
+    assert 15 <= shared.count(16) <= 25
+    assert max(len(list(same)) for _, same in itertools.groupby(shared)) <= 3
+
+
+def test_turns_of_large_networks_go_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three bins and 21: one has several times the weights of the other, and so fewer turns, where weights count."""
+    monkeypatch.setattr("squad.search.problem.LARGE", 1)
+    monkeypatch.setattr("squad.search.population.MOVED", 1)
+    own = {**settings(1)[0], "training.batch_size": 16, "training.max_epochs": 40}
+    source = Listed([{**own, "network.bins": bins} for bins in (3, 21)])
+    posed = problem(stop_patience=200)
+    population = Population(posed, source, 2)
+    turns = turns_of(population, lambda shape: shape.wide.bins)
+    shapes = [posed.run({**own, "network.bins": bins})[0].wide for bins in (3, 21)]
+    weights = [count_numbers(shape, posed.data.x.shape[1], posed.data.classes) for shape in shapes]
+    shared = turns[: len(turns) - turns[::-1].index(3)]  # until the smaller one has ended
+    assert shared.count(3) == 40
+    assert shared.count(21) == pytest.approx(40 * weights[0] / weights[1], abs=2)
+
+
+@pytest.mark.parametrize("slots", [1, 20])
+@pytest.mark.parametrize("large", [False, True])
+def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(
+    slots: int, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast.test_every_trial_is_told_once_and_is_what_a_fit_comes_to(slots, large, monkeypatch)
+
+
+@pytest.mark.parametrize("model", ["relu-dropout", "dlgm", "mlp"])
+def test_other_models(model: str) -> None:
+    fast.test_other_models(model)
