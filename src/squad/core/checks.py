@@ -29,7 +29,7 @@ T = TypeVar("T", bound=str)
 #: The lowest temperature: far below, logits divided by it are infinite.
 COLDEST = 1e-6
 #: The most units, bins or members: far beyond what a machine has room for, far below what overflows.
-LARGEST = 1 << 20
+LARGEST = 1_000_000
 
 
 def check_count(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
