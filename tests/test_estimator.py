@@ -44,8 +44,8 @@ def blobs(rows: int = 90, classes: int = 3) -> tuple[Array, Array]:
 # No check is expected to fail.  One is skipped by scikit-learn itself, unless SCIPY_ARRAY_API is set.
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
+        # tests/slow has another
         SquadClassifier(hidden=(16,), max_epochs=15, batch_size=16, lr=0.02, num_samples=4, device="cpu"),
-        SquadClassifier("mlp", hidden=(16,), max_epochs=10, batch_size=16, lr=0.02, device="cpu"),
     ]
 )
 def test_scikit_learn_checks(estimator: SquadClassifier, check: Callable[[SquadClassifier], None]) -> None:

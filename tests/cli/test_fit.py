@@ -1,10 +1,7 @@
 """squad fit: what it makes, what it refuses, and how it goes on after an interruption."""
 
 import json
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,6 @@ from squad import load, train
 from squad.outputs import claimed
 from squad.train.progress import EpochReport
 from tests.cli.conftest import LONG, QUICK, Result, Run, listing
-from tests.cli.test_main import COMMAND
 
 
 def test_fit_tells_and_saves(run: Run, here: Path) -> None:
@@ -128,33 +124,6 @@ def test_cheap_checks_come_before_reading(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("squad.cli.inputs.read", never)
     for wrong in (["--out", "model"], ["--set", "x=1"], ["--device", "no"], ["--members", "0"]):
         assert run("fit", "train.csv", *QUICK, "--out", "new", *wrong).refusal
-
-
-@pytest.mark.parametrize("blow", [signal.SIGTERM])  # tests/slow has the others
-def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, *LONG],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # What a shell runs in the background does not listen to interrupts, and hands that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    begun = time.monotonic()
-    while not (here / "long.checkpoint").exists() and time.monotonic() - begun < 60 and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(blow)
-    err = process.communicate(timeout=60)[1]
-    assert not (here / "long").exists(), "it had ended: let it run longer"
-    if blow != signal.SIGKILL:
-        assert process.returncode == 128 + blow
-        assert err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
-        assert "Traceback" not in err
-    resumed = run(*LONG)
-    assert resumed.code == 0
-    assert "going on after epoch " in resumed.err
-    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
-    assert not [path for path in here.iterdir() if "checkpoint" in path.name and not path.name.startswith(".")]
 
 
 def test_the_checkpoint_of_another_run(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,8 +53,9 @@ def test_half_precision_is_read_and_written_but_not_computed_in(dtype: torch.dty
         assert ((got.double() - want).abs() <= unit * want.abs() + 1e-5 * want.abs().max()).all(), name
 
 
-@pytest.mark.parametrize("programs", [1, 100])
-@pytest.mark.parametrize(("members", "per_neuron"), [(False, True), (True, False)])
+@pytest.mark.parametrize(  # tests/slow has the others
+    ("members", "per_neuron", "programs"), [(False, True, 1), (True, False, 100)]
+)
 def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool, programs: int) -> None:
     """As on a GPU, where neurons, rows and, backward, bins are cut; the interpreter takes all at once otherwise."""
     monkeypatch.setattr(triton_sample, "PROGRAMS", programs)

@@ -1,13 +1,15 @@
 """Fits by the command that are interrupted or killed: they go on, to the same weights."""
 
 import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli import test_fit
 from tests.cli.conftest import LONG, Run
 from tests.cli.interrupting import end, start
+from tests.cli.test_main import COMMAND
 
 
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
@@ -25,6 +27,28 @@ def test_a_run_is_saved_at_once(run: Run, here: Path, uninterrupted: bytes, blow
     assert (here / "long/model.safetensors").read_bytes() == uninterrupted
 
 
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_run_goes_on(run: Run, here: Path, uninterrupted: bytes, blow: signal.Signals) -> None:
-    test_fit.test_an_interrupted_run_goes_on(run, here, uninterrupted, blow)
+    process = subprocess.Popen(
+        [*COMMAND, *LONG],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What a shell runs in the background does not listen to interrupts, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    begun = time.monotonic()
+    while not (here / "long.checkpoint").exists() and time.monotonic() - begun < 60 and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(blow)
+    err = process.communicate(timeout=60)[1]
+    assert not (here / "long").exists(), "it had ended: let it run longer"
+    if blow != signal.SIGKILL:
+        assert process.returncode == 128 + blow
+        assert err.splitlines()[-1] == "squad: stopped; the same command goes on from long.checkpoint."
+        assert "Traceback" not in err
+    resumed = run(*LONG)
+    assert resumed.code == 0
+    assert "going on after epoch " in resumed.err
+    assert (here / "long/model.safetensors").read_bytes() == uninterrupted
+    assert not [path for path in here.iterdir() if "checkpoint" in path.name and not path.name.startswith(".")]

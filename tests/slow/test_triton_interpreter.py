@@ -157,3 +157,8 @@ def test_many_bins() -> None:
     found = layer.sample_with_kl(x, seed=1)
     layer.backend = "reference"
     close(found, layer.double().sample_with_kl(x.double(), seed=1))
+
+
+@pytest.mark.parametrize(("members", "per_neuron", "programs"), [(False, True, 100), (True, False, 1)])
+def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool, programs: int) -> None:
+    sample.test_several_tiles(monkeypatch, members, per_neuron, programs)
