@@ -235,7 +235,9 @@ def prepare(
     data = _split(encoded.x, y, len(classes), settings, groups)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
     if isinstance(x, Table) and (found := identifiers(x, numbers)):
-        warnings.warn(identifier_warning(found, option=True), SquadWarning, stacklevel=3)  # before hours of training
+        text = identifier_warning(found, option=True)
+        warnings.warn(text, SquadWarning, stacklevel=3)  # before hours of training
+        notes.append(f"warning: {text}")
     return Prepared(classes, transform, data, (*transform.notes, *notes))
 
 

@@ -1,7 +1,5 @@
 """Names are part of a model that was fitted on a data frame: in memory, saved, in the command, in a new process."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,30 +140,6 @@ def test_a_file_is_read_by_a_model_of_a_frame(safe: Predictor, tmp_path: Path) -
         assert text in found.reason[row]
     assert found.label[3] is None
     assert found.novel[5]
-
-
-def test_the_whole_way_in_new_processes(safe: Predictor, tmp_path: Path) -> None:
-    x, y = people(300, 3)
-    expected = safe.answer(x)
-    safe.save(tmp_path / "model")
-    x.assign(outcome=y)[["outcome", *NAMES[::-1]]].to_csv(tmp_path / "new.csv", index=False)
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "squad", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
-    made = run("predict", "model", "new.csv", "--out", "answers.csv")
-    assert made.returncode == 0, made.stderr
-    answers = pd.read_csv(tmp_path / "answers.csv", keep_default_na=False)
-    assert answers["decision"].tolist() == expected.decision.tolist()
-    np.testing.assert_array_equal(answers["confidence"].astype(float), expected.confidence)
-    measured = run("evaluate", "model", "new.csv", "--target", "outcome")
-    assert measured.returncode == 0, measured.stderr
-    x.drop(columns="mass").to_csv(tmp_path / "less.csv", index=False)
-    refused = run("predict", "model", "less.csv")
-    assert refused.returncode == 2
-    assert "'mass'" in refused.stderr
 
 
 class TestPipelines:

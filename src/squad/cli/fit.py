@@ -131,7 +131,8 @@ def fit(
         if result["ended"] == "diverged":
             warn(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
     for note in predictor.record["notes"]:
-        say(note)
+        if not note.startswith(WARNING):  # warnings were given before training
+            say(note)
     tell(f"{out}: {summary(predictor)}")
 
 
