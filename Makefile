@@ -70,6 +70,7 @@ bench: $(VENV)/installed-dev ## measure speed on the CPU, into benchmarks/result
 	$(BIN)/python -m benchmarks.predict_samples
 	$(BIN)/python -m benchmarks.metrics_speed
 	$(BIN)/python -m benchmarks.busy_neighbour
+	$(BIN)/python -m benchmarks.predict_precision
 	$(BIN)/python -m benchmarks.plot
 
 bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, into benchmarks/results (10 minutes)

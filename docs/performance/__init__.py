@@ -8,6 +8,7 @@ from docs.performance.claims import claims_table
 from docs.performance.looks import looks_table
 from docs.performance.others import others_table
 from docs.performance.pictures import PICTURES, draw_all
+from docs.performance.precision import precision_text
 
 __all__ = ["PARTS", "PICTURES", "draw_all"]
 
@@ -18,4 +19,5 @@ PARTS: dict[str, Callable[[], str]] = {
     "advice": advice_lines,
     "looks": looks_table,
     "busy": busy_table,
+    "precision": precision_text,
 }

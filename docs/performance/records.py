@@ -24,6 +24,7 @@ COMMANDS = {
     "svhn_epoch-cuda": ("make bench-gpu", "svhn_epoch.py"),
     "validation_look-cuda": ("make bench-gpu", "validation_look.py"),
     "busy_neighbour": ("make bench", "busy_neighbour.py"),
+    "predict_precision": ("make bench", "predict_precision.py"),
     "fashion_mnist-cpu": ("make bench-fashion", "fashion_mnist.py"),
     "fashion_mnist-cuda": ("make bench-gpu", "fashion_mnist.py"),
     "side_by_side": ("make bench-others", "side_by_side"),
