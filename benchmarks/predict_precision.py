@@ -29,7 +29,7 @@ def main() -> None:
                     sampler = Sampler(network, sampling, count, exact=exact)
                     calls[f"{name} {sampling} {count} {exact}"] = lambda sampler=sampler: sampler(x)
     seconds = in_turns(calls, "cpu", rounds=7, warmup=1)
-    results = []
+    results: list[dict[str, Any]] = []
     for name, sampling, count in cases:
         wide, own = (seconds[f"{name} {sampling} {count} {exact}"] for exact in (True, False))
         ratio = wide["median"] / own["median"]
