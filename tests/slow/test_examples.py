@@ -18,6 +18,10 @@ def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
         main([*command, "--help"])
         for line in examples(capsys.readouterr().out):
             program, *arguments = shlex.split(line)
+            piped = b""
+            if program == "cat":  # FILE | squad ...
+                piped = (here / arguments[0]).read_bytes()
+                program, *arguments = arguments[2:]
             assert program == "squad"
             if arguments[0] == "fit" and "model" in arguments:
                 arguments.append("--overwrite")  # of the model that came with the files
@@ -27,6 +31,8 @@ def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
                 stream = io.StringIO()
                 if target:
                     patch.setattr(sys, "stdout", stream)
+                if piped:
+                    patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
                 assert main(arguments) == 0, (line, capsys.readouterr().err)
             if target:
                 (here / target).write_text(stream.getvalue())
