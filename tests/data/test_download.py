@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -341,3 +342,48 @@ def test_after_a_killed_run(site: Site, target: Path) -> None:
     download(site.url("data.bin"), target, SUM)
     assert only(target)
     assert [wanted for _, wanted in site.requests] == [None, "bytes=10000-"]
+
+
+def test_a_file_has_a_deadline_over_all_connections(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each window is fast enough, as nobody looks at it yet; the file as a whole is not."""
+    monkeypatch.setattr(module, "SLOWEST", 2000)
+    monkeypatch.setattr(module, "GRACE", 0.2)
+    site.files["data.bin"] = BODY[:400]
+    site.drip, site.cuts = 0.005, [10, 10, 10]
+    checksum = "sha256:" + hashlib.sha256(BODY[:400]).hexdigest()
+    began = time.monotonic()
+    with pytest.raises(DownloadError, match=r"longer than 0 s.* bytes that came are kept") as error:
+        download(site.url("data.bin"), target, checksum, size=400)
+    assert time.monotonic() - began < 1.5
+    assert not error.value.unreachable
+    kept = target.with_name("data.bin.part").stat().st_size
+    assert 0 < kept < 400
+    site.drip = None
+    download(site.url("data.bin"), target, checksum, size=400)
+    assert target.read_bytes() == BODY[:400]
+    assert site.requests[-1] == ("data.bin", f"bytes={kept}-")
+
+
+@pytest.mark.parametrize("size", [None, 182_040_794])
+def test_the_deadline_lets_the_slowest_allowed_finish(
+    site: Site, target: Path, monkeypatch: pytest.MonkeyPatch, size: int | None
+) -> None:
+    seconds: list[float] = []
+    load = module._load
+
+    def noted(*all_of: Any) -> None:
+        seconds.append(all_of[3])
+        load(*all_of)
+
+    monkeypatch.setattr(module, "_load", noted)
+    download(site.url("data.bin"), target, SUM, size=size)
+    assert seconds == [86_400 if size is None else pytest.approx(600 + size / 2048)]
+
+
+def test_a_server_that_never_sends_the_rest(site: Site, target: Path) -> None:
+    """It answers every request with a part that nobody asked for."""
+    site.partial = True
+    with pytest.raises(DownloadError, match="broke off 5 times"):
+        download(site.url("data.bin"), target, SUM)
+    assert len(site.requests) == 5
+    assert not target.exists()

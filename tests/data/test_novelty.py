@@ -1,7 +1,7 @@
 """Rows unlike those of training: ranges with a margin, and the distance of a row."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from squad.data import novelty
 from squad.data.array_transform import ArrayTransform
 from squad.data.novelty import Range, RowDistance, fit_ranges, range_margin
 from squad.data.problems import DataError
 from squad.data.tables import Table
+from squad.data.tails import reach
 from squad.data.transforms import TableTransform, from_json
 
 
@@ -80,6 +82,51 @@ class TestRanges:
         for column in (random.normal(2.5, 1, (100, 1)).clip(0.01), random.normal(18, 6, (500, 1)).clip(5)):
             (found,) = fit_ranges(partial(iter, [column]), len(column), 0.25)
             assert found.least < 0
+
+    @pytest.mark.parametrize("rows", [40, 100, 300])
+    @pytest.mark.parametrize("heavy", ["log-normal", "negative", "Student t", "from 1000"])
+    def test_few_rows_of_heavy_tails_refer_few_honest_rows(self, heavy: str, rows: int) -> None:
+        random = np.random.default_rng(1)
+        draws: dict[str, Callable[[tuple[int, int]], Any]] = {
+            "log-normal": lambda shape: random.lognormal(0, 2, shape),
+            "negative": lambda shape: -random.lognormal(0, 2, shape),
+            "from 1000": lambda shape: 1000 + random.lognormal(0, 2, shape),
+            "Student t": lambda shape: random.standard_t(3, shape),
+        }
+        shares = []
+        for _ in range(30):
+            ranges = fit_ranges(partial(iter, [draws[heavy]((rows, 10))]), rows, range_margin(10, rows), 10)
+            new = draws[heavy]((1000, 10))
+            outside = np.stack([one.outside(column) for one, column in zip(ranges, new.T, strict=True)])
+            shares.append(outside.any(0).mean())
+        assert np.mean(shares) < 0.008
+
+    def test_light_tails_get_no_more_room_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        random = np.random.default_rng(0)
+        for column in (random.uniform(size=(100, 1)), random.normal(50, 5, (100, 1))):
+            both = []
+            for allowed in (0.005, 1.0):  # the second extrapolates nothing
+                monkeypatch.setattr(novelty, "ALLOWED", allowed)
+                both += fit_ranges(partial(iter, [column]), 100, range_margin(10, 100), 10)
+            found, plain = both
+            assert found.most - found.least < 1.01 * (plain.most - plain.least)
+            assert found.outside(column[:, 0].clip(0.05) * 1000).all()
+            assert found.outside(np.array([-999.0])).all()
+
+    def test_many_rows_are_not_extrapolated(self) -> None:
+        column = np.random.default_rng(0).lognormal(0, 2, (500, 1))
+        low, high = column.min(0), column.max(0)
+        down, up = reach(partial(iter, [column]), 500, low, high, 0.05, 0.01)
+        assert up[0] == -math.inf
+        assert down[0] == math.inf
+
+    def test_images_are_one_row_each(self) -> None:
+        """Pixels of one image are no independent rows: the largest of each counts."""
+        random = np.random.default_rng(0)
+        x = random.lognormal(0, 1, (60, 1, 2))
+        repeated = np.repeat(x, 5, 1)
+        several, single = (fit_ranges(partial(iter, [one]), 60, 0.25, 2) for one in (repeated, x))
+        assert [one.most for one in several] == [one.most for one in single]
 
     @pytest.mark.parametrize(
         "data",

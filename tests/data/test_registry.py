@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import socket
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,16 +193,59 @@ def test_sums_that_cannot_be_forged() -> None:
     assert without == {"notmnist"}
 
 
-def test_the_way_without_tls_is_taken_if_the_other_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def without_tls(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Site, Site]]:
+    """A publisher and another address of it, which has the files: Fashion-MNIST comes from them."""
     with serve(Site()) as site, serve(Site()) as other:
         other.files = publish(monkeypatch, site.address)
-        files = tuple(
-            replace(file, fallback=f"{other.address}/{file.name}") for file in DATASETS["fashion-mnist"].files
+        move(monkeypatch, fallback=other.address)
+        yield site, other
+
+
+def move(monkeypatch: pytest.MonkeyPatch, url: str | None = None, fallback: str | None = None) -> None:
+    """Let the files of Fashion-MNIST come from other addresses."""
+    entry = DATASETS["fashion-mnist"]
+    files = tuple(
+        replace(
+            file,
+            url=file.url if url is None else f"{url}/{file.name}",
+            fallback=file.fallback if fallback is None else f"{fallback}/{file.name}",
         )
-        monkeypatch.setitem(DATASETS, "fashion-mnist", replace(DATASETS["fashion-mnist"], files=files))
+        for file in entry.files
+    )
+    monkeypatch.setitem(DATASETS, "fashion-mnist", replace(entry, files=files))
+
+
+def test_the_way_without_tls_is_taken_if_nobody_is_reached_by_the_other(
+    without_tls: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, other = without_tls
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        move(monkeypatch, url=f"http://127.0.0.1:{free.getsockname()[1]}")
         folder = locate_or_fetch("fashion-mnist")
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == other.files
-        assert [name for name, _ in site.requests] == NAMES
         other.files[NAMES[0]] = gzip.compress(b"something else")
         (folder / NAMES[0]).unlink()
         assert f"{other.address}/{NAMES[0]} sent the wrong data" in one_line("fashion-mnist")
+
+
+@pytest.mark.parametrize("answer", ["wrong data", "too much", "cut"])
+def test_the_way_without_tls_is_not_taken_after_an_answer(without_tls: tuple[Site, Site], answer: str) -> None:
+    site, other = without_tls
+    if answer == "wrong data":
+        site.files = dict.fromkeys(NAMES, gzip.compress(b"something else"))
+    elif answer == "cut":
+        site.files, site.cuts = other.files, [1] * 100
+    site.endless = answer == "too much"
+    message = one_line("fashion-mnist")
+    assert f"{site.address}/{NAMES[0]}" in message
+    assert {"wrong data": "wrong data", "too much": "more than", "cut": "broke off"}[answer] in message
+    assert not other.requests
+
+
+def test_the_way_without_tls_is_taken_where_the_file_is_not_there(without_tls: tuple[Site, Site]) -> None:
+    site, other = without_tls
+    site.files = {}
+    folder = locate_or_fetch("fashion-mnist")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == other.files

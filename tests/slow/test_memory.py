@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.data import test_memory
+from tests.data import test_repeats
 from tests.models import test_sampling
 
 
@@ -10,6 +10,6 @@ def test_memory_is_bounded_whatever_the_samples_and_rows(monkeypatch: pytest.Mon
     test_sampling.test_memory_is_bounded_whatever_the_samples_and_rows("hard", monkeypatch)
 
 
-@pytest.mark.parametrize("table", [test_memory.TABLES[0], test_memory.TABLES[3]])
+@pytest.mark.parametrize("table", [test_repeats.TABLES[0], test_repeats.TABLES[3]])
 def test_honest_rows_are_hardly_ever_refused(table: tuple[int, float]) -> None:
-    test_memory.test_honest_rows_are_hardly_ever_refused(table)
+    test_repeats.test_honest_rows_are_hardly_ever_refused(table)

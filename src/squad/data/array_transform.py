@@ -75,7 +75,7 @@ class ArrayTransform:
             def of_rows() -> Iterator[NDArray[Any]]:
                 return (block.reshape(len(block), -1, width) for _, block in _blocks(array))
 
-            limits = fit_ranges(of_rows, len(array), range_margin(width, len(array)))
+            limits = fit_ranges(of_rows, len(array), range_margin(width, len(array)), width)
         called = None if names is None else tuple(map(str, names))
         return cls(tuple(shape), tuple(mean.tolist()), tuple(std.tolist()), called, tuple(limits))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from squad.data.cells import Cells, column_kind, numbers, parse_numbers, text_cells
 from squad.data.encoding import FLOAT32_MAX, moments, saved, standardized
-from squad.data.novelty import Range, fit_ranges
+from squad.data.novelty import Range, fit_ranges, range_margin
 from squad.data.problems import DataError
 from squad.data.tables import Table
 
@@ -155,25 +155,25 @@ def read_numbers(
     return values, empty
 
 
-def fit_column(table: Table, name: str, margin: float | None = None) -> NumberColumn | CategoryColumn | None:
+def fit_column(table: Table, name: str, columns: int | None = None) -> NumberColumn | CategoryColumn | None:
     """What a column is, from the rows of training; None if it is the same in all of them.
 
     Args:
         table: the rows.
         name: of the column.
-        margin: of the range of its numbers; None fits no range.
+        columns: that a row has, by which the margin of its range is set; None fits no range.
     """
     column = table.column(name)
     kind = _check_kind(table, name, "numbers or categories")
     if kind != "boolean":
         values = numbers(column)
         if values is not None:
-            return _fit_numbers(table, name, values, margin)
+            return _fit_numbers(table, name, values, columns)
     cells = text_cells(column)
     parsed = parse_numbers(cells.values)
     values = _spread(cells, parsed)
     if kind != "boolean" and not np.isnan(parsed).any():
-        return _fit_numbers(table, name, values, margin)
+        return _fit_numbers(table, name, values, columns)
     present = cells.codes >= 0
     if kind != "boolean":
         _check_dirt(table, name, cells, values)
@@ -187,7 +187,7 @@ def fit_column(table: Table, name: str, margin: float | None = None) -> NumberCo
     return found if found.features > 1 else None
 
 
-def _fit_numbers(table: Table, name: str, values: NDArray[np.float64], margin: float | None) -> NumberColumn | None:
+def _fit_numbers(table: Table, name: str, values: NDArray[np.float64], columns: int | None) -> NumberColumn | None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise DataError(
@@ -199,7 +199,10 @@ def _fit_numbers(table: Table, name: str, values: NDArray[np.float64], margin: f
         return None
     kept = values[present][:, None]
     mean, std = moments(lambda: iter([kept]))
-    limits = fit_ranges(lambda: iter([kept]), len(kept), margin)[0] if margin is not None and std[0] > 0 else None
+    limits = None
+    if columns is not None and std[0] > 0:
+        margin = range_margin(columns, len(values))
+        limits = fit_ranges(lambda: iter([kept]), len(kept), margin, columns)[0]
     found = NumberColumn(name, float(mean[0]), float(std[0]), not present.all(), limits)
     return found if found.features else None
 

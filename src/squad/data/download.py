@@ -7,8 +7,8 @@ Two runs may want the same file at once.  The second waits for the first, by a l
 holder dies: with part names of their own they could not corrupt each other either, but would load the file twice and
 could not resume what a killed run had left.
 
-Nothing goes on for ever: a body ends near the size that was expected of it, and a connection that sends less than a
-trickle counts as cut.
+Nothing goes on for ever: a body ends near the size that was expected of it, a connection that sends less than a trickle
+counts as cut, and a file that is not there by a deadline, however many connections it took, is given up.
 """
 
 import errno
@@ -52,6 +52,8 @@ PAUSE = 0.5
 SLOWEST, WINDOW = 2048, 60.0
 #: Seconds for an answer to begin, all its headers included.
 BEGIN = 60.0
+#: Seconds for a file, beyond those that its expected size takes at the slowest rate; and for one of unknown size.
+GRACE, UNKNOWN = 600.0, 86_400.0
 #: A file may be larger than expected by a twentieth and so many bytes: publishers pack their files anew.
 SLACK = 1 << 16
 #: Of a file of which nothing is known.
@@ -66,12 +68,15 @@ class DownloadError(DataError):
     Attributes:
         url: the address.
         problem: what went wrong, a predicate of the address: "cannot be reached (...)".
+        unreachable: whether nobody answered there, or the file is not there, so that another address may be tried;
+            what an answer was like, or how it ended, is no reason to look elsewhere.
     """
 
-    def __init__(self, url: str, problem: str) -> None:
+    def __init__(self, url: str, problem: str, unreachable: bool = False) -> None:
         super().__init__(f"{url} {problem}.")
         self.url = url
         self.problem = problem
+        self.unreachable = unreachable
 
 
 class _CutError(Exception):
@@ -80,6 +85,10 @@ class _CutError(Exception):
     def __init__(self, cause: BaseException | str, answered: bool = True) -> None:
         super().__init__(cause if isinstance(cause, str) else _reason(cause))
         self.answered = answered
+
+
+class _LateError(Exception):
+    """The deadline of a file has passed."""
 
 
 def download(
@@ -98,11 +107,12 @@ def download(
         target: the file to write; its folder is made.
         checksum: "md5:..." or "sha256:..." of the content, or several with blanks between them, which must all hold.
         content: what the checksum is of.
-        size: bytes to expect; what is much larger is refused.
+        size: bytes to expect; what is much larger is refused, and what takes longer than so many bytes at the slowest
+            rate and ten minutes is given up (a day where the size is unknown).
         progress: called as bytes come in.
 
     Raises:
-        DownloadError: the address cannot be reached, breaks off again and again, or sends other data.
+        DownloadError: the address cannot be reached, breaks off again and again, takes too long, or sends other data.
         DataError: the target's folder or disk does not take the file.
     """
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
@@ -125,7 +135,8 @@ def download(
             part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
         try:
             most = MOST if size is None else size + size // 20 + SLACK
-            _load(url, part, most, lambda: fingerprint(part, checksum, content) == checksum, report)
+            seconds = UNKNOWN if size is None else GRACE + size / SLOWEST
+            _load(url, part, most, seconds, lambda: fingerprint(part, checksum, content) == checksum, report)
             _verify(url, part, checksum, content)
             with _writing(part):
                 os.replace(part, target)
@@ -187,23 +198,45 @@ def _verify(url: str, part: Path, checksum: str, content: Content) -> None:
 
 
 def _load(
-    url: str, part: Path, most: int, whole: Callable[[], bool], report: Callable[[int, int | None], None]
+    url: str,
+    part: Path,
+    most: int,
+    seconds: float,
+    whole: Callable[[], bool],
+    report: Callable[[int, int | None], None],
 ) -> None:
-    """Fill the part to its end, over as many connections as it takes."""
+    """Fill the part to its end, over as many connections as it takes, in so many seconds at the most."""
     failures = 0
+    deadline = time.monotonic() + seconds
+
+    def in_time(done: int, total: int | None) -> None:
+        report(done, total)
+        if (total is None or done < total) and time.monotonic() >= deadline:
+            raise _LateError
+
     while True:
         try:
-            if _attempt(url, part, most, whole, report):
+            if failures:
+                in_time(_size(part), None)
+            if _attempt(url, part, most, whole, in_time):
                 return
-        except _CutError as cut:
+            cut = _CutError("asked for the rest, it sent something else")
+        except _LateError:
+            raise DownloadError(url, f"took longer than {seconds:,.0f} s{_kept(part)}") from None
+        except _CutError as problem:
+            cut = problem
             # Nobody there at all: being offline should be said at once, not after several pauses.
             if failures == 0 and not cut.answered:
-                raise DownloadError(url, f"cannot be reached ({cut})") from cut
-            failures += 1
-            if failures > RETRIES:
-                kept = f"; the {_size(part):,} bytes that came are kept, run again to go on" if _size(part) else ""
-                raise DownloadError(url, f"broke off {failures} times ({cut}{kept})") from cut
-            time.sleep(PAUSE * 2 ** (failures - 1))
+                raise DownloadError(url, f"cannot be reached ({cut})", unreachable=True) from cut
+        failures += 1
+        if failures > RETRIES:
+            raise DownloadError(url, f"broke off {failures} times ({cut}{_kept(part)})") from cut
+        time.sleep(min(PAUSE * 2 ** (failures - 1), max(deadline - time.monotonic(), 0.0)))
+
+
+def _kept(part: Path) -> str:
+    """What is said of the bytes that came."""
+    return f"; the {_size(part):,} bytes that came are kept, run again to resume" if _size(part) else ""
 
 
 def _attempt(
@@ -224,11 +257,12 @@ def _attempt(
             if answer.code == 416 and have:  # nothing beyond what we have: it is all, or it is of another file
                 if whole():
                     return True
-                part.unlink()
+                part.unlink(missing_ok=True)
                 return False
             if answer.code == 429 or answer.code >= 500:
                 raise _CutError(f"HTTP {answer.code} {answer.reason}") from answer
-            raise DownloadError(url, f"cannot be had (HTTP {answer.code} {answer.reason})") from answer
+            absent = answer.code in (403, 404, 410)
+            raise DownloadError(url, f"cannot be had (HTTP {answer.code} {answer.reason})", absent) from answer
     except urllib.error.URLError as cause:
         raise _CutError(cause, answered=False) from cause
     except (OSError, http.client.HTTPException) as cause:
@@ -237,7 +271,7 @@ def _attempt(
         total = None if response.length is None else int(response.length)
         if response.status == 206:
             if _start(response.headers.get("Content-Range", "")) != have:
-                part.unlink()
+                part.unlink(missing_ok=True)
                 return False
             total = None if total is None else have + total
         else:  # the server knows no ranges, and sends all of it

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from squad.data.problems import DataError
 from squad.data.splits import row_order
+from squad.data.tails import reach
 
 __all__ = ["Range", "RowDistance", "fit_ranges", "range_margin"]
 
@@ -29,6 +30,9 @@ MARGIN = 0.25
 
 #: With more columns per row than this the margin grows, as the chance grows that one of them is a new extreme.
 COLUMNS_PER_ROW = 0.01
+
+#: The share of honest rows that the ranges of all columns together may refer, if tails are no heavier than log-normal.
+ALLOWED = 0.005
 
 #: How often the distance between the extremes of two halves of the rows is added to the margin.
 TAILS = 2.0
@@ -104,12 +108,14 @@ def range_margin(columns: int, rows: int) -> float:
     return MARGIN * (1 + math.log2(1 + columns / (COLUMNS_PER_ROW * max(rows, 1))))
 
 
-def fit_ranges(blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, margin: float) -> list[Range]:
+def fit_ranges(blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, margin: float, columns: int = 1) -> list[Range]:
     """The range of each column, from finite numbers in blocks of rows: (rows, columns), or (rows, pixels, columns).
 
     The margin is in widths of the narrower half of the rows, so that a single outlier does not open the other side.
     To it is added, on each side, twice the distance between the extremes of the two halves: a column with heavy tails
-    has new extremes all the time.  Two kinds of columns are special:
+    has new extremes all the time.  Where rows are few, and tails so heavy that this does not do, a limit lies where the
+    tail, extrapolated (:func:`squad.data.tails.reach`), leaves the allowed share of honest rows beyond it.  Two kinds
+    of columns are special:
 
     - One that hardly ever varied in training has no limits: what is rare is nothing unusual.
     - One that begins at 0 (counts, amounts, durations) may not become negative: -999 is "unknown", however wide it is.
@@ -118,6 +124,7 @@ def fit_ranges(blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, margin: 
         blocks: the rows, one block after the other.
         rows: how many there are.
         margin: of :func:`range_margin`.
+        columns: of a row, in all: each may refer its part of the allowed share.
     """
     low, high = _extremes(blocks(), rows)
     first, last = low.min(0), high.max(0)
@@ -128,6 +135,8 @@ def fit_ranges(blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, margin: 
         room = margin * np.where(narrow > 0, narrow, width)
         least = first - room - TAILS * (low.max(0) - first)
         most = last + room + TAILS * (last - high.min(0))
+    down, up = reach(blocks, rows, first, last, NEAR, ALLOWED / (2 * max(columns, 1)))
+    least, most = np.minimum(least, down), np.maximum(most, up)
     least, most = np.nan_to_num(least, nan=-largest), np.nan_to_num(most, nan=largest)
     elsewhere, near = _counts(blocks(), first, last)
     positive = (first >= 0) & (first <= NEAR * width) & (near >= np.maximum(SELDOM, 0.8 * NEAR * rows))

@@ -28,7 +28,7 @@ class RemoteFile:
         checksum: "md5:..." and "sha256:..." of the content, those that are known.
         content: what the checksum is of: "raw" the file itself, "gzip" what is packed in it.
         size_bytes: of the publisher's file, about; a download that is much larger is refused.
-        fallback: where it comes from if ``url`` does not have it: without TLS, as it was first published.
+        fallback: where it comes from if nobody can be reached at ``url``: without TLS, as it was first published.
     """
 
     name: str
@@ -269,10 +269,14 @@ def locate_or_fetch(
 
 
 def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None:
-    """From one of its addresses: what comes is held against the checksums, whatever way it came."""
+    """From one of its addresses: what comes is held against the checksums, whatever way it came.
+
+    The one without TLS is for networks and publishers that do not let the other through.  Wrong or too much data from
+    an address that was reached is an alarm, and not a reason to use a connection that anyone can change.
+    """
     try:
         download_file(file.url, target, file.checksum, file.content, size=file.size_bytes, progress=progress)
-    except DownloadError:
-        if not file.fallback:
+    except DownloadError as problem:
+        if not (file.fallback and problem.unreachable):
             raise
         download_file(file.fallback, target, file.checksum, file.content, size=file.size_bytes, progress=progress)

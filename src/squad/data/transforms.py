@@ -14,7 +14,6 @@ from squad.data.array_transform import ArrayTransform
 from squad.data.columns import CategoryColumn, NumberColumn, column_from_json, fit_column
 from squad.data.encoding import Encoded, Reasons, saved
 from squad.data.names import check_names, listed
-from squad.data.novelty import range_margin
 from squad.data.problems import DataError
 from squad.data.tables import Table
 
@@ -68,8 +67,7 @@ class TableTransform:
             row = min(table.unreadable)
             raise DataError(f"{table.source} must be readable to learn from it; {table.unreadable[row]}.")
         used = [name for name in table.columns if name != target and name not in dropped]
-        margin = range_margin(len(used), len(table)) if ranges else None
-        fitted = {name: fit_column(table, name, margin) for name in used}
+        fitted = {name: fit_column(table, name, len(used) if ranges else None) for name in used}
         columns = tuple(column for column in fitted.values() if column is not None)
         constant = tuple(name for name, column in fitted.items() if column is None)
         if not columns:

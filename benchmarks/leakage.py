@@ -1,0 +1,288 @@
+"""The leakage check: which near copies of training rows it finds, and how often it refuses honest rows.
+
+Copies: part of the calibration rows are training rows, changed a little.  How often the set is refused, or the copies
+left out, by hashes of exact rows alone and with the cells of near rows.
+
+Risk: what a model with default settings gets certified on such rows, and its true risk.
+
+Honest: calibration rows that are new, in tables that repeat rows by chance; with training rows as they come, and with
+equal ones removed before fit.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness import arguments, rows, save
+from squad.data.leakage import leaked
+from squad.data.memory import LeakError, Memory, row_hashes
+from squad.data.repeats import chance
+from squad.data.transforms import ArrayTransform
+from squad.fitting import fit_predictor
+from squad.predictor import Predictor
+from squad.predictor.answer import Answer
+
+SEED = 17
+#: Rows of fit, the share that validates, and calibration rows.
+FIT, VALIDATION, CALIBRATION = 1000, 0.2, 600
+FEATURES, SHARES, RUNS = (1, 2, 3, 5, 20, 300), (1.0, 1 / 3, 0.1), 10
+#: A set counts as found if it is refused, or if so many of its copies are left out.
+FOUND = 0.9
+#: The guarantee, the features of its table, networks, and new rows that tell the true risk.
+RISK, DELTA, WIDTHS, SEEDS, NEW = 0.1, 0.05, (2, 20), 2, 5000
+#: Honest sets of each table; sizes of fit and calibration.
+SETS, SIZES = 50, ((500, 400),)
+
+Numbers = NDArray[np.float64]
+Hashes = NDArray[np.uint64]
+Draw = Callable[[np.random.Generator, int], Numbers]
+
+
+def significant(x: Numbers, digits: int) -> Numbers:
+    """Rounded to so many significant digits."""
+    step = 10.0 ** (np.floor(np.log10(np.abs(x) + 1e-300)) - digits + 1)
+    return np.asarray(np.round(x / step) * step)
+
+
+def noisy(x: Numbers) -> Numbers:
+    """With relative noise of 1e-7."""
+    return np.asarray(x * (1 + 1e-7 * np.random.default_rng(SEED).normal(size=x.shape)))
+
+
+CHANGES: dict[str, Callable[[Numbers], Numbers]] = {
+    "none": lambda x: x,
+    "float32": lambda x: x.astype(np.float32).astype(np.float64),
+    "6 digits (%.6g)": lambda x: significant(x, 6),
+    "3 digits": lambda x: significant(x, 3),
+    "noise of 1e-7": noisy,
+}
+
+
+def continuous(features: int) -> Draw:
+    """Features around 50, give or take 10."""
+    return lambda random, count: 50 + 10 * random.normal(size=(count, features))
+
+
+class Fitted:
+    """What a fit keeps of its rows, without a network."""
+
+    def __init__(self, x: Numbers) -> None:
+        self.transform = ArrayTransform.fit(x, ranges=False)
+        encoded = self.transform.apply(x).x
+        places = np.arange(len(x))
+        train, validation = np.split(places, [round((1 - VALIDATION) * len(x))])
+        self.memory = Memory.of(encoded, (), train, validation)
+        self.exact = Memory(self.memory.rows, self.memory.groups)
+        self.known = chance(row_hashes(encoded), train, validation)
+
+    def looked_up(self, x: Numbers) -> tuple[Hashes, Hashes]:
+        """Hashes and cells of rows."""
+        encoded = self.transform.apply(x).x
+        cells = self.memory.cells(encoded)
+        assert cells is not None
+        return row_hashes(encoded), cells
+
+    def found(self, hashes: Hashes, cells: Hashes, near: bool) -> tuple[bool, NDArray[np.bool_]]:
+        """Whether rows are refused, and which are left out."""
+        found = leaked(self.memory if near else self.exact, hashes, cells if near else None, self.known, None)
+        return found.refusal is not None, found.rows
+
+
+def power(features: int) -> list[dict[str, Any]]:
+    """How often copies are found, for each change and share."""
+    draw = continuous(features)
+    found: dict[tuple[str, float], dict[bool, list[bool]]] = {}
+    for run in range(RUNS):
+        random = np.random.default_rng([SEED, features, run])
+        x, new = draw(random, FIT), draw(random, CALIBRATION)
+        fitted = Fitted(x)
+        fresh = fitted.looked_up(new)
+        for name, change in CHANGES.items():
+            copies = fitted.looked_up(change(x[:CALIBRATION]))
+            for share in SHARES:
+                count = round(share * CALIBRATION)
+                hashes = np.r_[copies[0][:count], fresh[0][count:]]
+                cells = np.c_[copies[1][:, :count], fresh[1][:, count:]]
+                for near in (False, True):
+                    refused, dropped = fitted.found(hashes, cells, near)
+                    good = bool(refused or dropped[:count].mean() >= FOUND)
+                    found.setdefault((name, share), {False: [], True: []})[near].append(good)
+    return [
+        {
+            "features": features,
+            "change": name,
+            "share": share,
+            "before": float(np.mean(each[False])),
+            "after": float(np.mean(each[True])),
+        }
+        for (name, share), each in found.items()
+    ]
+
+
+def labelled_rows(features: int, count: int, seed: int) -> tuple[Numbers, NDArray[Any]]:
+    """Rows of which a fifth or so has the other label."""
+    random = np.random.default_rng([SEED, features, seed])
+    x = continuous(features)(random, count)
+    signal = (x[:, : min(3, features)] - 50).sum(1) / (10 * np.sqrt(min(3, features)))
+    return x, np.where(signal + 0.7 * random.normal(size=count) > 0, "a", "b")
+
+
+def certified(predictor: Predictor, x: Numbers, y: NDArray[Any], new: Answer, wrong: NDArray[np.bool_]) -> float | None:
+    """The true risk of what is certified, if anything is; ``new`` are answers to new rows."""
+    try:
+        certificate = predictor.certify(x, y, RISK, DELTA).certificate
+    except LeakError:
+        return None
+    assert certificate is not None
+    accepted = certificate.accepts(new.confidence) & ~new.novel
+    return float(wrong[accepted].mean()) if accepted.any() else None
+
+
+def risks(features: int) -> list[dict[str, Any]]:
+    """True risks of what a network gets certified on copies of its training rows."""
+    found: dict[tuple[str, float], list[tuple[float | None, float | None]]] = {}
+    for seed in range(SEEDS):
+        x, y = labelled_rows(features, FIT, seed)
+        other, new = labelled_rows(features, FIT, 100 + seed), labelled_rows(features, NEW, 200 + seed)
+        predictor = fit_predictor(x, y)
+        answer = predictor.answer(new[0])
+        wrong = answer.label != new[1]
+        assert predictor.memory is not None
+        blind = predictor._changed(memory=Memory(predictor.memory.rows, predictor.memory.groups))
+        for name, change in CHANGES.items():
+            for share in SHARES[:2]:
+                count = round(share * FIT)
+                taken = np.r_[change(x[:count]), other[0][count:]], np.r_[y[:count], other[1][count:]]
+                pair = certified(blind, *taken, answer, wrong), certified(predictor, *taken, answer, wrong)
+                found.setdefault((name, share), []).append(pair)
+    return [
+        {
+            "features": features,
+            "change": name,
+            "share": share,
+            "before": [pair[0] for pair in pairs],
+            "after": [pair[1] for pair in pairs],
+        }
+        for (name, share), pairs in found.items()
+    ]
+
+
+def whole_numbers(kinds: int, columns: int, power: float = 0.0) -> Draw:
+    """Columns of whole numbers, small ones more frequent."""
+    weights = np.arange(1, kinds + 1.0) ** -power
+    weights /= weights.sum()
+    return lambda random, count: random.choice(kinds, size=(count, columns), p=weights).astype(np.float64)
+
+
+def categories(columns: int, kinds: int) -> Draw:
+    """Categories, each as so many features of which one is 1."""
+    numbers = whole_numbers(kinds, columns, 1.0)
+    return lambda random, count: np.eye(kinds)[numbers(random, count).astype(np.int64)].reshape(count, -1)
+
+
+def kinds_of_rows(kinds: int, features: int) -> Draw:
+    """Few different rows of features that depend on each other, some more frequent."""
+    every = np.random.default_rng(SEED).integers(2, size=(kinds, features)).astype(np.float64)
+    weights = np.arange(1, kinds + 1.0) ** -0.7
+    weights /= weights.sum()
+    return lambda random, count: every[random.choice(kinds, size=count, p=weights)]
+
+
+def decimals(columns: int, places: int) -> Draw:
+    """Numbers with so many decimals."""
+    return lambda random, count: np.round(random.normal(size=(count, columns)), places)
+
+
+def mixed(random: np.random.Generator, count: int) -> Numbers:
+    """Three columns of few values and a continuous one."""
+    return np.asarray(np.c_[random.integers(3, size=(count, 3)), random.normal(size=(count, 1))])
+
+
+def many_zeros(random: np.random.Generator, count: int) -> Numbers:
+    """Six columns that are mostly 0, else continuous."""
+    return np.asarray(random.random((count, 6)) * (random.random((count, 6)) < 0.2))
+
+
+TABLES: dict[str, Draw] = {
+    "3 columns of 4 whole numbers": whole_numbers(4, 3),
+    "3 columns of 10 whole numbers": whole_numbers(10, 3),
+    "6 columns of 5 whole numbers, small ones more frequent": whole_numbers(5, 6, 0.7),
+    "1 column of 1,000 whole numbers": whole_numbers(1000, 1),
+    "20 columns of yes and no": whole_numbers(2, 20),
+    "5 columns of 4 categories": categories(5, 4),
+    "2,000 kinds of rows": kinds_of_rows(2000, 20),
+    "3 columns with 1 decimal": decimals(3, 1),
+    "2 columns with 2 decimals": decimals(2, 2),
+    "3 columns of few values, 1 continuous": mixed,
+    "6 columns that are mostly 0": many_zeros,
+    "1 continuous column": continuous(1),
+    "5 continuous columns": continuous(5),
+}
+
+
+def honest(name: str, sizes: tuple[int, int], distinct: bool) -> dict[str, Any]:
+    """How many honest sets are refused, and how many rows are left out of the others."""
+    refused, dropped = {False: 0, True: 0}, {False: 0.0, True: 0.0}
+    for run in range(SETS):
+        random = np.random.default_rng([SEED, list(TABLES).index(name), *sizes, distinct, run])
+        x, new = (TABLES[name](random, size) for size in sizes)
+        fitted = Fitted(random.permutation(np.unique(x, axis=0)) if distinct else x)
+        keys = fitted.looked_up(new)
+        for near in (False, True):
+            no, out = fitted.found(*keys, near)
+            refused[near] += no
+            dropped[near] += 0 if no else float(out.mean())
+    return {
+        "table": name,
+        "sizes": sizes,
+        "distinct": distinct,
+        "before": refused[False] / SETS,
+        "after": refused[True] / SETS,
+        "left out before": dropped[False] / max(SETS - refused[False], 1),
+        "left out after": dropped[True] / max(SETS - refused[True], 1),
+    }
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    copies = [one for features in FEATURES for one in power(features)]
+    rows(
+        "Sets with copies that are found, in %",
+        ["features", "change", "share", "before", "after"],
+        [
+            [str(c["features"]), c["change"], f"{c['share']:.2f}", _percent(c["before"]), _percent(c["after"])]
+            for c in copies
+        ],
+    )
+    true = [one for features in WIDTHS for one in risks(features)]
+    rows(
+        "True risks of what is certified",
+        ["features", "change", "share", "before", "after"],
+        [[str(t["features"]), t["change"], f"{t['share']:.2f}", str(t["before"]), str(t["after"])] for t in true],
+    )
+    tables = [honest(name, sizes, distinct) for distinct in (False, True) for name in TABLES for sizes in SIZES]
+    rows(
+        "Honest sets that are refused, in %; and rows left out",
+        ["table", "sizes", "distinct", "before", "after", "out before", "out after"],
+        [
+            [
+                t["table"],
+                str(t["sizes"]),
+                str(t["distinct"]),
+                *(_percent(t[key]) for key in ("before", "after", "left out before", "left out after")),
+            ]
+            for t in tables
+        ],
+    )
+    settings = {"risk": RISK, "delta": DELTA, "fit": FIT, "calibration": CALIBRATION, "runs": RUNS, "sets": SETS}
+    save("leakage", options.out, settings, {"copies": copies, "risks": true, "honest": tables}, SEED)
+
+
+if __name__ == "__main__":
+    main()

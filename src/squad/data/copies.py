@@ -1,0 +1,71 @@
+"""Copies among calibration rows: a case counts once."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from squad.data.memory import Memory
+from squad.data.repeats import LEVEL_OF_ALL
+
+__all__ = ["copies_among"]
+
+#: A file in which every row occurs equally often was repeated as a whole, if it has so many different rows at least.
+DIFFERENT = 8
+
+Hashes = NDArray[np.uint64]
+
+
+def copies_among(
+    hashes: Hashes, labels: NDArray[np.int64], memory: Memory | None, known: Mapping[str, int]
+) -> NDArray[np.bool_]:
+    """Which rows are copies of others among them, (N,): they are no evidence of their own.
+
+    Equal rows need not be copies: a table of few different rows has many, and each is a case of its own, without which
+    a certificate would be about other cases than those to come.  So rows count as copies on strong evidence only:
+
+    - Every row with its label occurs a multiple of g times, so the file was repeated g times.  A g-th of each is kept.
+    - Rows that occur several times here hardly ever occur in training.  If both sets come from one population, each of
+      the values that occur twice or more in all is divided between them at random, so that all of its t rows are here
+      with probability (m / (m + n))^t; so many values that are here alone are then no chance (``LEVEL_OF_ALL``).  Of
+      each of these values one row is kept, whichever its label.
+
+    Args:
+        hashes: of the rows.
+        labels: their classes, as positions.
+        memory: of the model; without it only the first is looked for.
+        known: what fit recorded about repeats.
+    """
+    copies = np.zeros(len(hashes), dtype=np.bool_)
+    if not len(hashes):
+        return copies
+    pairs = np.stack([hashes, labels.astype(np.uint64)], 1)
+    _, place, counts = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    times = int(np.gcd.reduce(counts))
+    if times > 1 and len(counts) >= DIFFERENT:
+        copies = _nth(place.reshape(-1), counts) >= (counts // times)[place.reshape(-1)]
+    if memory is None or not known.get("all_rows"):
+        return copies
+    left = np.flatnonzero(~copies)
+    values, place, counts = np.unique(hashes[left], return_inverse=True, return_counts=True)
+    here_alone = (counts > 1) & ~memory.seen(values)
+    shared = int(memory.seen(values).sum()) + known.get("all_repeats", 0) // 2
+    share = len(left) / (len(left) + known["all_rows"])
+    if _at_least(int(here_alone.sum()), int(here_alone.sum()) + shared, share**2) < LEVEL_OF_ALL:
+        copies[left] = here_alone[place] & (_nth(place, counts) > 0)
+    return copies
+
+
+def _nth(place: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The how-manieth of its like each row is, from 0; ``place`` says which of the values it has."""
+    order = np.argsort(place, kind="stable")
+    found = np.empty(len(place), dtype=np.int64)
+    found[order] = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return found
+
+
+def _at_least(successes: int, trials: int, probability: float) -> float:
+    """The probability of so many successes or more."""
+    from scipy.special import bdtrc
+
+    return 1.0 if not successes else float(bdtrc(successes - 1, trials, probability))

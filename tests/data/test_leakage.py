@@ -1,0 +1,186 @@
+"""The leakage check as a whole: near copies are refused or left out, and honest rows are taken, repeats and all."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from squad.data.deduplicated import Distinct
+from squad.data.leakage import Leaked, check_rows, leaked
+from squad.data.memory import LeakError, Memory, row_hashes, rows_digest
+from squad.data.repeats import chance
+
+Numbers = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Numbers]
+
+
+class Fitted(NamedTuple):
+    """What a fit keeps of its rows."""
+
+    memory: Memory
+    known: dict[str, int]
+    digest: str
+    mean: Numbers
+    std: Numbers
+
+    @classmethod
+    def on(cls, x: Numbers, near: bool = True) -> "Fitted":
+        mean, std = x.mean(0), np.where(x.std(0) > 0, x.std(0), 1)
+        encoded = ((x - mean) / std).astype(np.float32)
+        train, validation = np.split(np.arange(len(x)), [round(0.8 * len(x))])
+        memory = Memory.of(encoded, (), train, validation)
+        hashes = row_hashes(encoded)
+        kept = memory if near else Memory(memory.rows, memory.groups)
+        return cls(kept, chance(hashes, train, validation), rows_digest(hashes), mean, std)
+
+    def arguments(self, x: Numbers) -> tuple[Any, ...]:
+        encoded = ((x - self.mean) / self.std).astype(np.float32)
+        return self.memory, row_hashes(encoded), self.memory.cells(encoded), self.known, self.digest
+
+    def leaked(self, x: Numbers) -> Leaked:
+        return leaked(*self.arguments(x))
+
+
+def whole(kinds: int, columns: int) -> Draw:
+    return lambda random, count: random.integers(kinds, size=(count, columns)).astype(np.float64)
+
+
+def continuous(columns: int) -> Draw:
+    return lambda random, count: random.normal(size=(count, columns))
+
+
+def patterns(random: np.random.Generator, count: int) -> Numbers:
+    """300 kinds of rows of 30 features that depend on each other."""
+    every = np.random.default_rng(3).integers(2, size=(300, 30)).astype(np.float64)
+    return np.asarray(every[random.integers(300, size=count)])
+
+
+def float32(x: Numbers) -> Numbers:
+    return x.astype(np.float32).astype(np.float64)
+
+
+TABLES: dict[str, Draw] = {
+    "3 columns of 4": whole(4, 3),
+    "3 columns of 10": whole(10, 3),
+    "1 column of 1,000": whole(1000, 1),
+    "20 of yes and no": whole(2, 20),
+    "depending on each other": patterns,
+    "tenths": lambda random, count: random.integers(12, size=(count, 3)) / 10,
+    "continuous": continuous(2),
+}
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("name", TABLES)
+def test_honest_rows_are_not_refused(name: str, distinct: bool) -> None:
+    """Nor are they left out, even if equal rows were removed before fit, or these were cast to float32."""
+    random, refused, dropped, runs = np.random.default_rng(0), 0, 0, 8
+    for run in range(runs):
+        x, new = TABLES[name](random, 600), TABLES[name](random, 500)
+        if distinct:
+            x = random.permutation(np.unique(x, axis=0))
+        found = Fitted.on(x).leaked(float32(new) if run % 2 else new)
+        refused += found.refusal is not None
+        dropped += int(found.rows.sum())
+    assert refused == 0
+    assert dropped <= 0.005 * runs * 500
+
+
+def test_exact_hashes_alone_refuse_honest_rows_if_equals_were_removed() -> None:
+    """Why more is noted at fit: the rows of fit then say that rows never repeat."""
+    random = np.random.default_rng(0)
+    x = random.permutation(np.unique(whole(10, 3)(random, 600), axis=0))
+    assert Fitted.on(x, near=False).leaked(whole(10, 3)(random, 500)).refusal is not None
+
+
+def test_rows_of_training_whose_equals_were_removed_are_still_found() -> None:
+    random = np.random.default_rng(0)
+    every = random.permutation(np.unique(whole(10, 3)(random, 1500), axis=0))
+    fitted = Fitted.on(every)
+    assert fitted.memory.distinct is not None
+    assert fitted.memory.distinct.removed
+    found = fitted.leaked(every[:400])  # each once, which new rows would not be
+    assert found.refusal is None
+    assert found.rows.all()
+    continuous_rows = continuous(4)(random, 800)
+    again = continuous_rows[random.integers(800, size=800)]  # drawn with replacement
+    assert Fitted.on(continuous_rows).leaked(again).refusal is not None
+
+
+@pytest.mark.parametrize("features", [4, 20, 60])
+def test_a_few_near_copies_are_left_out(features: int) -> None:
+    random = np.random.default_rng(0)
+    x, new = continuous(features)(random, 1000), continuous(features)(random, 1000)
+    fitted = Fitted.on(x)
+    new[:8] = float32(x[:8])
+    found = fitted.leaked(new)
+    assert found.refusal is None
+    assert found.rows[:8].all()
+    assert found.rows[8:].sum() <= 5
+    assert found.total == found.rows.sum()
+
+
+def test_exact_hashes_of_an_earlier_version_find_exact_copies_only() -> None:
+    random = np.random.default_rng(0)
+    x = 50 + 10 * continuous(5)(random, 500)
+    old = Fitted.on(x, near=False)
+    assert "500 of these 500 rows" in str(old.leaked(x).refusal)
+    assert old.leaked(float32(x)).total < 100
+    new = Fitted.on(x)
+    with pytest.raises(LeakError, match="500 of these 500 rows"):
+        check_rows(*new.arguments(float32(x)))
+    assert not check_rows(*new.arguments(50 + 10 * continuous(5)(random, 500))).any()
+
+
+@pytest.mark.parametrize("change", [lambda x: x, float32])
+def test_the_very_rows_of_fit_are_known_in_any_order(change: Callable[[Numbers], Numbers]) -> None:
+    """In a table of few different rows that repeats do not tell."""
+    random = np.random.default_rng(0)
+    x = random.integers(3, size=(400, 2)) / 10
+    fitted = Fitted.on(x)
+    assert "the very ones" in str(fitted.leaked(change(random.permutation(x))).refusal)
+    assert fitted.leaked(change(x[:-1])).refusal is None
+
+
+def test_the_count_of_copies_is_that_of_the_clearest_comparison() -> None:
+    random = np.random.default_rng(0)
+    x, new = continuous(2)(random, 800), continuous(2)(random, 800)
+    new[:300] = float32(x[:300])
+    refusal = str(Fitted.on(x).leaked(new).refusal)
+    found = int(refusal.split(" ")[0])
+    assert 295 <= found <= 306
+    assert refusal.count(". ") == 1  # two sentences
+
+
+class TestDistinct:
+    def test_pairs_are_counted(self) -> None:
+        x = np.array([[1, 2], [1, 2], [1, 2], [3, 4]], dtype=np.float32)
+        found = Distinct.of(x, row_hashes(x))
+        assert found[:3] == (4, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("draw", "expected"),
+        [(whole(4, 2), 20_000 / 16), (whole(2, 6), 20_000 / 64), (whole(50, 1), 20_000 / 50), (continuous(3), 0)],
+    )
+    def test_expected_pairs_are_those_of_independent_columns(self, draw: Draw, expected: float) -> None:
+        x = draw(np.random.default_rng(0), 200).astype(np.float32)
+        found = Distinct.of(x, row_hashes(x))
+        assert found.expected == pytest.approx(expected, rel=0.2)
+        assert not found.removed
+        assert found.discrete == (expected > 0)
+
+    def test_what_was_removed_is_missed(self) -> None:
+        x = np.unique(whole(10, 3)(np.random.default_rng(0), 600), axis=0).astype(np.float32)
+        found = Distinct.of(x, row_hashes(x))
+        assert found.removed
+        assert found.removed_from(500, 0)
+        assert not found.removed_from(500, 125)
+        assert not found.removed_from(10, 0)  # too few to tell
+
+    def test_columns_in_steps_are_discrete(self) -> None:
+        random = np.random.default_rng(0)
+        years = (2000 + random.permutation(300)[:, None] / 4).astype(np.float32)
+        assert Distinct.of(years, row_hashes(years)).discrete
+        assert not Distinct.of(random.random((300, 1)).astype(np.float32), np.arange(300, dtype=np.uint64)).discrete
