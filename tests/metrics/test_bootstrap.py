@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from squad.errors import ArgumentError
-from squad.metrics import Interval, accuracy, aurc, bootstrap, coverage_at_risk, failure_auroc, ood_auroc
+from squad.metrics import Interval, accuracy, aurc, bootstrap, coverage_at_risk, failure_ap, failure_auroc, ood_auroc
 from tests.metrics.brute import population
 
 
@@ -22,14 +22,14 @@ def test_a_share_has_the_quantiles_of_the_binomial() -> None:
     from scipy.stats import binom
 
     for level in (0.95, 0.8):
-        found = bootstrap(mean, [1] * 70 + [0] * 30, level=level, repeats=4000)
+        found = bootstrap(mean, [1] * 70 + [0] * 30, level=level, repeats=2000)
         assert found.value == 0.7
         expected = binom.ppf([(1 - level) / 2, (1 + level) / 2], 100, 0.7) / 100
         assert (found.low, found.high) == pytest.approx(expected, abs=0.0101)
 
 
 def test_it_covers_as_often_as_it_says() -> None:
-    truth = bootstrap(aurc, *population(1_000_000, None, seed=1), repeats=1).value
+    truth = aurc(*population(1_000_000, None, seed=1))
     hits = 0
     for seed in range(60):
         found = bootstrap(aurc, *population(400, 2, seed=seed), level=0.9, repeats=100)
@@ -41,13 +41,14 @@ def test_pairs_stay_together_or_not() -> None:
     x = np.arange(50)
 
     def together(one: NDArray[Any], other: NDArray[Any]) -> float:
-        return float((one == other).mean())
+        count = min(len(one), len(other))
+        return float((one[:count] == other[:count]).mean())
 
-    assert bootstrap(together, x, x, repeats=20) == Interval(1.0, 1.0, 1.0)
-    assert bootstrap(together, x, x, repeats=20, paired=False).high < 0.5
+    assert bootstrap(together, x, x, repeats=20) == Interval(1.0, 1.0, 1.0, approximate=True)
+    assert bootstrap(together, x, x, repeats=20, paired=False).low < 0.5
     found = bootstrap(ood_auroc, [0.9, 0.8, 0.4], [0.5, 0.1], paired=False)
     assert found.value == 5 / 6
-    assert found.low < found.value < found.high == 1.0
+    assert found.low < found.value < found.high < 1.0
 
 
 def test_rows_of_arrays_are_drawn_whole() -> None:
@@ -67,13 +68,16 @@ def test_the_seed_decides() -> None:
 
 
 def test_resamples_without_a_value_are_left_out() -> None:
-    # One error in three: it is missing from 8 of 27 resamples, and alone in 1 of 27.
-    found = bootstrap(failure_auroc, [0.9, 0.8, 0.7], [True, True, False])
-    assert found.undefined == pytest.approx(1000 / 3, abs=60)
+    # One error in three: it is missing from 8 of 27 resamples.
+    found = bootstrap(failure_ap, [0.9, 0.8, 0.7], [True, True, False])
+    assert found.undefined == pytest.approx(8000 / 27, abs=60)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
-    nothing = bootstrap(failure_auroc, [0.9, 0.8], [True, True], repeats=10)
-    assert all(math.isnan(number) for number in (nothing.value, nothing.low, nothing.high))
-    assert nothing.undefined == 10
+    assert found.approximate
+    for metric in (failure_ap, failure_auroc):
+        nothing = bootstrap(metric, [0.9, 0.8], [True, True], repeats=10)
+        assert all(math.isnan(number) for number in (nothing.value, nothing.low, nothing.high))
+        assert nothing.approximate
+    assert bootstrap(failure_ap, [0.9, 0.8], [True, True], repeats=10).undefined == 10
 
 
 def test_nonsense_is_refused() -> None:
