@@ -18,6 +18,7 @@ METHODS = {  # colour, marker
     "sgr": ("#7a9a3a", "^"),
     "bonferroni": ("#8a5fa8", "v"),
     "band": ("#8c8c8c", "D"),
+    "pareto": ("#b8860b", "P"),
 }
 
 
@@ -97,9 +98,10 @@ def certify_coverage(record: Record) -> None:
     for axis in axes[-1]:
         axis.set_xlabel("m, calibration cases")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=9)
     figure.suptitle(
-        f"How much each method accepts: mean of {record.settings['repetitions']:,} samples, the same for all, "
+        f"How much each method accepts: mean of {record.settings['repetitions']:,} samples "
+        f"({record.settings['fewer_repetitions']:,} for band and pareto), the same for all, "
         f"delta = {record.settings['delta']:g}",
         fontsize=11,
     )

@@ -20,7 +20,7 @@ from squad.data.splits import split_rows
 from squad.fitting import FitSettings, fit_predictor
 from squad.metrics import aurc, ece, nll
 from squad.models import network_config
-from squad.selective.recalibration import fit_recalibration
+from squad.selective.recalibration_fit import fit_recalibration
 from squad.train import TrainConfig, make_progress
 
 Array = NDArray[np.float64]

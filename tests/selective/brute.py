@@ -7,8 +7,10 @@ are joined by the intersection of their sets.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -92,6 +94,8 @@ class Options:
     thresholds: tuple[float, ...] = ()
     ranks: int = 20
     r_max: float = 0.1
+    pilot: tuple[float, ...] = ()
+    pilot_losses: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
@@ -173,8 +177,78 @@ def fixed_sequence(sample: Ranked, risk: float, level: float, options: Options) 
     return chains(sample, risk, level, starts_of(sample.m, risk, level, [(1, 4, 1.0)]))
 
 
+def crossing(m: int, places: Sequence[int], bounds: Sequence[Any]) -> Any:
+    """P(for some i fewer than places[i] of m uniform numbers are <= bounds[i]), in whatever numbers the bounds are.
+
+    The first i with which that happens, and how many there are then (v), are f[i, v].  What is known without a
+    boundary, P(v numbers are <= bounds[i]), is the sum of f[i, v] and of all ways to come there after the first time.
+    """
+    first: list[tuple[int, Any, Any]] = []  # v, bound, probability
+    for i, (place, bound) in enumerate(zip(places, bounds, strict=True)):
+        found = []
+        for v in range(places[i - 1] if i else 0, place):
+            ways = mass(v, m, bound)
+            for u, before, chance in first:
+                ways -= chance * mass(v - u, m - u, (bound - before) / (1 - before))
+            found.append((v, bound, ways))
+        first += found
+    return sum(chance for *_, chance in first)
+
+
+def mass(k: int, n: int, chance: Any) -> Any:
+    """P(Bin(n, chance) = k)."""
+    return 0 if k < 0 else math.comb(n, k) * chance**k * (1 - chance) ** (n - k)
+
+
+@cache
+def joint_level(m: int, places: tuple[int, ...], delta: float) -> float:
+    """The largest number of three digits at which the bounds of these order statistics hold together."""
+    levels = [float(f"{digits}e{power}") for power in range(-12, 0) for digits in range(100, 1000)]
+    high = len(levels)
+    low = sum(level <= delta / len(places) for level in levels) - 1  # which holds, by the union bound
+    while high - low > 1:
+        middle = (low + high) // 2
+        quantiles = stats.beta.ppf(1 - levels[middle], places, [m + 1 - place for place in places]).tolist()
+        if crossing(m, places, quantiles) <= delta * (1 - 1e-6):
+            low = middle
+        else:
+            high = middle
+    return levels[low]
+
+
+def spaced(last: int, apart: Callable[[int], float]) -> tuple[int, ...]:
+    """1, ..., last, by steps of one at least."""
+    found = [1]
+    while found[-1] < last:
+        found.append(min(last, found[-1] + max(1, math.floor(apart(found[-1])))))
+    return tuple(found)
+
+
 def band_bounds(sample: Ranked, level: float, r_max: float) -> list[float]:
     """u / l at every group end."""
+    m = sample.m
+    if m == 0:
+        return []
+    places = spaced(min(math.floor(r_max * m) + 1, m), lambda k: 0.2 * math.sqrt(k))
+    alone = joint_level(m, places, 0.9 * level)
+    uppers = dict(
+        zip(places, stats.beta.ppf(1 - alone, places, [m + 1 - place for place in places]).tolist(), strict=True)
+    )
+    first = min(max(1, math.floor(m * uppers[1] / r_max)), m)
+    mirrored = spaced(m + 1 - first, lambda k: 0.5 * math.sqrt(k * (1 - k / (m + 1))))
+    alone = joint_level(m, mirrored, 0.1 * level)
+    ranks = [m + 1 - place for place in mirrored]
+    lowers = dict(zip(ranks, stats.beta.ppf(alone, ranks, mirrored).tolist(), strict=True))
+    bounds = []
+    for n, k in zip(sample.ends, sample.errors, strict=True):
+        upper = min((bound for place, bound in uppers.items() if place >= k + 1), default=1.0)
+        lower = max((bound for rank, bound in lowers.items() if rank <= n), default=0.0)
+        bounds.append(upper / lower if lower else 1.0)
+    return bounds
+
+
+def divided_bounds(sample: Ranked, level: float, r_max: float) -> list[float]:
+    """The same with levels as earlier versions had them."""
     m = sample.m
     if m == 0:
         return []
@@ -196,6 +270,8 @@ def band(sample: Ranked, risk: float, level: float, options: Options) -> set[int
     return {n for n, bound in zip(sample.ends, bounds, strict=True) if bound <= risk}
 
 
+#: Methods that test thresholds fixed in advance.
+NAMED = ("grid", "preset", "pareto")
 Method = Callable[[Ranked, float, float, Options], set[int]]
 BY_RANK: Mapping[str, Method] = {
     "sgr": sgr,
@@ -213,6 +289,84 @@ def grid(confidence: Sequence[float], wrong: Sequence[int], risk: float, level: 
         n = sum(c > threshold for c in confidence)
         errors = sum(w for c, w in zip(confidence, wrong, strict=True) if c > threshold)
         if not passes(errors, n, risk, level):
+            break
+        passed.add(threshold)
+    return passed
+
+
+def chosen(options: Options) -> list[tuple[float, float]]:
+    """A threshold for every percent of the pilot's cases, the strictest first, and which share of them it accepts."""
+    falling = sorted(options.pilot, reverse=True)
+    cases = len(falling)
+    limits = {(*falling, -math.inf)[math.ceil(Fraction(step, 100) * cases)] for step in range(1, 101)}
+    shares = [(limit, sum(c > limit for c in falling) / cases) for limit in sorted(limits, reverse=True)]
+    return [(limit, share) for limit, share in shares if share]
+
+
+def preset(
+    confidence: Sequence[float],
+    wrong: Mapping[str, Sequence[int]],
+    target: Mapping[str, float],
+    level: float,
+    options: Options,
+) -> set[float]:
+    """The thresholds that passed for all harms, with starts where the pilot's shares reach those of the last harm."""
+    passed: set[float] = set()
+    begins = [starts_of(len(confidence), risk, level, STARTS) for risk in target.values()]
+    if not all(begins):
+        return passed
+    planned = [share * len(confidence) for _, share in chosen(options)]
+    waiting = max(begins, key=lambda begin: sum(count < begin[0][0] for count in planned))
+    share = 0.0
+    for (threshold, _), count in zip(chosen(options), planned, strict=True):
+        share += sum(weight for n, weight in waiting if count >= n)
+        waiting = [(n, weight) for n, weight in waiting if count < n]
+        taken = [i for i, c in enumerate(confidence) if c > threshold]
+        errors = {harm: sum(wrong[harm][i] for i in taken) for harm in target}
+        if share and all(passes(errors[harm], len(taken), risk, share * level) for harm, risk in target.items()):
+            passed.add(threshold)
+        else:
+            share = 0.0
+    return passed
+
+
+def margin(threshold: float, harm: str, m: int, risk: float, level: float, options: Options) -> float:
+    """By how many standard deviations a test with m cases is expected to pass."""
+    cases = len(options.pilot)
+    taken = [w for c, w in zip(options.pilot, options.pilot_losses[harm], strict=True) if c > threshold]
+    n = len(taken) * m // cases
+    allowed = most_errors(n, risk, level)
+    if allowed < 0:
+        return -math.inf
+    rate = (sum(taken) + 0.5) / (len(taken) + 1)
+    deviation = math.sqrt(n * rate * (1 - rate) * (1 + (n - 1) / (len(taken) + 2)))
+    return round((allowed + 0.5 - n * rate) / deviation, 6)
+
+
+def order(target: Mapping[str, float], m: int, level: float, options: Options) -> list[float]:
+    """The thresholds as they are tested."""
+    rest = [limit for limit, _ in chosen(options)]
+    margins = {
+        limit: min(margin(limit, harm, m, risk, level, options) for harm, risk in target.items()) for limit in rest
+    }
+    found: list[float] = []
+    while rest:
+        best = max(rest, key=lambda limit: (margins[limit], limit))
+        if margins[best] == -math.inf and found:
+            break
+        found.append(best)
+        rest = [limit for limit in rest if limit < best]
+    return found
+
+
+def pareto(
+    confidence: Sequence[float], wrong: Sequence[int], risk: float, level: float, thresholds: Sequence[float]
+) -> set[float]:
+    """The thresholds that passed, in turn, until one did not."""
+    passed: set[float] = set()
+    for threshold in thresholds:
+        errors = [w for c, w in zip(confidence, wrong, strict=True) if c > threshold]
+        if not passes(sum(errors), len(errors), risk, level):
             break
         passed.add(threshold)
     return passed
@@ -243,12 +397,13 @@ def certify(
     groups: list[object] = [None] if by is None else sorted(set(by), key=str)
     answers: dict[tuple[int, object], Answer] = {}
     for index, target in enumerate(risks):
-        level = delta / ((1 if method == "band" else len(risks)) * len(groups) * len(target))
+        level = delta / ((len(target) if method == "band" else len(risks)) * len(groups))
         for group in groups:
             mine = [i for i in range(len(confidence)) if by is None or by[i] == group]
             scores = [confidence[i] for i in mine]
             wrong = {harm: [losses[harm][i] for i in mine] for harm in target}
-            answers[index, group] = _answer(scores, wrong, target, level, method, options)
+            turn = order(target, len(confidence) // len(groups), level, options) if method == "pareto" else []
+            answers[index, group] = _answer(scores, wrong, target, level, method, options, turn)
     return answers
 
 
@@ -259,9 +414,21 @@ def _answer(
     level: float,
     method: str,
     options: Options,
+    turn: Sequence[float],
 ) -> Answer:
-    if method == "grid":
-        named = [grid(scores, wrong[harm], risk, level, options) for harm, risk in target.items()]
+    fixed: Sequence[float] = options.thresholds
+    if method in ("preset", "pareto"):
+        fixed = [limit for limit, _ in chosen(options)]
+    if method in NAMED:
+        if method == "preset":
+            named = [preset(scores, wrong, target, level, options)]
+        else:
+            named = [
+                pareto(scores, wrong[harm], risk, level, turn)
+                if method == "pareto"
+                else grid(scores, wrong[harm], risk, level, options)
+                for harm, risk in target.items()
+            ]
         threshold = min(set.intersection(*named), default=math.inf)
     else:
         ranked = {harm: Ranked.of(scores, wrong[harm]) for harm in target}
@@ -271,7 +438,7 @@ def _answer(
         threshold = sample.thresholds[sample.ends.index(best)] if best else math.inf
     taken = [i for i, c in enumerate(scores) if c > threshold]
     errors = {harm: sum(wrong[harm][i] for i in taken) for harm in target}
-    hopeless = _hopeless(scores, wrong, target, options.thresholds if method == "grid" else (*scores, -math.inf))
+    hopeless = _hopeless(scores, wrong, target, fixed if method in NAMED else (*scores, -math.inf))
     return Answer(len(taken), threshold, errors, level, hopeless)
 
 

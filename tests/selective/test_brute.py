@@ -13,7 +13,7 @@ from squad.selective import Certificate, band_of, bounds, certify
 from squad.selective.methods import FALLBACK, FIXED, starts
 from tests.selective import brute
 
-METHODS = [*brute.BY_RANK, "grid"]
+METHODS = [*brute.BY_RANK, *brute.NAMED]
 
 _rng = np.random.default_rng(20240817)
 #: A pool, so that a table of exact tails serves many samples; no tail of theirs is a level but for rounding.
@@ -39,6 +39,9 @@ class Case:
             extra["ranks"] = self.options.ranks
         if method == "band":
             extra["r_max"] = self.options.r_max
+        if method in ("preset", "pareto"):
+            pilot = {name: np.array(loss) for name, loss in self.options.pilot_losses.items()}
+            extra["pilot"] = (np.array(self.options.pilot), pilot.pop("wrong") == 0, pilot)
         others = {name: loss for name, loss in self.losses.items() if name != "wrong"}
         return certify(
             np.array(self.confidence),
@@ -77,11 +80,18 @@ def draw(
         by = rng.permutation([*range(groups), *rng.integers(0, groups, m - groups)]).astype(str).tolist()
     # Thresholds on scores and between them; few are very strict, because one that accepts too little ends the grid.
     thresholds = 1 - rng.integers(levels // 4, 2 * levels + 1, int(rng.integers(1, 6))) / levels
+    # The pilot is like the sample, or its errors are elsewhere.  (Random numbers of its own: the rest stays as it was.)
+    own = np.random.default_rng([m, levels, int(1000 * delta)])
+    pilot = own.integers(0, levels, int(own.integers(5, 150))) / levels
+    turned = pilot if own.random() < 0.7 else 1 - pilot
+    pilot_losses = {name: (own.random(len(pilot)) < rate * (slope + 1) * turned**slope).astype(int) for name in losses}
     largest = max(max(target.values()) for target in risks)
     options = brute.Options(
         thresholds=tuple(sorted(set(thresholds.tolist()))),
         ranks=int(rng.choice([1, 3, 20])),
         r_max=max(largest, float(rng.choice([0.1, 0.5]))),
+        pilot=tuple((1 - pilot).tolist()),
+        pilot_losses={name: loss.tolist() for name, loss in pilot_losses.items()},
     )
     return Case((1 - q).tolist(), {name: loss.tolist() for name, loss in losses.items()}, risks, delta, by, options)
 
@@ -110,7 +120,7 @@ def check(case: Case, method: str, certificate: Certificate) -> list[brute.Answe
 
 def sizes(method: str) -> tuple[int, int]:
     """The band has something to say from some hundred points on."""
-    return (0, 200) if method == "band" else (0, 60)
+    return (0, 120) if method == "band" else (0, 60)
 
 
 @pytest.mark.parametrize("inputs", [300])  # tests/slow has more
@@ -118,6 +128,7 @@ def sizes(method: str) -> tuple[int, int]:
 def test_one_rule_is_that_of_the_literal_method(method: str, inputs: int) -> None:
     rng = np.random.default_rng(1)
     some = everything = 0
+    inputs = inputs // 10 if method == "band" else inputs  # whose literal levels take long
     for _ in range(inputs):
         case = draw(rng, sizes=sizes(method))
         certificate = case.certificate(method, case.risks[0]["wrong"])
@@ -154,12 +165,12 @@ def test_larger_samples_too(method: str) -> None:
 def test_several_rules_are_those_of_the_literal_method(method: str, targets: int, groups: int, harms: int) -> None:
     rng = np.random.default_rng(2)
     found = 0
-    for _ in range(50):
+    for _ in range(8 if method == "band" else 50):
         case = draw(rng, targets, groups, harms, sizes(method))
         if len({tuple(target.items()) for target in case.risks}) < targets:
             continue  # the same target twice
         found += any(answer.n for answer in check(case, method, case.certificate(method)))
-    assert found >= 5
+    assert found >= (1 if method == "band" else 5)
 
 
 def test_accepts_uses_the_rule_of_each_group() -> None:
@@ -197,8 +208,8 @@ def test_the_band_is_the_literal_one_at_every_rank() -> None:
     """Also where its bound says nothing, because there are too many errors: it is 1 then, or more."""
     rng = np.random.default_rng(6)
     silent = 0
-    for _ in range(40):
-        case = draw(rng, sizes=(1, 200))
+    for _ in range(12):
+        case = draw(rng, sizes=(1, 120))
         wrong = case.losses["wrong"]
         r_max = float(rng.choice([0.02, 0.1, 0.3]))
         sample = brute.Ranked.of(case.confidence, wrong)

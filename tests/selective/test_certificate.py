@@ -54,7 +54,7 @@ def test_infinite_thresholds_as_words() -> None:
     "change",
     [
         {"kind": "recipe"},
-        {"format": 2},
+        {"format": 3},
         {"delta": 0},
         {"delta": "0.01"},
         {"m": -1},

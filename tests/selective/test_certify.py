@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import squad
 from squad.selective import Certificate, certify
 from squad.selective.methods import METHODS
+from squad.selective.pilots import PILOTED
 
-RANKED = [name for name in METHODS if name != "grid"]
+RANKED = [name for name in METHODS if name not in ("grid", *PILOTED)]
 
 
 def sample(m: int, seed: int = 0, worst: float = 0.3, digits: int | None = None) -> tuple[Any, Any]:
@@ -27,6 +28,9 @@ def sample(m: int, seed: int = 0, worst: float = 0.3, digits: int | None = None)
 def made(method: str, confidence: Any, correct: Any, risk: Any, **more: Any) -> Certificate:
     if method == "grid":
         more.setdefault("thresholds", [0.9, 0.7, 0.5, 0.3, 0.1, -math.inf])
+    if method in PILOTED:
+        pilot, right = sample(2000, 77)
+        more.setdefault("pilot", (pilot, right, dict.fromkeys(more.get("harms", ()), ~right)))
     return certify(confidence, correct, risk, method=method, **more)
 
 
@@ -99,7 +103,7 @@ class TestEdges:
         assert found.threshold == -math.inf
         assert found.coverage == 1.0
         assert found.accepts([-math.inf, 0.0]).tolist() == [False, True]  # -inf is above nothing
-        assert "of all answers" in str(found)
+        assert "accepts all 3,000" in str(found)
         rule = found.to_json()["rules"][0]
         assert (rule["threshold"], rule["accepts"]) == (None, "all")
 
@@ -308,11 +312,13 @@ class TestTogether:
         missed = ~correct & (rng.random(5000) < 0.5)
         found = made(method, confidence, correct, {"wrong": 0.08, "missed": 0.02}, harms={"missed": missed})
         alone = {
-            "wrong": made(method, confidence, correct, 0.08, delta=0.005),
-            "missed": made(method, confidence, ~missed, 0.02, delta=0.005),
+            "wrong": made(method, confidence, correct, 0.08),
+            "missed": made(method, confidence, ~missed, 0.02),
         }
         assert found.certified
-        assert found.n <= min(one.n for one in alone.values())
+        fewest = min(one.n for one in alone.values())
+        # A second harm takes no part of delta, but for a band; and binary searches end where they end.
+        assert found.n <= fewest if method in ("band", "sgr") else found.n == fewest
         good = found.accepts(confidence)
         assert found.rules[0].errors == {"wrong": (~correct[good]).sum(), "missed": missed[good].sum()}
         with pytest.raises(squad.ArgumentError, match="asked of one harm"):
@@ -329,22 +335,3 @@ class TestTogether:
         found = certify(confidence, ~wrong, {"wrong": 0.02, "harm": 0.02}, harms={"harm": harm})
         both = found.rules[0]
         assert not found.certified or both.errors["harm"] < 0.02 * both.n
-
-
-def test_the_sentence_says_what_is_taken_for_granted() -> None:
-    confidence, correct = sample(3000, digits=2)
-    text = str(certify(confidence, correct, 0.05))
-    for part in (
-        "With 99 % certainty",
-        "at most 5 % are wrong",
-        "provided that",
-        "independently",
-        "not proven",
-        "equal",
-    ):
-        assert part in text
-    assert text.endswith(".")
-    assert text.count(". ") == 0  # one sentence
-    grid = str(made("grid", confidence, correct, 0.05))
-    assert "named before" in grid
-    assert "not proven" not in grid

@@ -40,7 +40,11 @@ def test_nothing_is_found_where_nothing_is_planted() -> None:
 
 def one_error_dropped(*args: Any) -> Ranked:
     ranked: Ranked = rank(*args)
-    return dataclasses.replace(ranked, errors={name: np.maximum(e - 1, 0) for name, e in ranked.errors.items()})
+    fewer = {
+        name: dataclasses.replace(tally, errors=np.maximum(tally.errors - 1, 0))
+        for name, tally in ranked.tallies.items()
+    }
+    return dataclasses.replace(ranked, tallies=fewer)
 
 
 def tie_group_split(*args: Any) -> Ranked:
@@ -74,15 +78,15 @@ def test_equal_for_above_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found("fallback")
 
 
-@pytest.mark.parametrize(("targets", "groups", "harms"), [(3, 1, 1), (1, 3, 1), (1, 1, 2)])
+@pytest.mark.parametrize(("targets", "groups", "harms"), [(3, 1, 1), (1, 3, 1), (2, 1, 2)])
 def test_a_level_that_is_not_split_is_found(
     targets: int, groups: int, harms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = targets * groups * harms
+    whole = targets * groups
     plain = library.METHODS["fallback"]
 
-    def unsplit(m: int, n: Any, errors: Any, risk: float, level: float, options: Options) -> Any:
-        return plain(m, n, errors, risk, level * whole, options)
+    def unsplit(ranked: Any, tally: Any, risk: float, level: float, options: Options) -> Any:
+        return plain(ranked, tally, risk, level * whole, options)
 
     monkeypatch.setitem(library.METHODS, "fallback", unsplit)
     assert found("fallback", targets, groups, harms)

@@ -12,12 +12,14 @@ import numpy as np
 from scipy import stats
 
 from squad.selective.methods import METHODS, Options
+from squad.selective.pilots import PILOTED, Pilot, order_of, thresholds_of
 from squad.selective.scores import WRONG, Ranked, Scores, rank
 from tests.selective.populations import MAKERS, Floats, Population
 
 __all__ = [
     "ALARM",
     "GRID",
+    "PILOT",
     "REPETITIONS",
     "SEED",
     "SETTINGS",
@@ -25,6 +27,7 @@ __all__ = [
     "all_methods",
     "choose",
     "excess",
+    "piloted",
     "run",
     "samples",
 ]
@@ -33,6 +36,8 @@ REPETITIONS = 2000
 SEED = 7
 #: For "grid": named here, before any sample is drawn.
 GRID = np.arange(14, -1, -1) / 20
+#: Cases of the pilot that chooses thresholds for "preset" and "pareto", drawn anew for every sample.
+PILOT = 500
 #: m, target, and the deltas that share the samples.  The large ones let a test see more.
 SETTINGS: tuple[tuple[int, float, tuple[float, ...]], ...] = (
     (100, 0.05, (0.25,)),
@@ -44,8 +49,8 @@ CELLS = len(METHODS) * len(MAKERS) * sum(len(deltas) for *_, deltas in SETTINGS)
 #: A p-value below this is a violation of the promise, at 1e-3 for all cells together.
 ALARM = 1e-3 / CELLS
 
-#: From a ranked sample to a threshold; infinity where nothing is certified.
-Chooser = Callable[[Ranked], float]
+#: From a ranked sample, and the options that a pilot chose, to a threshold; infinity where nothing is certified.
+Chooser = Callable[[Ranked, Options], float]
 
 
 @dataclass
@@ -89,17 +94,19 @@ def excess(violations: int, repetitions: int, delta: float) -> float:
 def proven(method: str, population: Population) -> bool:
     """Whether there is a proof.
 
-    For thresholds named in advance and for the band: always.  Tests at ranks need scores without ties, so that the
-    accepted are binomial given the threshold; all but bonferroni also need a risk that grows with coverage.
+    For thresholds fixed in advance and for the band: always.  Walks need a risk that grows with coverage, a binary
+    search also scores without ties; bonferroni needs either.
     """
-    if method in ("grid", "band"):
+    if method in ("grid", "band", *PILOTED):
         return True
-    return population.continuous and (population.growing or method == "bonferroni")
+    if method == "sgr":
+        return population.growing and population.continuous
+    return population.growing or (method == "bonferroni" and population.continuous)
 
 
-def choose(method: str, ranked: Ranked, risk: float, delta: float) -> float:
+def choose(method: str, ranked: Ranked, risk: float, delta: float, options: Options | None = None) -> float:
     """The method's threshold; what ``squad.certify`` does for one rule, without making a certificate."""
-    shown = METHODS[method](ranked.m, ranked.n, ranked.errors[WRONG], risk, delta, Options())
+    shown = METHODS[method](ranked, ranked.tallies[WRONG], risk, delta, options or Options())
     places = np.flatnonzero(shown)
     return float(ranked.threshold[places[-1]]) if len(places) else np.inf
 
@@ -109,6 +116,14 @@ def samples(population: Population, m: int, repetitions: int, seed: int) -> Iter
     for repetition in range(repetitions):
         confidence, wrong = population.draw(np.random.default_rng([SEED, seed, m, repetition]), m)
         yield Scores(confidence, {WRONG: wrong})
+
+
+def piloted(pilot: Scores, method: str, m: int, risk: float, delta: float) -> tuple[Floats, Options]:
+    """The thresholds that a pilot chooses, and the options of the method."""
+    thresholds, shares = thresholds_of(pilot.confidence)
+    if method == "preset":
+        return thresholds, Options(shares=shares)
+    return thresholds, Options(order=order_of(Pilot(pilot, True), thresholds, {WRONG: risk}, m, delta))
 
 
 def run(
@@ -121,13 +136,18 @@ def run(
 ) -> list[Cell]:
     """A cell for each (method, delta)."""
     found: dict[tuple[str, float], list[float]] = {key: [] for key in choosers}
-    for scores in samples(population, m, repetitions, seed=0):
+    pilots = samples(population, PILOT, repetitions, seed=9)
+    for scores, pilot in zip(samples(population, m, repetitions, seed=0), pilots, strict=True):
         by_rank, named = rank(scores), rank(scores, grid)
         for (method, delta), chooser in choosers.items():
-            found[method, delta].append(chooser(named if method == "grid" else by_rank))
+            ranked, options = named if method == "grid" else by_rank, Options()
+            if method in PILOTED:
+                thresholds, options = piloted(pilot, method, m, risk, delta)
+                ranked = rank(scores, thresholds)
+            found[method, delta].append(chooser(ranked, options))
     cells = []
-    for (method, delta), thresholds in found.items():
-        at = np.array(thresholds)
+    for (method, delta), chosen in found.items():
+        at = np.array(chosen)
         certified = at < np.inf
         false = certified & (population.risk(at) > risk * (1 + 1e-9))
         cell = Cell(method, population.name, m, risk, delta, proven(method, population), repetitions)
@@ -141,6 +161,6 @@ def all_methods(risk: float, deltas: tuple[float, ...]) -> dict[tuple[str, float
     """Every method of the library at every delta."""
 
     def chooser(method: str, delta: float) -> Chooser:
-        return lambda ranked: choose(method, ranked, risk, delta)
+        return lambda ranked, options: choose(method, ranked, risk, delta, options)
 
     return {(method, delta): chooser(method, delta) for delta in deltas for method in METHODS}

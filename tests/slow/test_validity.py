@@ -5,6 +5,7 @@ expected failure, with the numbers in its reason: shown, not hidden.  `benchmark
 cells into a record.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,24 @@ import pytest
 
 from squad.selective import band_of, certify
 from squad.selective.bounds import passes
-from squad.selective.methods import METHODS
+from squad.selective.methods import METHODS, Options
+from squad.selective.pilots import PILOTED
 from squad.selective.scores import WRONG, Ranked, Scores, rank
 from tests.selective.populations import MAKERS, Bools, Floats, Population
-from tests.slow.simulate import ALARM, GRID, REPETITIONS, SETTINGS, Cell, all_methods, choose, excess, run, samples
+from tests.slow.simulate import (
+    ALARM,
+    GRID,
+    PILOT,
+    REPETITIONS,
+    SETTINGS,
+    Cell,
+    all_methods,
+    choose,
+    excess,
+    piloted,
+    run,
+    samples,
+)
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -35,9 +50,14 @@ def test_the_simulated_threshold_is_that_of_certify(method: str) -> None:
     extra: dict[str, Any] = {"thresholds": GRID} if method == "grid" else {}
     certified = 0
     for name, make in MAKERS.items():
-        for scores in samples(make(0.05), 400, 10, seed=1):
+        pilots = samples(make(0.05), PILOT, 10, seed=2)
+        for scores, pilot in zip(samples(make(0.05), 400, 10, seed=1), pilots, strict=True):
+            thresholds, options = GRID if method == "grid" else None, Options()
+            if method in PILOTED:
+                extra = {"pilot": (pilot.confidence, ~pilot.harms[WRONG])}
+                thresholds, options = piloted(pilot, method, 400, 0.05, 0.1)
             found = certify(scores.confidence, ~scores.harms[WRONG], 0.05, 0.1, method, **extra)
-            simulated = choose(method, rank(scores, GRID) if method == "grid" else rank(scores), 0.05, 0.1)
+            simulated = choose(method, rank(scores, thresholds), 0.05, 0.1, options)
             assert found.threshold == simulated, name
             certified += found.certified
     assert certified >= 5
@@ -104,6 +124,89 @@ def any_bound(level: float, method: str) -> Callable[[np.random.Generator, Popul
     return ask
 
 
+def any_of_many_harms(kind: str, method: str, level: float, delta: float) -> float:
+    """The p-value of false certificates of five harms, each as frequent as it may just not be.
+
+    Harms are the same cases ("equal"), independent of each other ("apart"), or take turns ("in turn": at every
+    threshold another one is too frequent, and none of them at all thresholds).
+    """
+    m, risk, harms = 1000, 0.05, 5
+    names = [f"harm {i}" for i in range(harms)]
+    false = 0
+    for repetition in range(REPETITIONS):
+        rng = np.random.default_rng([13, repetition])
+        q = rng.random(m)
+        rates = np.full((harms, m), risk * (1 + 1e-6))
+        if kind == "in turn":  # of harm i the risk is too high up to a coverage of (i + 1) / 5, and lower from there
+            depth = (np.arange(harms) + 1)[:, None] / harms
+            rates = np.where(q < depth, risk * (1 + 1e-6), 0.6 * risk)
+        luck = rng.random((1 if kind == "equal" else harms, m))
+        lost = luck < rates
+        extra: dict[str, Any] = {"thresholds": GRID} if method == "grid" else {}
+        if method in PILOTED:
+            own = np.random.default_rng([14, repetition])
+            extra["pilot"] = (own.random(PILOT), np.ones(PILOT, bool), {name: np.zeros(PILOT, bool) for name in names})
+        certificate = certify(
+            1 - q,
+            np.ones(m, bool),
+            dict.fromkeys(names, risk),
+            level,
+            method,
+            harms=dict(zip(names, lost, strict=True)),
+            **extra,
+        )
+        false += certificate.certified  # at every threshold one of the harms is above its risk
+    return excess(false, REPETITIONS, delta)
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        *(("equal", method) for method in ("fallback", "fixed_sequence", "sgr", "bonferroni", "grid")),
+        *(("apart", method) for method in ("fallback", "sgr", "bonferroni", "grid")),
+        *(("in turn", method) for method in ("bonferroni", "grid", "preset", "pareto")),  # which need no growing risk
+    ],
+)
+def test_several_harms_share_one_delta(kind: str, method: str) -> None:
+    assert any_of_many_harms(kind, method, 0.1, 0.1) >= ALARM
+
+
+@pytest.mark.parametrize("method", ["fallback", "grid"])
+def test_a_level_for_each_harm_would_be_found(method: str) -> None:
+    """Harms take no part of delta, but they do not add to it either: levels that add up are too high."""
+    assert any_of_many_harms("equal", method, 5 * 0.1, 0.1) < ALARM
+
+
+@pytest.mark.parametrize("method", PILOTED)
+@pytest.mark.parametrize("name", ["flat", "overconfident at the top", "discrete, worst on top"])
+def test_a_pilot_from_elsewhere_does_no_harm(name: str, method: str) -> None:
+    """Of another population, with the worst cases on top: the order is bad, and no more is false."""
+    risk, delta, m = 0.05, 0.25, 1000
+    population = MAKERS[name](risk)
+    false = 0
+    for scores, pilot in zip(
+        samples(population, m, REPETITIONS, seed=3),
+        samples(MAKERS["well ranked"](risk), PILOT, REPETITIONS, seed=4),
+        strict=True,
+    ):
+        upside_down = Scores(1 - pilot.confidence, pilot.harms)
+        thresholds, options = piloted(upside_down, method, m, risk, delta)
+        at = choose(method, rank(scores, thresholds), risk, delta, options)
+        false += bool(at < np.inf and population.risk(at) > risk * (1 + 1e-9))
+    assert excess(false, REPETITIONS, delta) >= ALARM
+
+
+def test_an_order_chosen_on_the_calibration_set_is_found() -> None:
+    """The fault that a pilot must not have: it is the sample that is tested."""
+    risk, delta, m = 0.05, 0.1, 1000
+    population = MAKERS["flat"](risk)
+    false = 0
+    for scores in samples(population, m, REPETITIONS, seed=5):
+        thresholds, options = piloted(scores, "pareto", m, risk, delta)
+        false += choose("pareto", rank(scores, thresholds), risk, delta, options) < np.inf
+    assert excess(false, REPETITIONS, delta) < ALARM
+
+
 JOINT = {"targets": any_target, "groups": any_group, "harms": any_harm}
 
 
@@ -121,15 +224,16 @@ def test_all_statements_hold_together(name: str, several: str, method: str) -> N
 
 
 def caught(population: Population, m: int, chooser: Callable[[Ranked], float], risk: float, delta: float) -> bool:
-    (cell,) = run(population, m, risk, {("faulty", delta): chooser})
+    (cell,) = run(population, m, risk, {("faulty", delta): lambda ranked, _: chooser(ranked)})
     assert isinstance(cell, Cell)
     return cell.p_value < ALARM
 
 
 def test_an_error_dropped_is_found() -> None:
     def faulty(ranked: Ranked) -> float:
-        errors = {WRONG: np.maximum(ranked.errors[WRONG] - 1, 0)}
-        return choose("fallback", Ranked(ranked.m, ranked.n, ranked.threshold, errors), 0.05, 0.1)
+        errors = np.maximum(ranked.errors[WRONG] - 1, 0)
+        fewer = {WRONG: dataclasses.replace(ranked.tallies[WRONG], errors=errors)}
+        return choose("fallback", dataclasses.replace(ranked, tallies=fewer), 0.05, 0.1)
 
     assert caught(MAKERS["flat"](0.05), 1000, faulty, 0.05, 0.1)
 

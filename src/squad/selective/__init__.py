@@ -3,7 +3,17 @@
 from squad.selective.bands import Band, band_of
 from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.certify import certify
-from squad.selective.planning import plan
+from squad.selective.planning import plan, success_probability
 from squad.selective.scores import Scores
 
-__all__ = ["Band", "Certificate", "CertificateError", "Rule", "Scores", "band_of", "certify", "plan"]
+__all__ = [
+    "Band",
+    "Certificate",
+    "CertificateError",
+    "Rule",
+    "Scores",
+    "band_of",
+    "certify",
+    "plan",
+    "success_probability",
+]

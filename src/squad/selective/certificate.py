@@ -15,16 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
 from squad.files import read_text, write_json
+from squad.selective.attempts import check_attempt, share
 from squad.selective.consistency import check_certificate
-from squad.selective.scores import as_array
-from squad.selective.words import sentence
+from squad.selective.groups import ByGroup
+from squad.selective.scores import as_array, as_groups
+from squad.selective.words import headline, whole
 from squad.signing import check as check_signature
 from squad.signing import drop as drop_signature
 from squad.signing import sign as write_signature
 
-__all__ = ["Certificate", "CertificateError", "Rule", "plain"]
+__all__ = ["Certificate", "CertificateError", "Rule"]
 
-KIND, FORMAT = "squad-torch certificate", 1
+KIND = "squad-torch certificate"
+#: What is written, and what can be read: format 1 divided delta between the harms of a target, too.
+FORMAT, READ = 2, (1, 2)
 
 #: A larger file is no certificate: one rule takes a kilobyte, and there is one a group, target and harm.
 MOST_BYTES = 16 << 20
@@ -44,10 +48,12 @@ class Rule:
         threshold: answers with a confidence above it are accepted; -inf accepts all, +inf none.
         n: calibration cases (of the group) that it accepts.
         m: calibration cases (of the group).
-        errors: by harm, how many of the n suffered it.
+        errors: by harm, how many of the n suffered it; for costs, what they cost in all.
         level: the part of delta that each of its harms was tested at.
         needed: about how many calibration cases it would take, where nothing could be shown; None if not known.
         hopeless: the errors that were seen reach the risk at every threshold: more labels will not help.
+        counted: by harm that is counted on some cases only: how many of those are accepted, of how many.
+        costs: the harms that have costs between 0 and 1 instead of errors.
     """
 
     risks: Mapping[str, float]
@@ -55,10 +61,12 @@ class Rule:
     threshold: float
     n: int
     m: int
-    errors: Mapping[str, int]
+    errors: Mapping[str, float]
     level: float
     needed: int | None = None
     hopeless: bool = False
+    counted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    costs: tuple[str, ...] = ()
 
     @property
     def certified(self) -> bool:
@@ -69,6 +77,10 @@ class Rule:
     def coverage(self) -> float:
         """The share of the calibration cases that it accepts."""
         return self.n / self.m if self.m else 0.0
+
+    def counts(self, harm: str) -> tuple[int, int]:
+        """The accepted cases that the harm is counted on, and of how many."""
+        return self.counted.get(harm, (self.n, self.m))
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; JSON knows no infinity."""
@@ -85,6 +97,8 @@ class Rule:
             "level": self.level,
             "needed": self.needed,
             "hopeless": self.hopeless,
+            "counted": {name: list(pair) for name, pair in self.counted.items()},
+            "costs": list(self.costs),
         }
 
     @classmethod
@@ -97,18 +111,22 @@ class Rule:
         if type(data["hopeless"]) is not bool:
             raise ValueError(f"hopeless is {data['hopeless']!r}")
         limit = {"all": -math.inf, "none": math.inf}.get(accepts, threshold)
+        costs = tuple(str(name) for name in data.get("costs", ()))  # format 1 had neither of the two
+        counted = {str(name): _pair(pair) for name, pair in data.get("counted", {}).items()}
         rule = cls(
             {str(name): _share(risk) for name, risk in data["risks"].items()},
             data["group"],
             float(limit),
             _count(data["n"]),
             _count(data["m"]),
-            {str(name): _count(count) for name, count in data["errors"].items()},
+            {str(name): (_sum if name in costs else _count)(count) for name, count in data["errors"].items()},
             _share(data["level"]),
             None if data["needed"] is None else _count(data["needed"]),
             data["hopeless"],
+            counted,
+            costs,
         )
-        if set(rule.errors) != set(rule.risks) or not rule.risks:
+        if set(rule.errors) != set(rule.risks) or not rule.risks or not {*counted, *costs} <= set(rule.risks):
             raise ValueError(f"risks of {', '.join(rule.risks)}, and errors of {', '.join(rule.errors)}")
         if rule.n > rule.m or data["coverage"] != rule.coverage:
             raise ValueError(f"{rule.n:,} of {rule.m:,} cases are accepted, with a coverage of {data['coverage']!r}")
@@ -119,7 +137,8 @@ class Rule:
 class Certificate:
     """What holds, all of it at once, with probability 1 - ``delta`` over the calibration cases.
 
-    Made by :func:`squad.certify` and ``Predictor.certify``.  ``str(certificate)`` says it in one sentence.
+    Made by :func:`squad.certify` and ``Predictor.certify``.  ``str(certificate)`` says it in words, with what it rests
+    on, in several lines; :attr:`headline` is the first of them.
 
     Attributes:
         rules: one for each target and group.
@@ -130,6 +149,8 @@ class Certificate:
         by: what the groups are called, such as "label" or a column's name; None if there are none.
         options: of the method.
         details: where it comes from: plain data; a predictor notes here which model it belongs to.
+        attempt: which attempt to certify the model it is, and so at which share of delta
+            (:mod:`squad.selective.attempts`); None for the only one, at all of it.
     """
 
     rules: tuple[Rule, ...]
@@ -140,6 +161,7 @@ class Certificate:
     by: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    attempt: int | None = None
 
     @property
     def certified(self) -> bool:
@@ -166,9 +188,10 @@ class Certificate:
         return float(self._harm("risk", self._one("risk").risks))
 
     @property
-    def errors(self) -> int:
+    def errors(self) -> float:
         """How many of the n were wrong; of a certificate with one rule and harm."""
-        return int(self._harm("errors", self._one("errors").errors))
+        found: float = self._harm("errors", self._one("errors").errors)
+        return found
 
     @property
     def needed(self) -> int | None:
@@ -226,16 +249,20 @@ class Certificate:
             return given > rules[0].threshold
         if by is None:
             raise ArgumentError.of("by", None, f"the group of each case ({self.by}): each has a threshold of its own")
-        groups = as_array("by", by)
+        groups = as_groups("by", by)
         if groups.shape != given.shape:
             raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape {given.shape}: a group a case")
-        # As text: a group may come from a file on one day and from an array on another.
-        limits = {str(rule.group): rule.threshold for rule in rules}
-        limit = np.array([limits.get(str(plain(group)), np.inf) for group in groups.ravel()]).reshape(groups.shape)
-        return given > limit
+        limits = ByGroup((rule.group, rule.threshold) for rule in rules)
+        found = [limits.find(group) for group in groups.ravel()]
+        return given > np.array([np.inf if one is None else one for one in found]).reshape(groups.shape)
+
+    @property
+    def headline(self) -> str:
+        """What is certified in one line, for tables and logs; without what it rests on, which ``str`` has."""
+        return headline(self)
 
     def __str__(self) -> str:
-        return sentence(self)
+        return whole(self)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, with a checksum that shows careless edits."""
@@ -246,6 +273,8 @@ class Certificate:
             "certified": self.certified,
             "method": self.method,
             "delta": self.delta,
+            "attempt": self.attempt,
+            "share": share(self.attempt),
             "m": self.m,
             "ties": self.ties,
             "by": self.by,
@@ -263,8 +292,9 @@ class Certificate:
         """
         if not isinstance(data, Mapping) or data.get("kind") != KIND:
             raise CertificateError(f"A {KIND} must be a JSON object that says so ('kind'); this is none.")
-        if data.get("format") != FORMAT:
-            raise CertificateError(f"This version reads certificates of format {FORMAT}; got {data.get('format')}.")
+        if data.get("format") not in READ:
+            known = " and ".join(map(str, READ))
+            raise CertificateError(f"This version reads certificates of the formats {known}; got {data.get('format')}.")
         try:
             made = cls(
                 tuple(Rule.from_json(rule) for rule in data["rules"]),
@@ -275,7 +305,10 @@ class Certificate:
                 None if data["by"] is None else str(data["by"]),
                 dict(data["options"]),
                 dict(data["details"]),
+                check_attempt(data.get("attempt")),  # format 1 knew of no other
             )
+            if data.get("share", 1.0) != share(made.attempt):
+                raise ValueError(f"attempt {made.attempt} has the share {data.get('share')!r} of delta")
             if data["checksum"] != _checksum(data):
                 raise ValueError("it was changed after it was made")
             check_certificate(made)
@@ -349,14 +382,6 @@ def _read(path: str | Path) -> Any:
         raise CertificateError(f"{path} must be a JSON file with a certificate: {str(cause)[:120]}.") from cause
 
 
-def plain(value: Any) -> Any:
-    """A group as JSON keeps it; 1.0 is 1."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, (str, int, float, bool)) else str(value)
-
-
 def _near(one: float, other: Any) -> bool:
     """Equal but for the rounding of single precision, in which risks may come."""
     return isinstance(other, numbers.Real) and math.isclose(one, float(other), rel_tol=1e-6)
@@ -387,3 +412,16 @@ def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 53:
         raise ValueError(f"{str(value)[:40]} is not a count")
     return value
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"{str(value)[:40]} is not a pair of counts")
+    accepted, all_ = map(_count, value)
+    return accepted, all_
+
+
+def _sum(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1 << 53:
+        raise ValueError(f"{str(value)[:40]} is not a sum of costs")
+    return float(value)

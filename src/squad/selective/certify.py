@@ -12,10 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from squad.core.checks import check_choice, check_count
 from squad.errors import ArgumentError
 from squad.records import versions
-from squad.selective.certificate import Certificate, CertificateError, Rule, plain
+from squad.selective.attempts import can_succeed, check_attempt, share
+from squad.selective.bands import BERK_JONES, DIVIDED
+from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.consistency import SLACK, named, options_of
-from squad.selective.methods import METHODS, Options, shown_for_all
+from squad.selective.groups import group_key
+from squad.selective.methods import METHODS, Options, shown_for_all, statements
+from squad.selective.pilots import PILOTED, check_pilot, order_of, pilot_of, thresholds_of
 from squad.selective.planning import check_share, labels_needed
+from squad.selective.resampling import resample
 from squad.selective.scores import WRONG, Ranked, Scores, rank
 
 __all__ = ["Risk", "certify", "certify_scores", "check_scores", "check_targets"]
@@ -33,9 +38,16 @@ def certify(
     *,
     harms: Mapping[str, ArrayLike | torch.Tensor] | None = None,
     by: ArrayLike | torch.Tensor | None = None,
+    weights: ArrayLike | torch.Tensor | None = None,
+    max_weight: float | None = None,
+    estimated_weights: bool = False,
+    strata: ArrayLike | torch.Tensor | None = None,
+    population: Mapping[Any, float] | None = None,
     thresholds: Sequence[float] | NDArray[Any] | None = None,
     ranks: int = 20,
     r_max: float = 0.1,
+    pilot: Any = None,
+    attempt: int | None = None,
 ) -> Certificate:
     """Find the lowest threshold on confidence with a promise: at most ``risk`` of the accepted answers are wrong.
 
@@ -49,14 +61,30 @@ def certify(
         risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, all of which must hold
             for accepted cases; or several such targets, each of which gets its own threshold.
         delta: the chance that anything promised is false, for all targets, groups and harms together.
-        method: "fallback" (the default), "fixed_sequence", "sgr", "bonferroni", "grid" or "band".
+        method: "fallback" (the default), "pareto" or "preset" (which need nothing of the ranking), "fixed_sequence",
+            "sgr", "bonferroni", "grid" or "band".
         harms: by name, (m,) 0 or 1: whether the case, if accepted, suffers it, such as a missed class.  "wrong" is
-            known from ``correct``.
+            known from ``correct``.  Numbers between 0 and 1 are costs, whose mean over accepted cases is bounded; NaN
+            leaves a case out: with NaN wherever the right class is another, ``risk`` bounds the miss rate of a class.
+            Several harms take no part of ``delta`` from each other.
         by: (m,), a group each, known before the right answer is (such as the predicted class): every group gets a
             threshold and a promise of its own.
+        weights: (m,), where the calibration cases were not drawn like the cases to come: how much more frequent each
+            is among new cases than in the sample, up to a factor, such as 1 / its chance to get into the sample.
+            Cases are drawn with chances in proportion to these, and the guarantee is exact on what is left.
+        max_weight: the largest weight that any case can have, known beforehand; None takes the largest of ``weights``,
+            and the certificate says so.
+        estimated_weights: they were estimated; the certificate says so.
+        strata: (m,), in the place of weights: the stratum of each case, where so many were taken of each.
+        population: the share of each stratum among new cases.
         thresholds: of "grid": named before the calibration cases were looked at.
         ranks: of "bonferroni": how many are tested.
         r_max: of "band": the largest risk that may be asked for.
+        pilot: of "preset" and "pareto": cases that are not in the calibration set, which choose the thresholds that are
+            tested; validation cases will do.  (confidence, correct), or (confidence, correct, harms); for "preset"
+            confidences alone are enough.
+        attempt: 1, 2, ... if this may not be the only attempt to certify the model: each uses its own share of
+            ``delta`` (90 %, 5 %, 2.5 %, ...), so that all of them together keep it.  None is the only one.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -69,9 +97,18 @@ def certify(
     array([False,  True])
     """
     scores = Scores.of(confidence, correct, harms, by)
-    options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
+    options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max, "pilot": pilot}
     details = {"calibration": {"sha256": scores.sha256(), "rows": len(scores)}, "squad-torch": _version()}
-    return certify_scores(scores, check_targets(risk, scores.harms), delta, method, options, "group", details)
+    targets = check_targets(risk, scores.harms)
+    drawn = resample(
+        scores,
+        weights=weights,
+        max_weight=max_weight,
+        estimated_weights=estimated_weights,
+        strata=strata,
+        population=population,
+    )
+    return certify_scores(drawn.scores, targets, delta, method, options, "group", drawn.note(details), attempt)
 
 
 def certify_scores(
@@ -82,35 +119,94 @@ def certify_scores(
     options: Mapping[str, Any],
     by: str,
     details: Mapping[str, Any] | None = None,
+    attempt: int | None = None,
 ) -> Certificate:
     """The same for scores that were checked; ``by`` is what their groups are called."""
     delta = check_share("delta", delta)
     check_choice("method", method, tuple(METHODS))
+    parts = [(None, scores)] if scores.by is None else _groups(scores)
+    level = delta * share(check_attempt(attempt)) / statements(method, targets, len(parts))
+    options = {**options, **_piloted(method, options.get("pilot"), scores, targets, len(scores) // len(parts), level)}
+    return _at_level(scores, parts, targets, delta, level, method, options, by, details, attempt)
+
+
+def _piloted(
+    method: str, given: Any, scores: Scores, targets: Sequence[Mapping[str, float]], m: int, level: float
+) -> dict[str, Any]:
+    """The options of a method that takes a pilot: thresholds, with the coverages or the orders to test them in."""
+    if method not in PILOTED:
+        if given is not None:
+            raise ArgumentError.of("pilot", "cases", f"left out for the method {method}; it is for preset and pareto")
+        return {}
+    if given is None:
+        hint = "It is (confidence, correct) of cases that are not in the calibration set, such as validation cases."
+        raise ArgumentError.of("pilot", None, f"given for the method {method}", hint)
+    pilot = pilot_of(given)
+    check_pilot(pilot, method, targets, scores)
+    thresholds, shares = thresholds_of(pilot.scores.confidence)
+    if method == "preset":
+        return {"chosen": thresholds, "shares": shares}
+    orders = tuple(order_of(pilot, thresholds, target, m, level) for target in targets)
+    return {"chosen": thresholds, "orders": orders}
+
+
+def _at_level(
+    scores: Scores,
+    parts: Sequence[tuple[Any, Scores]],
+    targets: Sequence[Mapping[str, float]],
+    delta: float,
+    level: float,
+    method: str,
+    options: Mapping[str, Any],
+    by: str,
+    details: Mapping[str, Any] | None = None,
+    attempt: int | None = None,
+) -> Certificate:
+    """The certificate whose rules are tested at this level each."""
     settings = Options(
-        check_count("ranks", options.get("ranks", 20), 1), check_share("r_max", options.get("r_max", 0.1))
+        check_count("ranks", options.get("ranks", 20), 1),
+        check_share("r_max", options.get("r_max", 0.1)),
+        options.get("levels", BERK_JONES),
+        tuple(options.get("shares", ())),
+        tuple(options.get("orders", ())),
     )
     thresholds = _thresholds(method, options.get("thresholds"))
+    if method in PILOTED:
+        thresholds = np.asarray(options["chosen"], dtype=np.float64)
+    for name in dict.fromkeys(name for target in targets for name in target):
+        if method == "band" and scores.harms[name].dtype != np.bool_:
+            hint = "Take another method for costs, and for harms that are counted on some cases only."
+            raise ArgumentError.of(f"harms[{name!r}]", "of numbers beside 0 and 1", "0 or 1 for the method band", hint)
     if method == "band" and (high := max(max(target.values()) for target in targets)) > settings.r_max:
         hint = "r_max must be fixed before looking; a larger one makes the band wider."
         raise ArgumentError.of("risk", f"{high:g}", f"at most r_max ({settings.r_max:g}) for the method band", hint)
-    parts = [(None, scores)] if scores.by is None else _groups(scores)
-    if method == "band":  # holds for all targets at once
-        statements = len({name for target in targets for name in target}) * max(1, len(parts))
-    else:
-        statements = sum(map(len, targets)) * max(1, len(parts))
-    level = delta / statements
     ranked = [(group, rank(part, thresholds)) for group, part in parts]
-    rules = tuple(_rule(one, target, group, level, method, settings) for target in targets for group, one in ranked)
+    # What is needed is said for the next attempt, which has a smaller share.
+    later = 1.0
+    costs = {name for _, one in ranked for name, tally in one.tallies.items() if tally.losses is not None}
+    if attempt is not None and can_succeed([one.m for _, one in ranked], targets, level, method, settings, costs):
+        later = share(attempt + 1) / share(attempt)
+    rules = tuple(
+        _rule(one, target, group, level, method, settings.of_target(place), later)
+        for place, target in enumerate(targets)
+        for group, one in ranked
+    )
     used: dict[str, Any] = {}
     if method == "bonferroni":
         used["ranks"] = settings.ranks
     if method == "band":
         used["r_max"] = settings.r_max
+        if settings.levels != DIVIDED:
+            used["levels"] = settings.levels
+    if method == "preset":
+        used["shares"] = list(settings.shares)
+    if method == "pareto":
+        used["orders"] = [list(order) for order in settings.orders]
     if thresholds is not None:
         used["thresholds"] = [value if np.isfinite(value) else None for value in thresholds.tolist()]
     ties = sum(one.ties for _, one in ranked) if thresholds is None else 0
     return Certificate(
-        rules, method, delta, len(scores), ties, None if scores.by is None else by, used, dict(details or {})
+        rules, method, delta, len(scores), ties, None if scores.by is None else by, used, dict(details or {}), attempt
     )
 
 
@@ -124,7 +220,14 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
         scores: of its calibration cases, stored beside it.
     """
     settings, thresholds = options_of(certificate)
-    options = {"thresholds": thresholds, "ranks": settings.ranks, "r_max": settings.r_max}
+    options = {
+        "chosen" if certificate.method in PILOTED else "thresholds": thresholds,
+        "ranks": settings.ranks,
+        "r_max": settings.r_max,
+        "levels": settings.levels,
+        "shares": settings.shares,
+        "orders": settings.orders,
+    }
 
     for harm in (harm for target in certificate.targets for harm in target if harm not in scores.harms):
         raise CertificateError(
@@ -132,16 +235,29 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
             f" {', '.join(scores.harms)}. Certify again."
         )
 
-    def again(delta: float) -> Certificate:
-        return certify_scores(scores, certificate.targets, delta, certificate.method, options, certificate.by or "")
+    # At its own level: a certificate of format 1 divided delta between harms, too.
+    level = certificate.rules[0].level
+    parts = [(None, scores)] if scores.by is None else _groups(scores)
 
-    made = again(certificate.delta)
+    def again(near: float) -> Certificate:
+        return _at_level(
+            scores,
+            parts,
+            certificate.targets,
+            certificate.delta,
+            level * near,
+            certificate.method,
+            options,
+            certificate.by or "",
+        )
+
+    made = again(1.0)
     if _same_claim(made, certificate):
         return
     # A p-value that equals its level to the last digit may fall on either side with another version of scipy.
     for near in (1 - SLACK, 1 + SLACK):
         with contextlib.suppress(ArgumentError):  # a delta that is hardly allowed
-            if _same_claim(again(certificate.delta * near), certificate):
+            if _same_claim(again(near), certificate):
                 return
     found = {_place(rule): rule for rule in made.rules}
     for rule in certificate.rules:
@@ -170,12 +286,12 @@ def _same_claim(one: Certificate, other: Certificate) -> bool:
 
 def _place(rule: Rule) -> Any:
     """Which of the rules it is."""
-    return frozenset(rule.risks.items()), type(rule.group), rule.group
+    return frozenset(rule.risks.items()), group_key(rule.group)
 
 
 def _claim(rule: Rule) -> Any:
     """What it says."""
-    return rule.threshold, rule.n, rule.m, dict(rule.errors)
+    return rule.threshold, rule.n, rule.m, dict(rule.errors), dict(rule.counted)
 
 
 def _told(rule: Rule) -> str:
@@ -183,14 +299,29 @@ def _told(rule: Rule) -> str:
     return f"a threshold of {rule.threshold!r} with {rule.n:,} of {rule.m:,} accepted and errors {errors}"
 
 
-def _rule(ranked: Ranked, risks: Mapping[str, float], group: Any, level: float, method: str, options: Options) -> Rule:
+def _rule(
+    ranked: Ranked,
+    risks: Mapping[str, float],
+    group: Any,
+    level: float,
+    method: str,
+    options: Options,
+    later: float,
+) -> Rule:
     places = np.flatnonzero(shown_for_all(method, ranked, risks, level, options))
+    tallies = {name: ranked.tallies[name] for name in risks}
+    costs = tuple(name for name, tally in tallies.items() if tally.losses is not None)
+    some = {name: tally for name, tally in tallies.items() if tally.m < ranked.m}
     if not len(places):
-        needed, hopeless = labels_needed(ranked, risks, level, method, options)
-        return Rule(dict(risks), group, np.inf, 0, ranked.m, dict.fromkeys(risks, 0), level, needed, hopeless)
+        needed, hopeless = labels_needed(ranked, risks, level * later, method, options)
+        counted = {name: (0, tally.m) for name, tally in some.items()}
+        none = dict.fromkeys(risks, 0)
+        return Rule(dict(risks), group, np.inf, 0, ranked.m, none, level, needed, hopeless, counted, costs)
     best = int(places[-1])
-    errors = {name: int(ranked.errors[name][best]) for name in risks}
-    return Rule(dict(risks), group, float(ranked.threshold[best]), int(ranked.n[best]), ranked.m, errors, level)
+    errors = {name: tally.errors[best].item() for name, tally in tallies.items()}
+    counted = {name: (int(tally.n[best]), tally.m) for name, tally in some.items()}
+    threshold, n = float(ranked.threshold[best]), int(ranked.n[best])
+    return Rule(dict(risks), group, threshold, n, ranked.m, errors, level, counted=counted, costs=costs)
 
 
 def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list[dict[str, float]]:
@@ -235,13 +366,13 @@ def _thresholds(method: str, given: Any) -> NDArray[np.float64] | None:
 def _groups(scores: Scores) -> list[tuple[Any, Scores]]:
     """The cases of each group."""
     assert scores.by is not None
-    names = [plain(group) for group in scores.by.tolist()]
-    values = sorted(set(names), key=lambda name: (str(type(name)), name))
-    places = {name: place for place, name in enumerate(values)}
-    codes = np.array([places[name] for name in names], dtype=np.int64)
+    keys = [group_key(group) for group in scores.by.tolist()]
+    values = sorted(set(keys))
+    places = {key: place for place, key in enumerate(values)}
+    codes = np.array([places[key] for key in keys], dtype=np.int64)
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(values))))
-    return [(group, scores.only(rows)) for group, rows in zip(values, parts, strict=True)]
+    return [(group, scores.only(rows)) for (_, group), rows in zip(values, parts, strict=True)]
 
 
 @functools.cache

@@ -1,10 +1,12 @@
 """Methods that choose among rules with a guarantee: each says for which rules the risk was shown to be small enough.
 
-All of them test by the exact binomial (:mod:`squad.selective.bounds`) or by Beta quantiles; they differ in which rules
-they look at, and at what level.  Every one returns a mask over the rules, so that several harms can be required of the
-same rule: it must be among the rules shown for each.
+All of them test by the exact binomial (:mod:`squad.selective.bounds`), by Beta quantiles, or, for costs, by betting
+(:mod:`squad.selective.bets`); they differ in which rules they look at, and at what level.  Every one returns a mask
+over the rules, so that several harms can be required of the same rule: it must be among the rules shown for each.  That
+takes no part of delta (an intersection-union test; docs/selection.md has the proof).
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -14,9 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.selective.bands import risk_bounds
+from squad.selective.bands import BERK_JONES, risk_bounds
+from squad.selective.bets import log_wealth_at_most
 from squad.selective.bounds import MOST, fewest, fewest_with, most_errors, passes
 from squad.selective.scores import Ranked
+from squad.selective.tallies import Tally
 
 __all__ = [
     "FALLBACK",
@@ -24,12 +28,17 @@ __all__ = [
     "METHODS",
     "Options",
     "Start",
+    "cost_starts",
+    "first_looked_at",
     "least_cases",
+    "preset_weights",
     "search_ends",
     "shown_for_all",
     "shows_alone",
     "smallest",
     "starts",
+    "starts_of",
+    "statements",
     "tests_of",
     "walk",
 ]
@@ -47,10 +56,22 @@ class Options:
     Attributes:
         ranks: of bonferroni, how many.
         r_max: of band, the largest risk that may be asked for.
+        levels: of band, how its levels are found.
+        shares: of preset, the coverage that each threshold was chosen for.
+        orders: of pareto, the places of thresholds in the order of their tests, for each target.
+        order: the one of the target that is tested.
     """
 
     ranks: int = 20
     r_max: float = 0.1
+    levels: str = BERK_JONES
+    shares: tuple[float, ...] = ()
+    orders: tuple[tuple[int, ...], ...] = ()
+    order: tuple[int, ...] = ()
+
+    def of_target(self, place: int) -> "Options":
+        """With the order of one target."""
+        return dataclasses.replace(self, order=self.orders[place]) if self.orders else self
 
 
 @dataclass(frozen=True)
@@ -89,84 +110,108 @@ def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], .
     return (Start(zero, 1.0),) if zero <= m else ()
 
 
-def walk(
-    n: NDArray[np.int64], errors: NDArray[np.int64], begin: Sequence[Start], risk: float, level: float
-) -> NDArray[np.bool_]:
+def starts_of(tally: Tally, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
+    """The starts that the cases of a harm allow."""
+    return (starts if tally.losses is None else cost_starts)(tally.m, risk, level, plan)
+
+
+@functools.lru_cache(maxsize=1024)
+def cost_starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
+    """The same for costs: at these shares of the cases, or where costs of 0 could pass."""
+    found: list[Start] = []
+    handed = 0.0
+    for share, weight in plan:
+        own, handed = weight + handed, 0.0
+        n = max(fewest_free(risk, own * level), math.floor(share * m))
+        if n > m or (found and n <= found[-1].n):
+            handed = own
+        else:
+            found.append(Start(n, own))
+    if found:
+        found[0] = Start(found[0].n, found[0].weight + handed)
+        return tuple(found)
+    zero = fewest_free(risk, level)
+    return (Start(zero, 1.0),) if zero <= m else ()
+
+
+def fewest_free(risk: float, level: float) -> int:
+    """The fewest cases that pass a test of costs if none costs anything."""
+    return smallest(lambda n: log_wealth_at_most(n, 0.0, risk) >= -math.log(level), MOST)
+
+
+def walk(tally: Tally, begin: Sequence[Start], risk: float, level: float) -> NDArray[np.bool_]:
     """Fixed-sequence tests over the rules, upward from each start until one fails.
 
     A chain's level is the sum of the weights of the starts it has passed since it began.  When it fails, the next
     start, which it has not reached, opens a new one.
     """
-    shown = np.zeros(len(n), dtype=np.bool_)
+    rules = len(tally.n)
     weights: dict[int, float] = {}
     for start in begin:  # several in one group of equal confidences add up
-        place = int(np.searchsorted(n, start.n, side="left"))
-        if place < len(n):
+        place = int(np.searchsorted(tally.n, start.n, side="left"))
+        if place < rules:
             weights[place] = weights.get(place, 0.0) + start.weight
-    places = [*weights, len(n)]
+    return _chains([(tally, risk)], weights, level)
+
+
+def _chains(harms: Sequence[tuple[Tally, float]], weights: Mapping[int, float], level: float) -> NDArray[np.bool_]:
+    """The same for harms that must all pass, with the starts' weights by the places of their rules, ascending."""
+    rules = len(harms[0][0].n)
+    shown = np.zeros(rules, dtype=np.bool_)
+    places = [*weights, rules]
     weight = 0.0
     for place, end in itertools.pairwise(places):
         weight += weights[place]
-        failed = _first_failure(n, errors, place, end, risk, weight * level)
+        failed = min(_first_failure(tally, place, end, risk, weight * level) for tally, risk in harms)
         shown[place:failed] = True
         if failed < end:
             weight = 0.0
     return shown
 
 
-def _first_failure(
-    n: NDArray[np.int64], errors: NDArray[np.int64], begin: int, end: int, risk: float, level: float
-) -> int:
+def _first_failure(tally: Tally, begin: int, end: int, risk: float, level: float) -> int:
     """The first rule of begin ... end - 1 that does not pass, or ``end``."""
-    # With the same number of errors more cases pass more easily: only where errors have come can a test fail anew.
     block = 64
     while begin < end:
         stop = min(begin + block, end)
-        tested = begin + np.flatnonzero(np.append(True, np.diff(errors[begin:stop]) > 0))
-        failed = np.flatnonzero(~passes(errors[tested], n[tested], risk, level))
+        tested = begin + np.flatnonzero(np.append(True, tally.may_fail_anew(begin, stop)))
+        failed = np.flatnonzero(~tally.passes(tested, risk, level))
         if len(failed):
             return int(tested[failed[0]])
         begin, block = stop, 4 * block
     return end
 
 
-def fallback(
-    m: int, n: NDArray[np.int64], errors: NDArray[np.int64], risk: float, level: float, options: Options
-) -> NDArray[np.bool_]:
+def fallback(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """Fixed-sequence testing with several starts (Learn then Test, with the exact binomial)."""
-    return walk(n, errors, starts(m, risk, level, FALLBACK), risk, level)
+    return walk(tally, starts_of(tally, risk, level, FALLBACK), risk, level)
 
 
-def fixed_sequence(
-    m: int, n: NDArray[np.int64], errors: NDArray[np.int64], risk: float, level: float, options: Options
-) -> NDArray[np.bool_]:
+def fixed_sequence(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """The same with one start."""
-    return walk(n, errors, starts(m, risk, level, FIXED), risk, level)
+    return walk(tally, starts_of(tally, risk, level, FIXED), risk, level)
 
 
-def sgr(
-    m: int, n: NDArray[np.int64], errors: NDArray[np.int64], risk: float, level: float, options: Options
-) -> NDArray[np.bool_]:
+def sgr(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """Selection with guaranteed risk (Geifman and El-Yaniv 2017): a binary search over ceil(log2 m) ranks.
 
     With integer counts, whole groups of equal confidence, full coverage among the ranks, and no threshold where
     nothing passed.
     """
-    return _search(m, n, [(errors, risk)], level)
+    return _search(ranked, [(tally, risk)], level)
 
 
-def _search(
-    m: int, n: NDArray[np.int64], harms: Sequence[tuple[NDArray[np.int64], float]], level: float
-) -> NDArray[np.bool_]:
+def _search(ranked: Ranked, harms: Sequence[tuple[Tally, float]], level: float) -> NDArray[np.bool_]:
     """A binary search for the largest rank at which all harms pass."""
+    n = ranked.n
     shown = np.zeros(len(n), dtype=np.bool_)
-    tests = tests_of(m)
-    low, high = 0, m + 1
+    tests = tests_of(ranked.m)
+    low, high = 0, ranked.m + 1
     for _ in range(tests):
         if high - low <= 1:
             break
         place = int(np.searchsorted(n, (low + high + 1) // 2, side="left"))
-        if all(passes(errors[place], n[place], risk, level / tests) for errors, risk in harms):
+        if all(tally.passes(place, risk, level / tests) for tally, risk in harms):
             shown[place] = True
             low = int(n[place])
         else:
@@ -190,41 +235,89 @@ def search_ends(m: int, n: int) -> int:
     return low
 
 
-def bonferroni(
-    m: int, n: NDArray[np.int64], errors: NDArray[np.int64], risk: float, level: float, options: Options
-) -> NDArray[np.bool_]:
+def bonferroni(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """Evenly spaced ranks, each at its part of the level; the risk need not grow with coverage."""
+    m, n = ranked.m, ranked.n
     shown = np.zeros(len(n), dtype=np.bool_)
     if not m:
         return shown
     count = options.ranks
     ranks = [-(-place * m // count) for place in range(1, count + 1)]
     places = np.unique(np.searchsorted(n, ranks, side="left"))
-    shown[places] = passes(errors[places], n[places], risk, level / count)
+    shown[places] = tally.passes(places, risk, level / count)
     return shown
 
 
-def grid(
-    m: int, n: NDArray[np.int64], errors: NDArray[np.int64], risk: float, level: float, options: Options
-) -> NDArray[np.bool_]:
+def grid(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """Thresholds named in advance, in turn from the strictest until one fails, each at the full level."""
-    shown = np.zeros(len(n), dtype=np.bool_)
-    if len(n):
-        failed = np.flatnonzero(~passes(errors, n, risk, level))
-        shown[: failed[0] if len(failed) else len(n)] = True
+    rules = len(ranked.n)
+    shown = np.zeros(rules, dtype=np.bool_)
+    if rules:
+        failed = np.flatnonzero(~tally.passes(np.arange(rules), risk, level))
+        shown[: failed[0] if len(failed) else rules] = True
     return shown
 
 
-def band(
-    m: int, n: NDArray[np.int64], errors: NDArray[np.int64], risk: float, level: float, options: Options
-) -> NDArray[np.bool_]:
+def band(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """A bound that holds at all thresholds at once."""
-    return risk_bounds(m, n, errors, level, options.r_max) <= risk
+    return risk_bounds(tally.m, tally.n, tally.errors, level, options.r_max, options.levels) <= risk
+
+
+def preset_weights(begins: Sequence[tuple[Sequence[Start], int]], shares: Sequence[float]) -> dict[int, float]:
+    """Weights by place: each start is at the first threshold that was chosen to accept as many cases.
+
+    That must not depend on how many cases a threshold does accept, which depends on the calibration set.  Of several
+    harms the one that must start last decides.
+
+    Args:
+        begins: of each harm, its starts and how many cases it is counted on.
+        shares: the coverage that each threshold was chosen for.
+    """
+    found = []
+    for begin, m in begins:
+        weights: dict[int, float] = {}
+        for start in begin:
+            place = next((place for place, share in enumerate(shares) if share * m >= start.n), None)
+            if place is not None:
+                weights[place] = weights.get(place, 0.0) + start.weight
+        if not weights:
+            return {}
+        found.append(weights)
+    return max(found, key=lambda weights: next(iter(weights)))
+
+
+def _preset(harms: Sequence[tuple[Tally, float]], level: float, options: Options) -> NDArray[np.bool_]:
+    """One chain for all harms: chains of their own would take more than delta if no harm is the worst everywhere."""
+    begins = [(starts_of(tally, risk, level, FALLBACK), tally.m) for tally, risk in harms]
+    return _chains(harms, preset_weights(begins, options.shares), level)
+
+
+def preset(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
+    """Thresholds that a pilot fixed in advance, from the strictest on, with several starts (Wiens 2003)."""
+    return _preset([(tally, risk)], level, options)
+
+
+def pareto(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
+    """Thresholds in an order chosen on a pilot, each at the full level, until one fails (Pareto testing)."""
+    shown = np.zeros(len(ranked.n), dtype=np.bool_)
+    order = np.array(options.order, dtype=np.int64)
+    failed = np.flatnonzero(~tally.passes(order, risk, level))
+    shown[order[: failed[0] if len(failed) else len(order)]] = True
+    return shown
+
+
+def first_looked_at(method: str, options: Options, rules: int) -> NDArray[np.bool_]:
+    """(rules,), the rules of which one must pass before any other is looked at."""
+    if method not in ("grid", "pareto"):
+        return np.ones(rules, dtype=np.bool_)
+    found = np.zeros(rules, dtype=np.bool_)
+    found[options.order[0] if method == "pareto" else 0] = True
+    return found
 
 
 METHODS: dict[
     str,
-    Callable[[int, NDArray[np.int64], NDArray[np.int64], float, float, Options], NDArray[np.bool_]],
+    Callable[[Ranked, Tally, float, float, Options], NDArray[np.bool_]],
 ] = {
     "fallback": fallback,
     "sgr": sgr,
@@ -232,6 +325,8 @@ METHODS: dict[
     "bonferroni": bonferroni,
     "grid": grid,
     "band": band,
+    "preset": preset,
+    "pareto": pareto,
 }
 
 
@@ -239,32 +334,65 @@ def shown_for_all(
     method: str, ranked: Ranked, risks: Mapping[str, float], level: float, options: Options
 ) -> NDArray[np.bool_]:
     """The rules for which every harm was shown to be rare enough, each of them at ``level``."""
-    harms = [(ranked.errors[name], risk) for name, risk in risks.items()]
+    harms = [(ranked.tallies[name], risk) for name, risk in risks.items()]
     if method == "sgr":  # searches for each harm would look at different ranks
-        return _search(ranked.m, ranked.n, harms, level)
+        return _search(ranked, harms, level)
+    if method == "preset":
+        return _preset(harms, level, options)
     shown = np.ones(len(ranked.n), dtype=np.bool_)
-    for errors, risk in harms:
-        shown &= METHODS[method](ranked.m, ranked.n, errors, risk, level, options)
+    for tally, risk in harms:
+        shown &= METHODS[method](ranked, tally, risk, level, options)
     return shown
 
 
-def shows_alone(method: str, m: int, n: int, errors: int, risk: float, level: float, options: Options) -> bool:
-    """Whether the method, if it looks at the rule that accepts n of m cases, finds so many errors few enough."""
+def statements(method: str, targets: Sequence[Mapping[str, float]], groups: int) -> int:
+    """Between how many statements delta is divided: one for each target and group, however many harms a target has.
+
+    A band holds for all targets at once, but is a statement about every harm.
+
+    Args:
+        method: the method.
+        targets: risks by harm.
+        groups: how many groups have a threshold of their own; 1 without.
+    """
     if method == "band":
-        return bool(risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max)[0] <= risk)
+        return len({name for target in targets for name in target}) * max(1, groups)
+    return len(targets) * max(1, groups)
+
+
+def shows_alone(
+    method: str, m: int, n: int, errors: float, risk: float, level: float, options: Options, costs: bool = False
+) -> bool:
+    """Whether the method, if it looks at the rule that accepts n of m cases, finds so many errors few enough.
+
+    Args:
+        method: the method.
+        m: cases.
+        n: accepted cases.
+        errors: among these; with costs, what they cost in all.
+        risk: that is to be shown.
+        level: of the test.
+        options: of the method.
+        costs: whether the harm has costs between 0 and 1.
+    """
+    if method == "band":
+        bound = risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max, options.levels, rough=True)
+        return bool(bound[0] <= risk)
     if method == "sgr" and n > m // 2 + 1:
         # Its first look is at the middle; if that fails, it turns back.
         n, errors = m // 2 + 1, math.ceil(errors * (m // 2 + 1) / n)
     share = {"sgr": tests_of(m), "bonferroni": options.ranks}.get(method, 1)
+    if costs:
+        return log_wealth_at_most(n, errors / max(n, 1), risk) >= -math.log(level / share)
     return bool(passes(errors, n, risk, level / share))
 
 
 @functools.lru_cache(maxsize=1024)
-def least_cases(method: str, risk: float, level: float, options: Options) -> int:
+def least_cases(method: str, risk: float, level: float, options: Options, costs: bool = False) -> int:
     """With fewer calibration cases than this the method shows nothing, even if all are right and equally confident."""
-    if method == "sgr":  # equal confidences are looked at together
+    if method == "sgr" and not costs:  # equal confidences are looked at together
         return smallest(lambda m: bool(passes(0, m, risk, level / tests_of(m))), MOST)
-    return smallest(lambda m: shows_alone(method, m, m, 0, risk, level, options), MOST)
+    return smallest(lambda m: shows_alone(method, m, m, 0, risk, level, options, costs), MOST)
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int:

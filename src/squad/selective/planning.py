@@ -1,25 +1,30 @@
-"""How many labels a promise takes: before they are collected, and after too few were."""
+"""How many labels a guarantee takes: before they are collected, and after too few were."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from squad.core.checks import check_number
+from squad.core.checks import check_choice, check_count, check_number
 from squad.errors import ArgumentError
-from squad.selective.bounds import MOST, fewest_with, tail
-from squad.selective.methods import Options, least_cases, shows_alone, smallest
-from squad.selective.scores import Ranked
+from squad.selective.attempts import check_attempt, share
+from squad.selective.bounds import MOST
+from squad.selective.methods import Options, first_looked_at, least_cases, shows_alone, smallest
+from squad.selective.power import SAMPLES, SIMULATED, Flat, Pilot, chance_of_one, succeeds
+from squad.selective.scores import WRONG, Ranked, Scores
 
-__all__ = ["check_share", "labels_needed", "plan"]
+__all__ = ["check_share", "labels_needed", "plan", "success_probability"]
 
 #: The least risk and delta: nobody can label what smaller ones take.
 SMALLEST = 1e-9
-#: Further on, so many below the one that bisection finds.
-SAW = 100
-#: Up to so many errors every count is tried, one after the other.
-SCANNED = 4096
+#: The share of the coverage that was hoped for which counts as success.
+NEAR = 0.9
+#: Samples that the search for the number begins with.
+ROUGH = 2000
+#: More cases than this are not planned for from a pilot.
+PILOTED = 1 << 24
 
 
 def check_share(name: str, value: float) -> float:
@@ -36,65 +41,207 @@ def check_share(name: str, value: float) -> float:
     return number
 
 
-def plan(risk: float, delta: float = 0.01, coverage: float = 1.0, error: float = 0.0, power: float = 0.9) -> int:
-    """How many labelled cases to collect, so that a promise can be made with them.
+def plan(
+    risk: float,
+    delta: float = 0.01,
+    coverage: float | None = None,
+    error: float = 0.0,
+    power: float = 0.9,
+    *,
+    method: str = "fallback",
+    pilot: tuple[ArrayLike, ArrayLike] | None = None,
+    attempt: int | None = None,
+    ranks: int = 20,
+    r_max: float = 0.1,
+) -> int:
+    """How many labelled cases to collect for a certificate.
 
-    If the model accepts the share ``coverage`` of all cases and is wrong on the share ``error`` of those, a test of
-    that rule with this many calibration cases shows "at most ``risk`` are wrong, with certainty 1 - ``delta``" with the
-    chance ``power``.  (Methods test several rules and may take somewhat more, or accept somewhat less.)
+    With so many calibration cases the method succeeds with probability ``power``: it certifies a rule that accepts at
+    least nine tenths of ``coverage``.  What is known of the model is that the share ``coverage`` of all cases can be
+    accepted with an error rate of ``error``; then the chance is that of the least favourable population, in which all
+    accepted cases have this error rate and all others are wrong, and no lower for any other whose risk grows with
+    coverage.  Or a ``pilot`` is known, and the chance is that of cases drawn from it: an estimate, and as good as the
+    pilot is large.
 
     Args:
         risk: the share of wrong answers among the accepted that may not be exceeded.
-        delta: the chance that the promise is false.
-        coverage: the share of cases that one hopes to accept.
+        delta: the chance that the certificate is false.
+        coverage: the share of cases that one hopes to accept.  All if left out; with a pilot, any certificate will do.
         error: the share of wrong answers expected among these; below ``risk``.
         power: the chance to succeed.
+        method: that will be used, as of :func:`squad.certify`.  "grid" stands for one threshold, named in advance,
+            that accepts ``coverage``.
+        pilot: confidences and whether the answers are right, of cases like those to come and new to the model.  They
+            must not be among the calibration cases.
+        attempt: which attempt to certify the model it will be, and so at which share of ``delta``; None for the only
+            one.
+        ranks: of "bonferroni".
+        r_max: of "band".
 
     >>> plan(risk=0.02, delta=0.01)  # if none of the answers is wrong
     228
     >>> plan(risk=0.02, delta=0.01, coverage=0.7, error=0.01)
-    2799
+    6114
     """
-    risk, delta, power = check_share("risk", risk), check_share("delta", delta), check_share("power", power)
-    coverage = check_number("coverage", coverage, 0.0, 1.0, exclude=0.0)
-    error = check_number("error", error, 0.0, 1.0)
-    if error >= risk:
-        hint = "More labels will not help: accept fewer cases (a lower coverage), or allow a higher risk."
-        raise ArgumentError.of("error", f"{error:g}", f"below the risk of {risk:g}", hint)
-    n = _accepted(risk, delta, error, power)
-    if n >= MOST:
-        raise ArgumentError.of(
-            "error", f"{error:g}", f"further below the risk of {risk:g}: a billion labels will not do"
-        )
-    m = math.ceil(n / coverage - 1e-9)
-    while math.floor(m * coverage + 1e-9) < n:
-        m += 1
-    return m
+    power = check_share("power", power)
+    asked = _Question.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max)
+    return asked.fewest(power)
 
 
-def _accepted(risk: float, level: float, error: float, power: float) -> int:
-    """The fewest accepted cases that pass with this power.
+def success_probability(
+    m: int,
+    risk: float,
+    delta: float = 0.01,
+    coverage: float | None = None,
+    error: float = 0.0,
+    *,
+    method: str = "fallback",
+    pilot: tuple[ArrayLike, ArrayLike] | None = None,
+    attempt: int | None = None,
+    ranks: int = 20,
+    r_max: float = 0.1,
+) -> float:
+    """The chance that :func:`plan` speaks of, with m calibration cases: simulated, with a fixed seed, to .3 points.
 
-    With k errors allowed, the fewest cases that pass have the best chance; so only these are tried, k by k.
+    Args:
+        m: calibration cases.
+        risk: this and all others are as of :func:`plan`.
+        delta: see there.
+        coverage: see there.
+        error: see there.
+        method: see there.
+        pilot: see there.
+        attempt: see there.
+        ranks: see there.
+        r_max: see there.
     """
-    for k in range(SCANNED):
-        n = fewest_with(k, risk, level)
-        if n >= MOST or tail(k, n, error) >= power:
-            return n
-        if k == 64 and tail(8 * SCANNED, fewest_with(8 * SCANNED, risk, level), error) < power:
-            break  # far away: do not walk there
-    low, high = 0, SCANNED
-    while tail(high, n := fewest_with(high, risk, level), error) < power:
-        if n >= MOST:
-            return MOST
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = tail(middle, fewest_with(middle, risk, level), error) >= power
-        low, high = (low, middle) if enough else (middle, high)
-    # Power is not quite monotone in the count: a slightly smaller one may do.
-    smaller = (k for k in range(max(high - SAW, 0), high) if tail(k, fewest_with(k, risk, level), error) >= power)
-    return fewest_with(next(smaller, high), risk, level)
+    m = check_count("m", m, 1, MOST)
+    return _Question.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max).chance(m)
+
+
+@dataclass(eq=False)
+class _Question:
+    """What is planned for.
+
+    Attributes:
+        risk, coverage, error, method, options: as of :func:`plan`; coverage is None where any certificate will do.
+        level: the attempt's share of delta.
+        wrong: of the pilot's cases, the most confident first; None without a pilot.
+    """
+
+    risk: float
+    level: float
+    coverage: float | None
+    error: float
+    method: str
+    options: Options
+    wrong: NDArray[np.bool_] | None = None
+    _known: tuple[int, int, Flat] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        risk: float,
+        delta: float,
+        coverage: float | None,
+        error: float,
+        method: str,
+        pilot: tuple[ArrayLike, ArrayLike] | None,
+        attempt: int | None,
+        ranks: int,
+        r_max: float,
+    ) -> "_Question":
+        risk = check_share("risk", risk)
+        level = check_share("delta", delta) * share(check_attempt(attempt))
+        check_choice("method", method, (*SIMULATED, "grid"))
+        options = Options(check_count("ranks", ranks, 1), check_share("r_max", r_max))
+        if method == "band" and risk > options.r_max:
+            raise ArgumentError.of("risk", f"{risk:g}", f"at most r_max ({options.r_max:g}) for the method band")
+        if coverage is not None:
+            coverage = check_number("coverage", coverage, 0.0, 1.0, exclude=0.0)
+        error = check_number("error", error, 0.0, 1.0)
+        if pilot is None:
+            if error >= risk:
+                hint = "More labels will not help: accept fewer cases (a lower coverage), or allow a higher risk."
+                raise ArgumentError.of("error", f"{error:g}", f"below the risk of {risk:g}", hint)
+            return cls(risk, level, 1.0 if coverage is None else coverage, error, method, options)
+        if error:
+            raise ArgumentError.of("error", f"{error:g}", "left out where a pilot is given, which has its own")
+        scores = Scores.of(*pilot)
+        if not len(scores):
+            raise ArgumentError.of("pilot", "no cases", "confidences and whether the answers are right")
+        wrong = scores.harms[WRONG][np.argsort(-scores.confidence, kind="stable")]
+        if not (np.cumsum(wrong) < risk * np.arange(1, len(wrong) + 1)).any():
+            hint = "More labels will not help: allow a higher risk."
+            raise ArgumentError.of(
+                "pilot", f"{wrong.mean():.3g} wrong in all", f"below {risk:g} at some threshold", hint
+            )
+        if coverage is None:
+            if method == "grid":
+                raise ArgumentError.of(
+                    "coverage", None, "named for the method grid: the share that a threshold accepts"
+                )
+            return cls(risk, level, None, 0.0, method, options, wrong)
+        count = max(1, round((1.0 if method == "grid" else NEAR) * coverage * len(wrong)))
+        error = float(wrong[:count].mean())
+        if error >= risk:
+            hint = "More labels will not help: accept fewer cases (a lower coverage), or allow a higher risk."
+            got = f"one with {error:.3g} wrong among the {count:,} most confident"
+            raise ArgumentError.of("pilot", got, f"below the risk of {risk:g} there", hint)
+        return cls(risk, level, coverage, error, method, options, wrong)
+
+    def chance(self, m: int, samples: int = SAMPLES) -> float:
+        """Of success with m cases."""
+        if self.method == "grid":
+            assert self.coverage is not None
+            return chance_of_one(m, self.coverage, self.error, self.risk, self.level)
+        least = 1 if self.coverage is None else math.ceil(NEAR * self.coverage * m - 1e-9)
+        paths = self._population(m, samples).draw(m)
+        return float(succeeds(paths, least, self.method, self.risk, self.level, self.options).mean())
+
+    def _population(self, m: int, samples: int) -> Flat | Pilot:
+        if self.wrong is not None:
+            return Pilot(self.wrong, samples)
+        assert self.coverage is not None
+        most = 1 << math.ceil(math.log2(max(m, 2)))  # the same samples for m alone as for m among others
+        if (found := self._known) is None or (found[0], found[1]) != (most, samples):
+            found = self._known = (most, samples, Flat(self.coverage, self.error, most, samples))
+        return found[2]
+
+    def fewest(self, power: float) -> int:
+        """The fewest cases with this chance, or up to a percent more; power does not quite grow with every case."""
+
+        def enough(m: int, samples: int = ROUGH) -> bool:
+            return self.chance(m, samples) >= power
+
+        low, high = 0, max(8, round(self._guess()))
+        most = MOST if self.wrong is None else PILOTED
+        while high < most and not enough(high):
+            low, high = high, high + max(1, high // (3 if self.wrong is None else 1))
+        if high >= most:
+            what = "error" if self.wrong is None else "pilot"
+            raise ArgumentError.of(
+                what, f"{self.error:g}", f"further below the risk of {self.risk:g}: a billion labels will not do"
+            )
+        while not low and high > 1 and enough(3 * high // 4):
+            high = 3 * high // 4
+        low = low or 3 * high // 4
+        while high - low > max(1, high // 200):
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        # That was rough, by few samples; now with all of them.
+        step = max(1, high // 100)
+        if enough(high, SAMPLES):
+            while high > step and enough(high - step, SAMPLES):
+                high -= step
+            return high
+        while not enough(high, SAMPLES):
+            high += step
+        return high
+
+    def _guess(self) -> float:
+        """About as many as one test takes."""
+        return float(_rough(np.array(self.error), self.risk, self.level)) / (self.coverage or 1.0)
 
 
 def labels_needed(
@@ -105,44 +252,51 @@ def labels_needed(
     No hope is where the errors that were seen reach the risk at every rank.  Otherwise the rank is looked for that
     would pass first if the errors go on as they were; None if that should have been enough already.
     """
-    least = max(least_cases(method, risk, level, options) for risk in risks.values())
+    costs = {name: ranked.tallies[name].losses is not None for name in risks}
+    least = max(least_cases(method, risk, level, options, costs[name]) for name, risk in risks.items())
+    none = dict.fromkeys(risks, 0.0)
+    if ranked.m and any(not ranked.tallies[name].m for name in risks):
+        return ranked.m + least, False  # at least so many: nobody knows how rare cases are that have not been seen
     if not ranked.m:
-        return _until(1.0, dict.fromkeys(risks, 0.0), risks, level, method, options), False
+        return _until(dict.fromkeys(risks, 1.0), none, risks, level, method, options, costs), False
     good = ranked.n > 0
     for name, risk in risks.items():
         # As quotients: 7 of 200 are .035 to the bit, while .035 times 200 is a hair more than 7.
-        good &= ranked.errors[name] / np.maximum(ranked.n, 1) < risk
+        good &= (ranked.tallies[name].rates < risk) & (ranked.tallies[name].n > 0)
     if not good.any() and ranked.n[-1]:
         return None, True
-    if method == "grid":  # the strictest threshold must pass before any other is looked at
-        good[1:] = False
+    good &= first_looked_at(method, options, len(good))
     if not good.any():
         return (least if ranked.m < least else None), False
-    share = ranked.n[good] / ranked.m
-    wanted = np.zeros(len(share))
+    wanted = np.zeros(int(good.sum()))
     for name, risk in risks.items():
-        wanted = np.maximum(wanted, _rough(ranked.errors[name][good] / ranked.n[good], risk, level) / share)
-    best = int(wanted.argmin())
-    place = int(np.flatnonzero(good)[best])
-    rates = {name: float(ranked.errors[name][place] / ranked.n[place]) for name in risks}
-    needed = max(least, _until(float(share[best]), rates, risks, level, method, options))
+        tally = ranked.tallies[name]
+        wanted = np.maximum(wanted, _rough(tally.rates[good], risk, level) * ranked.m / tally.n[good])
+    place = int(np.flatnonzero(good)[wanted.argmin()])
+    rates = {name: float(ranked.tallies[name].rates[place]) for name in risks}
+    shares = {name: float(ranked.tallies[name].n[place] / ranked.m) for name in risks}
+    needed = max(least, _until(shares, rates, risks, level, method, options, costs))
     return (needed if ranked.m < needed < MOST else None), False
 
 
 def _until(
-    share: float,
+    shares: Mapping[str, float],
     rates: Mapping[str, float],
     risks: Mapping[str, float],
     level: float,
     method: str,
     options: Options,
+    costs: Mapping[str, bool],
 ) -> int:
-    """Cases with which a rule passes that accepts this share of them, at these rates of errors and some bad luck."""
+    """Cases with which a rule passes, of which it accepts these shares, at these rates of errors and some bad luck."""
 
     def enough(m: int) -> bool:
-        n = max(1, math.floor(share * m))
-        seen = {name: math.ceil(n * rate + 1.2816 * math.sqrt(n * rate * (1 - rate))) for name, rate in rates.items()}
-        return all(shows_alone(method, m, n, seen[name], risk, level, options) for name, risk in risks.items())
+        for name, risk in risks.items():
+            n, rate = max(1, math.floor(shares[name] * m)), rates[name]
+            seen = math.ceil(n * rate + 1.2816 * math.sqrt(n * rate * (1 - rate)))
+            if not shows_alone(method, m, n, seen, risk, level, options, costs[name]):
+                return False
+        return True
 
     return smallest(enough, MOST)
 

@@ -1,14 +1,15 @@
-"""Confidences that say how often an answer is right: a map of the confidence, fitted on rows of its own.
+"""Confidences that say how often an answer is right: a map of the confidence.
 
 What is mapped is the confidence alone, the probability of the most likely class; the other classes follow, so that the
 order within a row stays.  The map never falls: a row that was surer than another is at least as sure afterwards.  (A
 softmax at another temperature, as by Guo et al. 2017, has not got this property for more than two classes: it makes
 different things of equal confidences, and so changes which rows a threshold accepts.)
+
+:mod:`squad.selective.recalibration_fit` fits the map to rows of its own.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,33 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from squad.core.checks import check_choice, check_count, check_number
 from squad.core.exact import exp_of_minus, log_of
 from squad.errors import ArgumentError
-from squad.metrics import nll
-from squad.metrics.calibration import ece
-from squad.metrics.inputs import check_probabilities
 from squad.selective.scores import as_array
 
-__all__ = ["METHODS", "Recalibration", "fit_recalibration"]
+__all__ = ["COLDEST", "HOTTEST", "METHODS", "Recalibration", "heated", "tempered"]
 
 METHODS = ("temperature", "isotonic")
 
 #: No temperature outside of these is looked for.
 COLDEST, HOTTEST = 0.05, 20.0
-
-#: So many rows at least: fewer say nothing about how often answers are right.
-FEWEST = 10
-
-#: How much of isotonic regression is tried, and in how many parts the rows are cross-validated.
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-FOLDS = 5
-
-#: How much of the old confidence is mixed into an isotonic one: as little as keeps rows of one step apart.
-TILT = 0.01
-
-#: The highest confidence that isotonic regression gives to less than certainty.
-HIGHEST = 1 - 1e-6
-
-#: As :func:`squad.metrics.nll` has it: what counts for a probability of 0.
-SMALLEST = float(np.finfo(np.float64).tiny)
 
 #: What a class without probability counts for where a row is tempered.
 TINIEST = 1e-300
@@ -64,7 +46,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Recalibration:
-    """A map from confidences to confidences that never falls, made by :func:`fit_recalibration`.
+    """A map from confidences to confidences that never falls, as ``fit_recalibration`` makes them.
 
     Attributes:
         method: "temperature" or "isotonic".
@@ -74,8 +56,10 @@ class Recalibration:
         knots: pairs (before, after), ascending, with straight lines between them; none for temperature.
         share: how much of the map is that of the knots, from 0 to 1; the rest is that of the temperature.
         confidence_mean: of these rows, before and after.
-        nll: negative log-likelihood of these rows, before and after.
-        ece: expected calibration error of these rows, before and after.
+        nll: negative log-likelihood of these rows, before and after; after is out of sample, see ``folds``.
+        ece: expected calibration error of these rows, before and after; likewise.
+        folds: the number of folds of the cross-validation that ``nll`` and ``ece`` after come from: each row is mapped
+            by a fit to the other folds.  0 in models saved by earlier versions, which measured the rows they fitted.
     """
 
     method: str
@@ -87,6 +71,7 @@ class Recalibration:
     confidence_mean: tuple[float, float] = (0.0, 0.0)
     nll: tuple[float, float] = (0.0, 0.0)
     ece: tuple[float, float] = (0.0, 0.0)
+    folds: int = 0
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -100,20 +85,36 @@ class Recalibration:
                 check_number(name, number, 0)
         check_number("temperature", self.temperature, COLDEST, HOTTEST)
         check_number("share", self.share, 0, 1)
+        check_count("folds", self.folds, 0, MANY)
+        if self.unchanged:
+            return
         if self.method == "isotonic":
             _check_knots(self.knots, 1 / self.classes)
         elif self.knots or self.share:
             raise ArgumentError.of("knots", str(self.knots)[:60], "none for the method temperature", "Fit again.")
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether it leaves every probability as it is: cross-validation found no gain that is worth it."""
+        # Earlier versions computed with a temperature of exactly 1 too, and what they saved keeps its last digits.
+        return self.folds > 0 and self.temperature == 1 and not self.share and not self.knots
+
     def __str__(self) -> str:
+        rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        if self.unchanged:
+            return (
+                f"confidences are left as they are: fitted on {rows}, {self.method} recalibration has no clear gain in"
+                f" {self.folds}-fold cross-validation; NLL {self.nll[0]:.3f}, ECE {self.ece[0]:.3f}"
+            )
         before, after = self.confidence_mean
         moved = "lowered" if after < before else "raised" if after > before else "left as they are"
         how = f"temperature {self.temperature:.3g}"
         if self.method == "isotonic":
             how = f"isotonic regression ({100 * self.share:.0f} % of it, and the rest {how})"
         return (
-            f"confidences are {moved}: {how}, fitted on {self.rows:,} row{'' if self.rows == 1 else 's'}; NLL"
-            f" {self.nll[0]:.3f} -> {self.nll[1]:.3f}, ECE {self.ece[0]:.3f} -> {self.ece[1]:.3f} there"
+            f"confidences are {moved}: {how}, fitted on {rows}; NLL {self.nll[0]:.3f} -> {self.nll[1]:.3f},"
+            f" ECE {self.ece[0]:.3f} -> {self.ece[1]:.3f} "
+            + (f"in {self.folds}-fold cross-validation" if self.folds else "on the rows it was fitted on")
         )
 
     def confidence(self, confidence: ArrayLike | torch.Tensor, classes: int | None = None) -> Array:
@@ -132,7 +133,7 @@ class Recalibration:
         bad = (c < 0) | (c > ROUNDED)
         if bad.any():
             raise ArgumentError.of("confidence", c[bad][0], f"probabilities, from {1 / self.classes:.3g} to 1")
-        return self._map(c)[0]
+        return self.mapped(c)[0]
 
     def apply(self, probabilities: ArrayLike | torch.Tensor, confidence: Array | None = None) -> Array:
         """Class probabilities (N, classes) with confidences that were mapped, float64; a row of NaN stays one.
@@ -155,22 +156,24 @@ class Recalibration:
             row = int(np.flatnonzero(bad)[0])
             hint = "Take the softmax of logits first."
             raise ArgumentError.of("probabilities", f"{p[row][:8]} in row {row}", "between 0 and 1", hint)
-        if not len(p):
+        if not len(p) or self.unchanged:
             return p
         top = p.argmax(1)  # of several, the first; of a row with NaN, that
         old = p[np.arange(len(p)), top]
-        new, rest = self._map(old if confidence is None else confidence)
+        new, rest = self.mapped(old if confidence is None else confidence)
         mapped: Array = p.copy()
         moved = np.flatnonzero(new != old)
-        mapped[moved] = _tempered(p[moved], top[moved], new[moved], rest[moved])
+        mapped[moved] = tempered(p[moved], top[moved], new[moved], rest[moved])
         mapped[np.arange(len(p)), top] = new
         return mapped
 
-    def _map(self, confidence: Array) -> tuple[Array, Array]:
+    def mapped(self, confidence: Array) -> tuple[Array, Array]:
         """Confidences after, and 1 minus them; the latter to full precision, where the former is 1 by rounding."""
         lowest = 1 / self.classes
         c = np.clip(confidence, lowest, 1.0)
-        new, rest = _heated(c, self.temperature, self.classes)
+        if self.unchanged:
+            return c, 1 - c
+        new, rest = heated(c, self.temperature, self.classes)
         if self.share:
             steps, below = _lines(c, *self._knots)
             new, rest = ((1 - self.share) * a + self.share * b for a, b in ((new, steps), (rest, below)))
@@ -182,8 +185,9 @@ class Recalibration:
         return x, y
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """As plain data; one of an earlier version as it was, since the identity of its model is a hash of this."""
         return {
+            **({"folds": self.folds} if self.folds else {}),
             "method": self.method,
             "classes": self.classes,
             "temperature": self.temperature,
@@ -198,8 +202,8 @@ class Recalibration:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Recalibration":
         """What :meth:`to_json` made; anything else is an ArgumentError."""
-        names = set(cls.__dataclass_fields__)
-        if not isinstance(data, Mapping) or set(data) != names:
+        names = set(cls.__dataclass_fields__) - {"folds"}  # which earlier versions did not have
+        if not isinstance(data, Mapping) or set(data) - {"folds"} != names:
             got = ", ".join(sorted(map(str, data)))[:200] if isinstance(data, Mapping) else repr(data)[:60]
             raise ArgumentError(f"A saved recalibration must have {', '.join(sorted(names))}; got {got or 'nothing'}.")
         lists = {name: data[name] for name in ("knots", "confidence_mean", "nll", "ece")}
@@ -210,67 +214,7 @@ class Recalibration:
         return cls(**{**data, **{name: tuple(value) for name, value in lists.items()}, "knots": knots})
 
 
-def fit_recalibration(
-    probabilities: ArrayLike | torch.Tensor, labels: ArrayLike | torch.Tensor, method: str = "temperature"
-) -> Recalibration:
-    """Find the map that makes confidences true on these rows, which must be new to the model.
-
-    * "temperature": what a softmax temperature does to a row whose other classes are equally likely.  One number, so a
-      few dozen rows will do; and it always rises, so that the ranking of rows stays, and with it what a threshold can
-      do.  The number is that of the highest likelihood, with a normal distribution of log(temperature) as its prior
-      (mean 0, deviation 1), which matters only where rows are very few, or all of them right.
-    * "isotonic": the best map of all that never fall (isotonic regression), made continuous, and mixed with that of the
-      temperature in the proportion that is most likely in a fivefold cross-validation: alone it takes chance for truth
-      where rows are few.  It can mend more, takes some hundred rows, and may make equal what was nearly equal.
-
-    Args:
-        probabilities: (N, classes), rows adding up to 1.
-        labels: (N,), the right classes, from 0.
-        method: "temperature" or "isotonic".
-    """
-    check_choice("method", method, METHODS)
-    p, y = check_probabilities(probabilities, labels)
-    classes = p.shape[1]
-    if classes < 2:
-        raise ArgumentError.of("probabilities", f"the shape {p.shape}", "of at least 2 classes")
-    if len(p) < FEWEST:
-        raise ArgumentError.of("probabilities", len(p), f"of at least {FEWEST} rows", "Label more rows: some hundreds.")
-    right = p.argmax(1) == y
-    old = np.clip(p.max(1), 1 / classes, 1.0)
-    draft = Recalibration(
-        method="temperature", classes=classes, temperature=_best_temperature(p, y, classes), rows=len(p)
-    )
-    if method == "isotonic":
-        draft = _with_steps(draft, p, y, old, right)
-    mapped = draft.apply(p)
-    new = mapped.max(1)
-    return replace(
-        draft,
-        confidence_mean=(float(old.mean()), float(new.mean())),
-        nll=(nll(p, y), nll(mapped, y)),
-        ece=(ece(old, right), ece(new, right)),
-    )
-
-
-def _with_steps(
-    heated: Recalibration, p: Array, y: NDArray[np.int64], old: Array, right: NDArray[np.bool_]
-) -> Recalibration:
-    """The temperature mixed with isotonic regression, as much of that as is good for rows that it was not made from."""
-    classes = heated.classes
-    fold = np.empty(len(p), dtype=np.int64)
-    fold[np.argsort(old, kind="stable")] = np.arange(len(p)) % FOLDS  # every fold has confidences of all sizes
-    costs = dict.fromkeys(SHARES, 0.0)
-    for out in range(FOLDS):
-        held, kept = fold == out, fold != out
-        knots = _isotonic_knots(old[kept], right[kept], classes)
-        for share in SHARES:
-            mixed = replace(heated, method="isotonic", knots=knots, share=share)
-            costs[share] += nll(mixed.apply(p[held]), y[held]) * int(held.sum())
-    best = min(SHARES, key=lambda share: costs[share])
-    return replace(heated, method="isotonic", knots=_isotonic_knots(old, right, classes), share=best)
-
-
-def _tempered(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Array:
+def tempered(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Array:
     """The rows (N, classes) to the power of b, each with the b that leaves ``rest`` to the classes beside the top one.
 
     Newton's method on the logarithm of the others' odds, which falls as b grows and is convex: after the first step it
@@ -306,7 +250,7 @@ def _tempered(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Arra
 # ---- temperature
 
 
-def _heated(confidence: Array, temperature: float, classes: int) -> tuple[Array, Array]:
+def heated(confidence: Array, temperature: float, classes: int) -> tuple[Array, Array]:
     """g(c) = 1 / (1 + (C - 1) o^(-1/t)), o = c (C - 1) / (1 - c), and 1 - g(c)."""
     sure, flat = confidence >= 1, confidence <= 1 / classes
     # Every step is rounded so that a larger c never gives a smaller result.
@@ -319,71 +263,7 @@ def _heated(confidence: Array, temperature: float, classes: int) -> tuple[Array,
     )
 
 
-def _best_temperature(p: Array, y: NDArray[np.int64], classes: int) -> float:
-    """The one under which the rows are most likely."""
-    from scipy.optimize import minimize_scalar
-
-    top = p.argmax(1)
-    old = np.clip(p.max(1), 1 / classes, 1.0)
-    wrong = np.flatnonzero(top != y)
-
-    def cost(log_t: float) -> float:
-        new, rest = _heated(old, math.exp(log_t), classes)
-        likelihood = new.copy()
-        # Of a row that is certain of the wrong class nothing can be made.
-        mapped = _tempered(p[wrong], top[wrong], new[wrong], rest[wrong])
-        likelihood[wrong] = np.where(rest[wrong] > 0, mapped[np.arange(len(wrong)), y[wrong]], 0.0)
-        return float(0.5 * log_t**2 - np.log(np.maximum(likelihood, SMALLEST)).sum())
-
-    # The likelihood may have more than one peak: look at all of it first.  1 is among them, so that the outcome is
-    # never worse than no change.
-    low, high = math.log(COLDEST), math.log(HOTTEST)
-    grid = sorted({*np.linspace(low, high, 40).tolist(), 0.0})
-    costs = [cost(log_t) for log_t in grid]
-    at = int(np.argmin(costs))
-    bounds = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
-    found = minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-6})
-    best = float(found.x) if found.fun < costs[at] else grid[at]
-    return min(max(math.exp(best), COLDEST), HOTTEST)
-
-
 # ---- isotonic
-
-
-def _isotonic_knots(confidence: Array, right: NDArray[np.bool_], classes: int) -> tuple[tuple[float, float], ...]:
-    """Centres and heights of the steps of isotonic regression, tilted; and the ends of the range."""
-    lowest = 1 / classes
-    steps = _steps(confidence, right)
-    sizes = np.array([step[0] for step in steps], dtype=np.float64)
-    x = np.array([step[2] for step in steps]) / sizes
-    y = np.array([step[1] for step in steps]) / sizes
-    # Where all of the surest are right, how many they are says how near to 1 they may be.
-    before = y[-2] if len(y) > 1 else 0.0
-    y[-1] = max(min(y[-1], (sizes[-1] + 0.5) / (sizes[-1] + 1), HIGHEST), before)
-    y = np.clip(y, lowest, 1.0)
-    x = np.maximum.accumulate(np.clip(np.concatenate([[lowest], x, [1.0]]), lowest, 1.0))
-    y = np.maximum((1 - TILT) * np.concatenate([y[:1], y, y[-1:]]) + TILT * x, lowest)
-    # A centre can be at an end: where all of its rows are certain, say.
-    kept = np.append(x[1:] > x[:-1], True)
-    x, y = x[kept], np.maximum.accumulate(y[kept])
-    return tuple(zip(x.tolist(), y.tolist(), strict=True))
-
-
-def _steps(confidence: Array, right: NDArray[np.bool_]) -> list[tuple[int, int, float]]:
-    """Of the non-decreasing step function nearest to ``right``: rows, right ones and summed confidences of each step.
-
-    Neighbours that are in the wrong order are pooled until there are none.  Counts are whole, so comparisons are exact.
-    """
-    values, place, sizes = np.unique(confidence, return_inverse=True, return_counts=True)
-    hits = np.bincount(place, weights=right, minlength=len(values)).astype(np.int64)
-    steps: list[tuple[int, int, float]] = []
-    for size, hit, value in zip(sizes.tolist(), hits.tolist(), values.tolist(), strict=True):
-        step = (size, hit, size * value)
-        while steps and steps[-1][1] * step[0] >= step[1] * steps[-1][0]:
-            last = steps.pop()
-            step = (last[0] + step[0], last[1] + step[1], last[2] + step[2])
-        steps.append(step)
-    return steps
 
 
 def _lines(confidence: Array, x: Array, y: Array) -> tuple[Array, Array]:

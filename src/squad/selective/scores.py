@@ -10,8 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError
+from squad.selective.tallies import Tally
 
-__all__ = ["WRONG", "Ranked", "Scores", "as_array", "rank"]
+__all__ = ["WRONG", "Ranked", "Scores", "as_array", "as_groups", "rank"]
 
 #: The harm that ``correct`` speaks of.
 WRONG = "wrong"
@@ -23,12 +24,13 @@ class Scores:
 
     Attributes:
         confidence: (m,), the higher the surer, float64.
-        harms: by name, (m,) booleans: what an accepted case must not do too often.  "wrong" is among them.
+        harms: by name, (m,): what an accepted case must not do too often.  Booleans, or costs between 0 and 1 with NaN
+            where the harm is not counted.  "wrong" is among them.
         by: (m,) groups that get a threshold each; None for one threshold.
     """
 
     confidence: NDArray[np.float64]
-    harms: Mapping[str, NDArray[np.bool_]]
+    harms: Mapping[str, NDArray[Any]]
     by: NDArray[Any] | None = None
 
     def __len__(self) -> int:
@@ -57,12 +59,12 @@ class Scores:
             raise ArgumentError.of("confidence", f"-infinity in case {row + 1} (from 1)", "above -infinity")
         if not isinstance(harms or {}, Mapping):
             raise ArgumentError.of("harms", type(harms).__name__, "a mapping from names to losses")
-        losses = {WRONG: ~_flags("correct", correct, len(numbers))}
+        losses: dict[str, NDArray[Any]] = {WRONG: ~_flags("correct", correct, len(numbers))}
         for name, loss in (harms or {}).items():
             if name == WRONG:
                 raise ArgumentError.of("harms", repr(WRONG), "of other names: this one is made from correct")
-            losses[str(name)] = _flags(f"harms[{name!r}]", loss, len(numbers))
-        groups = None if by is None else as_array("by", by)
+            losses[str(name)] = _losses(f"harms[{name!r}]", loss, len(numbers))
+        groups = None if by is None else as_groups("by", by)
         if groups is not None and any(_missing(group) for group in groups.ravel().tolist()):
             hint = "Leave such cases out, or name the group if it is one."
             raise ArgumentError.of("by", "a missing value", "the group of every case", hint)
@@ -92,13 +94,18 @@ class Ranked:
         m: cases in all.
         n: (rules,), how many of them each rule accepts, ascending.
         threshold: (rules,), what a confidence must exceed.
-        errors: by harm, (rules,): how many of the accepted have suffered it.
+        tallies: by harm, how often it was suffered.
     """
 
     m: int
     n: NDArray[np.int64]
     threshold: NDArray[np.float64]
-    errors: Mapping[str, NDArray[np.int64]]
+    tallies: Mapping[str, Tally]
+
+    @property
+    def errors(self) -> dict[str, NDArray[Any]]:
+        """By harm, (rules,): how many of the accepted have suffered it."""
+        return {name: tally.errors for name, tally in self.tallies.items()}
 
     @property
     def ties(self) -> int:
@@ -124,8 +131,7 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
         kappa = np.append(sorted_[n[:-1]], -np.inf)
     else:
         n, kappa = np.empty(0, dtype=np.int64), np.empty(0)
-    errors = {name: np.append(0, np.cumsum(loss[order], dtype=np.int64))[n] for name, loss in scores.harms.items()}
-    return Ranked(m, n, kappa, errors)
+    return Ranked(m, n, kappa, {name: Tally.of(loss, order, n) for name, loss in scores.harms.items()})
 
 
 def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
@@ -143,6 +149,16 @@ def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
         raise ArgumentError(f"{name} must be an array; {cause}.") from cause
 
 
+def as_groups(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
+    """Groups as an array.  A list keeps its types: numpy would make text of 1 beside "a"."""
+    if isinstance(value, (list, tuple)):
+        found = np.empty(len(value), dtype=object)
+        for place, group in enumerate(value):
+            found[place] = group
+        return found
+    return as_array(name, value)
+
+
 def _missing(group: object) -> bool:
     return group is None or group != group or str(group) in ("NaT", "<NA>")  # NaN is not itself
 
@@ -158,3 +174,15 @@ def _flags(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[np
     if (odd := truth != flags).any():
         raise ArgumentError.of(name, flags[odd][0], "booleans, or 0 and 1")
     return truth
+
+
+def _losses(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[Any]:
+    """What each case suffers: booleans; or, with costs between 0 and 1 or NaN (not counted) among them, float64."""
+    given = as_array(name, value)
+    if given.dtype.kind != "f" or given.shape != (count,):
+        return _flags(name, given, count)
+    losses = given.astype(np.float64)
+    if (odd := ~np.isnan(losses) & ~((losses >= 0) & (losses <= 1))).any():
+        hint = "Divide costs by the largest that there can be; NaN leaves a case out."
+        raise ArgumentError.of(name, losses[odd][0], "0 or 1, or costs between them", hint)
+    return losses.astype(np.bool_) if np.isin(losses, (0.0, 1.0)).all() else losses

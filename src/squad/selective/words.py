@@ -1,131 +1,260 @@
-"""A certificate in words: one honest sentence, with what it takes for granted."""
+"""A certificate in words: a headline, its rules if there are several, and what the guarantee rests on.
+
+    Certified at risk 5 %, confidence level 99 %: accepts 672 of 2,000 calibration cases (33.6 %), ...
+    Guarantee: at most 5 % of accepted cases are wrong if
+     - new cases and the 2,000 calibration cases come from the same source, drawn independently;
+     - ...
+    Method: fallback.
+
+Names of classes, columns and groups are shown without characters that a terminal obeys, and never break a line.
+"""
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from squad.printable import printable
+from squad.selective.attempts import advice, assumption, statement
+from squad.selective.phrases import (
+    certainty,
+    confidence_text,
+    limit,
+    percent,
+    rate,
+    risk_cell,
+    risk_label,
+    risks_text,
+    seen,
+)
+from squad.selective.resampling import drawn_text
+from squad.selective.shortage import shortage_text
 
 if TYPE_CHECKING:
     from squad.selective.certificate import Certificate, Rule
 
-__all__ = ["assumptions", "certainty", "confidence_text", "percent", "risks_text", "sentence"]
+__all__ = [
+    "assumptions",
+    "certainty",
+    "confidence_text",
+    "failure",
+    "guarantee",
+    "headline",
+    "headline_parts",
+    "percent",
+    "punctuated",
+    "risks_text",
+    "rule_table",
+    "terms",
+    "whole",
+]
 
-SOURCE = (
-    "new cases come in the same way as the calibration cases, which were drawn independently of each other and of"
-    " everything the model was made from"
+GROWS = "selective risk does not fall as coverage grows (where it does: tested by simulation, not proven)"
+EACH_GROWS = "the rate of each harm does not fall as coverage grows (where it does: tested by simulation, not proven)"
+DISTINCT = "hardly any two confidences are equal (where they are: tested by simulation, not proven)"
+GROWS_OR_DISTINCT = (
+    "selective risk does not fall as coverage grows, or hardly any two confidences are equal (else: tested by"
+    " simulation, not proven)"
 )
-ORDER = (
-    "the share of errors (of each kind) does not fall as the threshold falls and confidences are hardly ever equal (for"
-    " other scores it was tested by simulation, not proven)"
-)
-DISTINCT = "confidences are hardly ever equal (for other scores it was tested by simulation, not proven)"
 #: What a method needs beyond independent cases.
 NEEDS = {
-    "fallback": ORDER,
-    "fixed_sequence": ORDER,
-    "bonferroni": DISTINCT,
-    "sgr": ORDER,
-    "grid": "the thresholds were named before the calibration cases were looked at",
-    "band": "the largest risk asked for was fixed before the calibration cases were looked at",
+    "fallback": (GROWS,),
+    "fixed_sequence": (GROWS,),
+    "bonferroni": (GROWS_OR_DISTINCT,),
+    "sgr": (GROWS, DISTINCT),
+    "grid": ("the thresholds were named before the calibration cases were looked at",),
+    "band": ("the largest risk, {r_max}, was fixed before the calibration cases were looked at",),
+    "preset": ("the thresholds were chosen with cases other than the calibration cases",),
+    "pareto": ("the thresholds and the order of their tests were chosen with cases other than the calibration cases",),
 }
+#: A few equal confidences come with rounding, and do no harm.
+FEW_TIES = 0.01
+#: So many harms of one rule are named in the headline, at the most.
+MANY = 3
 
 
-def sentence(certificate: "Certificate") -> str:
-    """The whole certificate in one sentence."""
-    good = [rule for rule in certificate.rules if rule.certified]
-    bad = [rule for rule in certificate.rules if not rule.certified]
-    sure = certainty(certificate.delta)
-    many = len(certificate.rules) > 1
-    parts = []
-    if good:
-        first = f"With {sure} certainty" + (", for all of this at once: " if many else ", ")
-        parts.append(first + "; ".join(_promise(rule, certificate.by) for rule in good))
-    parts += [f"no answers{_failure(rule, certificate.by, sure, certificate.method)}" for rule in bad]
-    text = "; ".join(parts)
-    if good:
-        text += ", provided that " + "; that ".join(assumptions(certificate))
-    return f"{text[0].upper()}{text[1:]} (method: {certificate.method})."
+def whole(certificate: "Certificate") -> str:
+    """The whole certificate, in several lines."""
+    lines = [headline(certificate)]
+    if table := rule_table(certificate):
+        lines += _aligned(*table)
+    elif not certificate.certified:
+        lines.append(failure(certificate.rules[0], certificate))
+    if certificate.certified:
+        lines.append(f"Guarantee: {guarantee(certificate)} if")
+        lines += [f" - {text}" for text in punctuated(assumptions(certificate))]
+    attempt = f"; {said}" if (said := statement(certificate)) else ""
+    return "\n".join([*lines, f"Method: {certificate.method}{attempt}."])
+
+
+def headline(certificate: "Certificate") -> str:
+    """What is certified, in one line."""
+    title, rest = headline_parts(certificate)
+    return f"{title}: {rest}." if rest else f"{title}."
+
+
+def headline_parts(certificate: "Certificate") -> tuple[str, str]:
+    """The headline as a title (risk and confidence level) and what is accepted; empty if nothing is."""
+    rules, first = certificate.rules, certificate.rules[0]
+    level = f"confidence level {certainty(certificate.delta)}"
+    one_target = len(certificate.targets) == 1
+    risk = f"at {risk_label(first)}" if len(first.risks) <= MANY else f"for {len(first.risks)} harms"
+    good = sum(rule.certified for rule in rules)
+    verdict = "Certified" if good else "Not certified"
+    if len(rules) == 1:
+        return _clean(f"{verdict} {risk}, {level}"), _clean(_accepted(first)) if good else ""
+    what = "rules"
+    if certificate.by is None:
+        what = "targets"
+        if len(rules) <= MANY:
+            what += f" ({'; '.join(risk_cell(rule) for rule in rules)})"
+    elif one_target:
+        what = "groups" if certificate.by == "group" else f"groups (by {certificate.by})"
+    many = f"any of {len(rules):,}" if not good else f"{good:,} of {len(rules):,}"
+    if good == len(rules):
+        many = "both" if good == 2 else f"all {good:,}"
+    title = f"{verdict} {f'{risk} ' if one_target else ''}for {many} {what}, joint {level}"
+    if not good:
+        return _clean(title), ""
+    if one_target:
+        return _clean(title), f"accepts {_share(certificate.n, certificate.m)}"
+    return _clean(title), f"thresholds from {_cases(certificate.m)}"
+
+
+def terms(certificate: "Certificate", risk: "float | Mapping[str, float] | None" = None) -> str:
+    """What accepted cases of one target are certified at: "risk 5 %, confidence level 99 %".
+
+    Args:
+        certificate: it.
+        risk: of the target, where there are several.
+    """
+    return _clean(f"{risk_label(certificate.target(risk)[0])}, confidence level {certainty(certificate.delta)}")
+
+
+def guarantee(certificate: "Certificate") -> str:
+    """What holds for accepted cases, as a clause without its conditions."""
+    rules, first = certificate.rules, certificate.rules[0]
+    if len(certificate.targets) > 1:
+        if all(list(target) == ["wrong"] for target in certificate.targets):
+            return "in every certified line at most the given share (risk) of accepted cases is wrong,"
+        return "in every certified line each harm has at most the given rate among accepted cases,"
+    if len(rules) == 1 and len(first.risks) > 1:
+        return "all of this holds"
+    where = "" if len(rules) == 1 else ", in every certified group,"
+    return _clean(" and ".join(_limits(first)) + where)
 
 
 def assumptions(certificate: "Certificate") -> list[str]:
-    """What must be true for the promise to hold, each as a part of a sentence."""
-    found = [SOURCE]
-    if NEEDS[certificate.method]:
-        found.append(NEEDS[certificate.method])
-    found.append("no other certificate was tried on them and thrown away")
-    if certificate.by not in (None, "label"):  # an answer's own label is always known
-        found.append(f"the {certificate.by} of a case is known before its right answer is")
+    """What must be true for the guarantee to hold: short, each as a part of a sentence."""
+    found = [
+        drawn_text(certificate.details)
+        or f"new cases and the {_cases(certificate.m)} come from the same source, drawn independently",
+        "no calibration case was used to make the model",
+        assumption(certificate),
+    ]
+    several = any(len(rule.risks) > 1 for rule in certificate.rules)
+    for need in NEEDS.get(certificate.method, ()):
+        text = EACH_GROWS if several and need == GROWS else need
+        if need in (DISTINCT, GROWS_OR_DISTINCT) and certificate.ties > FEW_TIES * certificate.m:
+            text += f": {certificate.ties:,} of {certificate.m:,} are"
+        found.append(text.format(r_max=percent(certificate.options.get("r_max", math.nan))))
+    if certificate.by not in (None, "label"):  # a prediction's own label is always known
+        found.append(f"the {certificate.by} of a case is known before its right label")
     found += [str(note) for note in certificate.details.get("assumptions", ())]
-    # A few equal ones come with rounding, and do no harm.
-    if certificate.ties > 0.01 * certificate.m and certificate.method not in ("grid", "band"):
-        found[1] += f"; here {certificate.ties:,} of {certificate.m:,} confidences equal another"
-    return found
+    return [_clean(text) for text in found]
 
 
-def _promise(rule: "Rule", by: str | None) -> str:
-    which = "all answers" if rule.threshold == -math.inf else "the answers"
-    where = "" if rule.group is None else f" where {by} is {rule.group}"
-    above = "" if rule.threshold == -math.inf else f" with a confidence above {confidence_text(rule.threshold)}"
-    limits = " and ".join(f"at most {percent(risk)} {_suffer(name)}" for name, risk in rule.risks.items())
-    counts = " and ".join(f"{count:,} {_suffer(name, count)}" for name, count in rule.errors.items())
-    seen = f"{rule.n:,} of {_cases(rule.m)}, {100 * rule.coverage:.1f} %, are accepted, and of these {counts}"
-    return f"of {which}{where}{above} {limits} ({seen})"
+def punctuated(texts: Sequence[str]) -> list[str]:
+    """The items of a list that ends a sentence."""
+    return [f"{text}{'.' if place == len(texts) - 1 else ';'}" for place, text in enumerate(texts)]
 
 
-def _failure(rule: "Rule", by: str | None, sure: str, method: str) -> str:
-    where = "" if rule.group is None else f" where {by} is {rule.group}"
-    limits = " and ".join(f"at most {percent(risk)} {_suffer(name)}" for name, risk in rule.risks.items())
+def failure(rule: "Rule", certificate: "Certificate") -> str:
+    """Why nothing was certified for a rule, and what would help, in one line."""
+    return _clean(_reason(rule, certificate) + shortage_text(rule, certificate.method, certificate.options))
+
+
+def _reason(rule: "Rule", certificate: "Certificate") -> str:
+    method = certificate.method
     if rule.hopeless:
-        why = f"errors among the {_cases(rule.m)} reach that at every threshold: more labels will not help"
-    elif rule.needed is None and method == "grid":
-        why = f"the strictest of the thresholds accepts too few of the {_cases(rule.m)}, or too many errors among them"
-    elif rule.needed is None:
-        why = f"the {_cases(rule.m)} have too many errors among the most confident, where this method must begin"
-    elif rule.m == 0:
-        why = f"there are no calibration cases: it takes at least {rule.needed:,}"
-    else:
-        few = "is" if rule.m == 1 else "are"
-        why = f"the {_cases(rule.m)} {few} too few: it would take about {rule.needed:,}"
-    return f"{where} can be accepted with the promise, of {sure} certainty, that {limits}, because {why}"
+        return (
+            f"Errors among the {_cases(rule.m)} reach this risk at every threshold: more labels will not help. Allow a"
+            " higher risk, or improve the model."
+        )
+    if rule.needed is None and method == "grid":
+        return f"The strictest threshold accepts too few of the {_cases(rule.m)}, or too many errors among them."
+    if rule.needed is None:
+        return f"Too many errors among the most confident of the {_cases(rule.m)}, where this method starts."
+    if rule.m == 0:
+        return f"There are no calibration cases: it takes at least {rule.needed:,}."
+    are = "is" if rule.m == 1 else "are"
+    return f"{_cases(rule.m)} {are} too few. {advice(certificate, rule.needed)}"
+
+
+def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] | None:
+    """What is certified line by line, where that is more than one thing: headings and cells; None where it is not.
+
+    Several rules have a line each: risk (of several targets), group (if there are any), confidence, accepted and what
+    of these; one that is not certified has the reason in the place of the last three.  A single rule for several harms
+    has a line for each harm, with what was seen.
+    """
+    if len(certificate.rules) == 1:
+        rule = certificate.rules[0]
+        if not rule.certified or len(rule.risks) == 1:
+            return None
+        cells = [[limit, rate(rule, harm)] for limit, harm in zip(_limits(rule), rule.risks, strict=True)]
+        return ["bound", "seen"], [[_clean(cell) for cell in row] for row in cells]
+    targets, groups = len(certificate.targets) > 1, certificate.by is not None
+    heads = [*(["risk"] if targets else []), *([str(certificate.by)] if groups else [])]
+    rows = []
+    for rule in certificate.rules:
+        row = [risk_cell(rule)] if targets else []
+        row += [str(rule.group)] if groups else []
+        if rule.certified:
+            above = "any" if rule.threshold == -math.inf else f"above {confidence_text(rule.threshold)}"
+            row += [above, f"{rule.n:,} of {rule.m:,} ({100 * rule.coverage:.1f} %)", seen(rule)]
+        else:
+            row.append(f"not certified: {_briefly(rule)}")
+        rows.append([_clean(cell) for cell in row])
+    return [_clean(head) for head in (*heads, "confidence", "accepted", "of these")], rows
+
+
+def _briefly(rule: "Rule") -> str:
+    """Why nothing was certified, in a few words."""
+    cases = f"{rule.m:,} case{'' if rule.m == 1 else 's'}"
+    if rule.hopeless:
+        return f"{cases}, more labels will not help"
+    return f"{cases}, about {rule.needed:,} needed" if rule.needed is not None else f"{cases}, too many errors"
+
+
+def _aligned(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A table as lines of text.  The last cell of a row may be a reason: it is longer than any column."""
+    widths = [
+        max([len(name), *(len(row[at]) for row in rows if at < len(row) - 1)]) for at, name in enumerate(head[:-1])
+    ]
+    return [
+        "   " + "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)), row[-1]])
+        for row in (head, *rows)
+    ]
+
+
+def _limits(rule: "Rule") -> list[str]:
+    return [limit(harm, risk, harm in rule.costs, harm in rule.counted) for harm, risk in rule.risks.items()]
+
+
+def _accepted(rule: "Rule") -> str:
+    found = f", {seen(rule, of_them=True)}" if len(rule.risks) == 1 else ""
+    if rule.threshold == -math.inf:
+        return f"accepts all {_cases(rule.m)}{found}"
+    return f"accepts {_share(rule.n, rule.m)}{found}; confidence above {confidence_text(rule.threshold)}"
+
+
+def _share(n: int, m: int) -> str:
+    return f"{n:,} of {_cases(m)} ({100 * n / m:.1f} %)"
 
 
 def _cases(m: int) -> str:
     return f"{m:,} calibration case{'' if m == 1 else 's'}"
 
 
-def _suffer(harm: str, count: int = 2) -> str:
-    one = count == 1
-    verb = "is" if one else "are"
-    if harm == "wrong":
-        return f"{verb} wrong"
-    kind, _, name = harm.partition(" ")
-    if kind == "missed" and name:
-        return f"{'is a case' if one else 'are cases'} of {name} under another name"
-    if kind == "false" and name:
-        return f"wrongly {'says' if one else 'say'} {name}"
-    return f"{'has' if one else 'have'} the harm '{harm}'"
-
-
-def percent(share: float) -> str:
-    """A share as people read it: 2 %, 0.5 %, 99.9 %; with all its digits, since a promise is not rounded."""
-    return f"{100 * share:.10g} %"
-
-
-def certainty(delta: float) -> str:
-    """1 - delta as people read it; never 100 %."""
-    text = percent(1 - delta)
-    return "over 99.9999999 %" if text == "100 %" else text
-
-
-def confidence_text(confidence: float) -> str:
-    """A confidence with the digits that matter: near 1 these are the last ones."""
-    if not 0.001 <= confidence < 1:
-        return f"{confidence:.6g}"
-    digits = min(max(4, math.ceil(-math.log10(1 - confidence)) + 2), 17)
-    text = f"{confidence:.{digits}f}"
-    # Upwards: what is above the number shown is then above the threshold, too.
-    return text if float(text) >= confidence else f"{confidence + 0.5 * 10.0**-digits:.{digits}f}"
-
-
-def risks_text(risks: Mapping[str, Any]) -> str:
-    """Several harms' risks on one line."""
-    return ", ".join(f"{name} {percent(risk)}" for name, risk in risks.items())
+def _clean(text: str) -> str:
+    return printable(text, keep="")

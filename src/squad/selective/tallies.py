@@ -1,0 +1,74 @@
+"""How often a harm was suffered by the cases that each rule accepts, and whether that is rare enough."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from squad.selective.bets import log_wealth
+from squad.selective.bounds import passes
+
+__all__ = ["Tally"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """The cases of one harm, rule by rule, from the strictest to the one that accepts most.
+
+    A harm may be counted on some cases only: the miss rate of a class on cases of that class.
+
+    Attributes:
+        m: cases that it is counted on.
+        n: (rules,), how many of these each rule accepts; never falls.
+        errors: (rules,), how many of the n suffered it; for costs, what they cost in all.
+        losses: (m,), costs in the order in which rules come to accept their cases; None if all are 0 or 1.
+    """
+
+    m: int
+    n: NDArray[np.int64]
+    errors: NDArray[Any]
+    losses: NDArray[np.float64] | None = None
+    _wealth: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, loss: NDArray[Any], order: NDArray[np.int64], accepted: NDArray[np.int64]) -> "Tally":
+        """Count.
+
+        Args:
+            loss: (cases,), booleans, or costs between 0 and 1 with NaN where the harm is not counted.
+            order: (cases,), the most confident first.
+            accepted: (rules,), how many of these each rule accepts.
+        """
+        sorted_ = loss[order]
+        if sorted_.dtype == np.bool_:
+            return cls(len(loss), accepted, np.append(0, np.cumsum(sorted_, dtype=np.int64))[accepted])
+        counted = ~np.isnan(sorted_)
+        n = np.append(0, np.cumsum(counted, dtype=np.int64))[accepted]
+        losses = sorted_[counted]
+        if np.isin(losses, (0.0, 1.0)).all():
+            return cls(len(losses), n, np.append(0, np.cumsum(losses.astype(np.int64)))[n])
+        return cls(len(losses), n, np.append(0.0, np.cumsum(losses))[n], losses)
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """(rules,), errors of the accepted cases that count, as a share; 0 where there are none."""
+        return np.asarray(self.errors / np.maximum(self.n, 1), dtype=np.float64)
+
+    def may_fail_anew(self, begin: int, end: int) -> NDArray[np.bool_]:
+        """For the rules begin + 1 ... end - 1, whether each may fail though the one before it passes.
+
+        With the same errors more cases pass more easily.  With costs bets depend on the number of cases: any may fail.
+        """
+        if self.losses is not None:
+            return np.ones(max(end - begin - 1, 0), dtype=np.bool_)
+        return np.asarray(np.diff(self.errors[begin:end]) > 0)
+
+    def passes(self, rules: ArrayLike, risk: float, level: float) -> NDArray[np.bool_]:
+        """Whether each of these rules (positions) has so few errors that its risk is shown to be at most ``risk``."""
+        rules = np.asarray(rules)
+        if self.losses is None:
+            return passes(self.errors[rules], self.n[rules], risk, level)
+        if risk not in self._wealth:
+            self._wealth[risk] = log_wealth(self.losses, risk)
+        return np.asarray(self._wealth[risk][self.n[rules]] >= -np.log(level))

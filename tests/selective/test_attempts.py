@@ -1,0 +1,143 @@
+"""Certifying again: shares of delta, and certificates that say which attempt they are."""
+
+import copy
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import squad
+from squad.selective import Certificate, certificate, certify
+from squad.selective.attempts import MOST_ATTEMPTS, attempts_in, next_attempt, noted, share, spends
+from squad.selective.certificate import CertificateError
+from squad.selective.certify import check_scores
+from squad.selective.scores import Scores
+
+
+def scores(m: int = 2000, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(m)
+    return confidence, rng.random(m) > 0.2 * (1 - confidence) ** 2
+
+
+class TestShares:
+    @given(st.integers(1, 400))
+    def test_all_together_are_delta_at_most(self, many: int) -> None:
+        """In exact arithmetic: as numbers that add up to a hair more than 1 would not."""
+        total = sum(Fraction(share(number)) for number in range(1, many + 1))
+        assert total <= 1
+        assert total >= 1 - Fraction(2) ** (1 - many)
+
+    def test_the_only_one_has_all_of_it(self) -> None:
+        assert share(None) == 1
+        assert all(share(number) > share(number + 1) > 0 for number in range(1, MOST_ATTEMPTS))
+
+    @given(st.lists(st.floats(1e-6, 0.5), min_size=1, max_size=30))
+    def test_what_is_used_is_never_more_than_the_last_delta(self, deltas: list[float]) -> None:
+        earlier: list[dict[str, Any]] = []
+        for delta in deltas:
+            try:
+                number = next_attempt(earlier, delta)
+            except squad.ArgumentError:
+                assert any(delta < one["delta"] for one in earlier)
+                continue
+            earlier.append({"attempt": number, "delta": delta})
+            used = sum(Fraction(share(one["attempt"])) * Fraction(one["delta"]) for one in earlier)
+            assert used <= Fraction(delta)
+
+    def test_there_is_an_end(self) -> None:
+        many = [{"attempt": number, "delta": 0.1} for number in range(1, MOST_ATTEMPTS + 1)]
+        assert next_attempt(many[:-1], 0.1) == MOST_ATTEMPTS
+        with pytest.raises(squad.ArgumentError, match=f"{MOST_ATTEMPTS} times"):
+            next_attempt(many, 0.1)
+
+    def test_a_smaller_delta_than_before(self) -> None:
+        with pytest.raises(squad.ArgumentError, match=r"at least 0\.05.*got 0\.01"):
+            next_attempt([{"attempt": 1, "delta": 0.05}], 0.01)
+
+
+class TestCertificates:
+    @pytest.mark.parametrize("attempt", [1, 2, 5])
+    def test_tested_at_the_attempts_share(self, attempt: int) -> None:
+        made = certify(*scores(), [0.05, 0.1], 0.05, attempt=attempt)
+        assert made.attempt == attempt
+        assert {rule.level for rule in made.rules} == {0.05 * share(attempt) / 2}
+        alone = certify(*scores(), [0.05, 0.1], 0.05 * share(attempt))
+        assert [rule.threshold for rule in made.rules] == [rule.threshold for rule in alone.rules]
+        assert f"attempt {attempt}, at {100 * share(attempt):.3g} % of delta" in str(made)
+        assert "attempt" not in str(alone)
+
+    @pytest.mark.parametrize("attempt", [None, 1, 3])
+    @pytest.mark.parametrize("method", ["fallback", "sgr", "bonferroni", "band"])
+    def test_there_and_back(self, attempt: int | None, method: str) -> None:
+        made = certify(*scores(), 0.1, 0.05, method, attempt=attempt)
+        again = Certificate.from_json(json.loads(json.dumps(made.to_json())))
+        assert again == made
+        check_scores(again, Scores.of(*scores()))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"attempt": 1, "share": 0.9},
+            {"attempt": 2, "share": 0.9},
+            {"attempt": None, "share": 1.0},
+            {"attempt": 0, "share": 0.9},
+            {"attempt": True, "share": 0.9},
+            {"attempt": MOST_ATTEMPTS + 1, "share": 0.9},
+        ],
+    )
+    def test_a_later_attempt_cannot_pass_for_an_earlier_one(self, change: dict[str, Any]) -> None:
+        data = copy.deepcopy(certify(*scores(), 0.1, 0.05, attempt=2).to_json())
+        data.update(change)
+        data["checksum"] = certificate._checksum(data)
+        with pytest.raises(CertificateError, match=r"attempt|level"):
+            Certificate.from_json(data)
+
+    @pytest.mark.parametrize("attempt", [0, -1, 1.5, "2", True, MOST_ATTEMPTS + 1])
+    def test_wrong_numbers(self, attempt: Any) -> None:
+        with pytest.raises(squad.ArgumentError, match="attempt must be"):
+            certify(*scores(), 0.1, attempt=attempt)
+
+    def test_what_a_failure_says_is_about_the_next_attempt(self) -> None:
+        confidence, correct = np.linspace(0, 1, 300), np.arange(300) % 100 > 0
+        made = certify(confidence, correct, 0.02, 0.01, attempt=1)
+        assert made.needed == squad.certify(confidence, correct, 0.02, 0.01 * share(2)).needed
+        assert made.needed > squad.certify(confidence, correct, 0.02, 0.01 * share(1)).needed  # type: ignore[operator]
+        assert f"attempt 2, at 5 % of delta, would take about {made.needed:,} new ones" in str(made)
+        assert "new ones" in str(certify(confidence, correct, 0.02, 0.01))
+
+    @pytest.mark.parametrize("method", ["fallback", "sgr", "bonferroni", "band"])
+    def test_so_few_cases_that_no_labels_would_do(self, method: str) -> None:
+        """No certificate could come of it, so nothing of delta is used: the next one is the same attempt."""
+        few = min(m for m in range(1, 2000) if certify(np.ones(m), np.ones(m), 0.05, 0.1, method, attempt=1).certified)
+        last = certify(np.ones(few - 1), np.ones(few - 1), 0.05, 0.1, method, attempt=1)
+        assert not spends(last)
+        assert last.needed is not None
+        assert last.needed >= few
+        assert "does not count" in str(last)
+        assert spends(certify(np.ones(few), np.zeros(few), 0.05, 0.1, method, attempt=1))
+
+
+class TestRemembered:
+    def test_what_is_noted(self) -> None:
+        made = certify(*scores(), 0.1, 0.05, attempt=2)
+        one = noted(made)
+        assert (one["attempt"], one["m"], one["certified"], one["delta"]) == (2, 2000, True, 0.05)
+        assert one["spent"] == 0.05 * share(2)
+        assert len(one["sha256"]) == 64
+        json.dumps(one)
+
+    def test_a_record_without_any(self) -> None:
+        assert attempts_in({}) == []
+
+    @pytest.mark.parametrize(
+        "attempts",
+        ["x", [1], [{"attempt": 2, "delta": 0.1}], [{"attempt": 1, "delta": 2.0}], [{"attempt": 1, "delta": "x"}]],
+    )
+    def test_a_record_that_was_edited(self, attempts: Any) -> None:
+        with pytest.raises(squad.ArgumentError, match="'attempts' of the record"):
+            attempts_in({"attempts": attempts})

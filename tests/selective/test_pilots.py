@@ -1,0 +1,128 @@
+"""Thresholds and orders from a pilot: what is chosen, and what is refused."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from squad.errors import ArgumentError
+from squad.selective import certify
+from squad.selective.pilots import pilot_of, thresholds_of
+from tests.selective.test_planted import found
+
+module = importlib.import_module("squad.selective.methods")
+
+
+def sample(m: int, seed: int) -> tuple[Any, Any]:
+    """Errors among the unsure."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(m)
+    return confidence, rng.random(m) >= 0.3 * (1 - confidence) ** 2
+
+
+def overconfident(m: int, seed: int) -> tuple[Any, Any]:
+    """Most errors are in the most confident tenth: the risk is 6 % there, below 2 % from 35 % on, and 1 % in all."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(m)
+    return confidence, rng.random(m) >= np.where(confidence > 0.9, 0.06, 0.005)
+
+
+def test_thresholds_stand_at_every_percent() -> None:
+    limits, shares = thresholds_of(np.arange(1000.0))
+    assert shares == tuple(step / 100 for step in range(1, 101))
+    assert limits[0] == 989
+    assert limits[-1] == -np.inf
+
+
+def test_equal_confidences_leave_fewer_thresholds() -> None:
+    limits, shares = thresholds_of(np.array([0.5] * 30 + [0.9] * 70))
+    assert limits.tolist() == [0.5, -np.inf]
+    assert shares == (0.7, 1.0)
+
+
+@pytest.mark.parametrize("method", ["preset", "pareto"])
+def test_the_threshold_is_one_of_the_pilots(method: str) -> None:
+    pilot = sample(800, 1)
+    certificate = certify(*sample(2000, 2), 0.05, method=method, pilot=pilot)
+    assert certificate.certified
+    assert certificate.threshold in thresholds_of(pilot[0])[0]
+    assert (sample(2000, 2)[0] > certificate.threshold).sum() == certificate.n
+
+
+def test_confidences_alone_are_enough_for_preset() -> None:
+    confidence, correct = sample(2000, 2)
+    pilot = sample(800, 1)
+    both = [certify(confidence, correct, 0.05, method="preset", pilot=one) for one in (pilot, pilot[0], list(pilot[0]))]
+    assert both[0].rules == both[1].rules == both[2].rules
+
+
+def test_pareto_begins_where_the_pilot_says() -> None:
+    """Overconfident at the top: the default, which begins there, accepts nothing."""
+    confidence, correct = overconfident(5000, 3)
+    assert not certify(confidence, correct, 0.02, method="fixed_sequence").certified
+    assert certify(confidence, correct, 0.02, method="pareto", pilot=overconfident(2000, 4)).coverage > 0.9
+
+
+@pytest.mark.parametrize(
+    ("method", "pilot", "told"),
+    [
+        ("pareto", None, "pilot"),
+        ("preset", None, "pilot"),
+        ("fallback", sample(50, 1), "fallback"),
+        ("pareto", sample(50, 1)[0], "confidence, correct"),
+        ("preset", [], "no cases"),
+        ("pareto", sample(300, 2), "calibration"),
+    ],
+)
+def test_what_is_refused(method: str, pilot: Any, told: str) -> None:
+    with pytest.raises(ArgumentError, match=told):
+        certify(*sample(300, 2), 0.1, method=method, pilot=pilot)
+
+
+def test_every_harm_must_be_known_of_the_pilot() -> None:
+    confidence, correct = sample(300, 2)
+    risks, harms = {"wrong": 0.1, "rare": 0.1}, {"rare": ~correct}
+    with pytest.raises(ArgumentError, match="'rare'"):
+        certify(confidence, correct, risks, method="pareto", harms=harms, pilot=sample(100, 1))
+    pilot = (*sample(100, 1), {"rare": ~sample(100, 1)[1]})
+    assert certify(confidence, correct, risks, method="pareto", harms=harms, pilot=pilot).rules
+    assert certify(confidence, correct, risks, method="preset", harms=harms, pilot=sample(100, 1)).rules
+
+
+def test_a_pilot_is_checked_once() -> None:
+    pilot = pilot_of(sample(10, 1))
+    assert pilot_of(pilot) is pilot
+
+
+# Planted faults: the comparison with the literal methods finds them.
+
+
+def test_chains_of_their_own_for_harms_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = module._preset
+
+    def apart(harms: Any, level: float, options: Any) -> Any:
+        return np.logical_and.reduce([plain([harm], level, options) for harm in harms])
+
+    monkeypatch.setattr(module, "_preset", apart)
+    assert found("preset", harms=3)
+
+
+def test_starts_where_the_sample_puts_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_count(harms: Any, level: float, options: Any) -> Any:
+        (tally, risk), *_ = harms
+        return module.walk(tally, module.starts_of(tally, risk, level, module.FALLBACK), risk, level)
+
+    monkeypatch.setattr(module, "_preset", by_count)
+    assert found("preset")
+
+
+def test_going_on_after_a_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_them(ranked: Any, tally: Any, risk: float, level: float, options: Any) -> Any:
+        shown = np.zeros(len(ranked.n), dtype=np.bool_)
+        order = np.array(options.order)
+        shown[order] = tally.passes(order, risk, level)
+        return shown
+
+    monkeypatch.setitem(module.METHODS, "pareto", all_of_them)
+    assert found("pareto")

@@ -1,0 +1,99 @@
+"""The chance to succeed: the fast simulation against the methods themselves, and against every possible sample."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from squad.selective.bounds import passes
+from squad.selective.methods import METHODS, Options
+from squad.selective.power import SIMULATED, Flat, Paths, Pilot, chance_of_one, succeeds
+from squad.selective.scores import WRONG, Scores, rank
+
+OPTIONS = Options(ranks=7, r_max=0.4)
+
+
+def accepted(wrong: "np.ndarray[tuple[int], np.dtype[np.bool_]]", method: str, risk: float, level: float) -> int:
+    """How many cases the method itself accepts, of these in the order of their confidence."""
+    ranked = rank(Scores(-np.arange(len(wrong), dtype=float), {WRONG: wrong}))
+    shown = np.flatnonzero(METHODS[method](ranked, ranked.tallies[WRONG], risk, level, OPTIONS))
+    return int(ranked.n[shown[-1]]) if len(shown) else 0
+
+
+def path(wrong: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Paths:
+    """One sample as a path with a corner at every case."""
+    return Paths(len(wrong), np.arange(1, len(wrong) + 1)[None], np.cumsum(wrong)[None].astype(np.int64))
+
+
+@pytest.mark.parametrize("method", SIMULATED)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_sample_succeeds_as_the_method_does(method: str, data: st.DataObject) -> None:
+    m = data.draw(st.integers(1, 400))
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    risk, level = data.draw(st.floats(0.02, 0.35)), data.draw(st.sampled_from([0.3, 0.1, 0.02]))
+    rate = data.draw(st.floats(0, 1.2)) * risk
+    wrong = rng.random(m) < np.where(np.arange(m) < data.draw(st.floats(0, 1)) * m, rate, 0.9)
+    n = accepted(wrong, method, risk, level)
+    for least in {1, n, n + 1, m // 3, m}:
+        if 1 <= least <= m:
+            assert succeeds(path(wrong), least, method, risk, level, OPTIONS)[0] == (n >= least), (n, least)
+
+
+@pytest.mark.parametrize("coarse", [Flat(0.7, 0.04, 300), Pilot(np.random.default_rng(0).random(80) < 0.1)])
+def test_samples_are_paths(coarse: Flat | Pilot) -> None:
+    found = coarse.draw(300)
+    assert (np.diff(found.n, axis=1) >= 0).all()
+    assert (np.diff(found.errors, axis=1) >= 0).all()
+    assert (np.diff(found.errors, axis=1) <= np.diff(found.n, axis=1)).all()
+    assert (found.n[:, -1] == 300).all()
+
+
+def test_the_flat_population() -> None:
+    found = Flat(0.7, 0.04, 1000).draw(1000)
+    few = found.at(500)  # all of them among the good ones
+    assert few.mean() == pytest.approx(20, abs=0.15)
+    assert few.var() == pytest.approx(500 * 0.04 * 0.96, rel=0.05)
+    all_ = found.at(1000)
+    assert all_.mean() == pytest.approx(300 + 28, abs=0.5)
+
+
+def test_several_errors_as_one_corner() -> None:
+    one = Flat(1.0, 0.019, 400_000)
+    assert one.step > 1
+    errors = one.draw(300_000).at(200_000)
+    assert errors.mean() == pytest.approx(3800, abs=15)
+    assert errors.std() == pytest.approx(math.sqrt(3800 * 0.981), rel=0.1)
+
+
+@pytest.mark.parametrize("method", SIMULATED)
+def test_every_sample_of_a_few_cases(method: str) -> None:
+    """All patterns of m cases, each with its probability, tested by the method itself."""
+    m, coverage, error, risk, level, least = 11, 0.8, 0.05, 0.3, 0.25, 5
+    chance = 0.0
+    for good in range(m + 1):
+        for pattern in itertools.product([False, True], repeat=good):
+            wrong = np.array([*pattern, *[True] * (m - good)])
+            if accepted(wrong, method, risk, level) >= least:
+                errors = sum(pattern)
+                chance += binom.pmf(good, m, coverage) * error**errors * (1 - error) ** (good - errors)
+    found = succeeds(Flat(coverage, error, m).draw(m), least, method, risk, level, OPTIONS).mean()
+    assert found == pytest.approx(chance, abs=0.012)
+    if method in ("fallback", "fixed_sequence"):
+        assert 0.2 < chance < 0.95
+
+
+@pytest.mark.parametrize(("m", "coverage", "error"), [(30, 0.6, 0.1), (120, 1.0, 0.05), (1, 0.5, 0.0), (150, 0.3, 0.0)])
+def test_one_rule(m: int, coverage: float, error: float) -> None:
+    risk, level = 0.2, 0.1
+    expected = sum(
+        binom.pmf(n, m, coverage) * binom.pmf(k, n, error)
+        for n in range(m + 1)
+        for k in range(n + 1)
+        if n and passes(k, n, risk, level)
+    )
+    assert chance_of_one(m, coverage, error, risk, level) == pytest.approx(expected, abs=1e-9)
