@@ -73,11 +73,17 @@ bench: $(VENV)/installed-dev ## measure speed on the CPU, into benchmarks/result
 	$(BIN)/python -m benchmarks.predict_precision
 	$(BIN)/python -m benchmarks.plot
 
-bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, into benchmarks/results (10 minutes)
+bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, into benchmarks/results (half an hour)
 	$(BIN)/python -m benchmarks.certify_coverage
 	$(BIN)/python -m benchmarks.certify_validity
+	$(BIN)/python -m benchmarks.certify_samples
+	$(BIN)/python -m benchmarks.plan_power
+	$(BIN)/python -m benchmarks.attempts
 	$(BIN)/python -m benchmarks.calibration_rows
+	$(BIN)/python -m benchmarks.leakage
 	$(BIN)/python -m benchmarks.novelty
+	$(BIN)/python -m benchmarks.recalibration_rows
+	$(BIN)/python -m benchmarks.intervals
 	$(BIN)/python -m benchmarks.plot
 
 # Another library, so another environment; without its dependencies, as benchmarks/side_by_side/requirements.txt says.

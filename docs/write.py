@@ -124,10 +124,10 @@ def table(lines: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
 
 
-def coverage(record: Record) -> str:
+def coverage(record: Record, population: str = "well ranked") -> str:
     """What each method accepts on well-ranked scores."""
     sizes, targets, methods = (record.settings[name] for name in ("sizes", "targets", "methods"))
-    cells = {(cell["m"], cell["target"]): cell for cell in record.results if cell["population"] == "well ranked"}
+    cells = {(cell["m"], cell["target"]): cell for cell in record.results if cell["population"] == population}
     lines = [["method", *(f"m = {m:,}" for m in sizes)]]
     oracle = " / ".join(f"{100 * cells[sizes[0], target]['oracle']:.0f}" for target in targets)
     lines.append(["the most that keeps the target", *[oracle] * len(sizes)])
@@ -136,7 +136,25 @@ def coverage(record: Record) -> str:
             " / ".join(f"{100 * cells[m, target]['methods'][name]['coverage']:.0f}" for target in targets)
             for m in sizes
         ]
-        lines.append([f"`{name}`", *shown])
+        called, _, way = name.partition(", ")
+        lines.append([f"`{called}`" + (f", {way}" if way else ""), *shown])
+    return table(lines)
+
+
+def overconfident(record: Record) -> str:
+    """The same on overconfident scores."""
+    return coverage(record, "overconfident at the top")
+
+
+def several_harms(record: Record) -> str:
+    """Coverage with delta divided between harms, and with all of it for each."""
+    lines = [["harms", "m", "delta divided between harms", "the full delta for each"]]
+    for one in record.settings["several_harms"]:
+        shown = [
+            f"{100 * one[way]['coverage']:.1f} ± {100 * one[way]['coverage_error']:.1f} %"
+            for way in ("divided", "full")
+        ]
+        lines.append([str(one["harms"]), f"{one['m']:,}", *shown])
     return table(lines)
 
 
@@ -178,6 +196,41 @@ def recalibrated(record: Record) -> str:
     return table(lines)
 
 
+def recalibrated_few(record: Record) -> str:
+    """What recalibration on few rows does to the true NLL: before this was guarded, and now."""
+    lines = [["logits too large", "rows", "worse, before", "now", "unchanged", "NLL gained, before", "now", "at most"]]
+    cells = {(one["scale"], one["n"], one["way"]): one for one in record.results}
+    for scale in record.settings["scales"]:
+        for n in record.settings["sizes"]:
+            old, new = cells[scale, n, "before"], cells[scale, n, "temperature"]
+            shares = [f"{100 * share:.0f} %" for share in (old["worse"], new["worse"], new["unchanged"])]
+            gains = [f"{round(one['gain'], 4) + 0.0:.4f}" for one in (old, new)]
+            name = "by nothing (calibrated)" if scale == 1 else f"{scale:g} times"
+            lines.append([name, f"{n:,}", *shares, *gains, f"{new['most']:.4f}"])
+    return table(lines)
+
+
+def covered(record: Record) -> str:
+    """How often intervals cover the truth: percentiles, what is used, and what of it is not called approximate."""
+    sizes = sorted({one["n"] for one in record.results})
+    cells = {(one["metric"], one["n"], one["rate"]): one for one in record.results}
+    lines = [["metric", "errors", *(f"n = {n:,}" for n in sizes)]]
+    for name in dict.fromkeys(one["metric"] for one in record.results):
+        for rate in record.settings["rates"]:
+            shown = []
+            for n in sizes:
+                one = cells.get((name, n, rate))
+                if one is None:
+                    shown.append("")
+                    continue
+                mark = " ~" if one["flagged"] > 0.5 else ""
+                shown.append(f"{100 * one['before']:.0f} → {100 * one['after']:.0f}{mark}")
+            lines.append([f"`{name}`", f"{100 * rate:g} %", *shown])
+    samples = [one["defined"] for one in record.results]
+    note = f"{min(samples):,} to {max(samples):,} samples per cell, {record.settings['repeats']} resamples each."
+    return f"{table(lines)}\n\n{note}"
+
+
 def dependent(record: Record) -> str:
     """False promises with all rows of a group, and with one."""
     lines = [["rows a group", "groups", "false promises, all rows", "one row a group"]]
@@ -197,6 +250,50 @@ def honest(record: Record) -> str:
     return table(lines)
 
 
+def copies(record: Record) -> str:
+    """Sets with near copies that are found, before and after; a row per change and share of copies."""
+    found = record.results["copies"]
+    every = sorted({one["features"] for one in found})
+    lines = [["change", "copies", *(f"{count} features" if count > 1 else "1 feature" for count in every)]]
+    for change, share in dict.fromkeys((one["change"], one["share"]) for one in found):
+        cells = {one["features"]: one for one in found if (one["change"], one["share"]) == (change, share)}
+        shown = [f"{100 * cells[count]['before']:.0f} → {100 * cells[count]['after']:.0f} %" for count in every]
+        lines.append([change, f"{100 * share:.0f} %", *shown])
+    return table(lines)
+
+
+def risks(record: Record) -> str:
+    """True risks of what was certified on near copies, before and after."""
+    lines = [["features", "change", "copies", "certified, before", "true risk", "certified, after", "true risk"]]
+    for one in record.results["risks"]:
+        shown = []
+        for when in ("before", "after"):
+            true = [risk for risk in one[when] if risk is not None]
+            span = f"{100 * min(true):.1f} to {100 * max(true):.1f} %" if true else ""
+            shown += [f"{len(true)} of {len(one[when])}", span]
+        lines.append([str(one["features"]), one["change"], f"{100 * one['share']:.0f} %", *shown])
+    return table(lines)
+
+
+def removed(record: Record) -> str:
+    """Honest sets that are refused, and rows that are left out, by exact hashes alone and now."""
+    lines = [["table", "fit, calibration", "refused", "rows left out", "equals removed: refused", "rows left out"]]
+    found = record.results["honest"]
+    for one in (one for one in found if not one["distinct"]):
+        key = one["table"], one["sizes"]
+        other = next(two for two in found if two["distinct"] and (two["table"], two["sizes"]) == key)
+        shown = [
+            f"{100 * each[f'{what}before']:.1f} → {100 * each[f'{what}after']:.1f} %"
+            for each in (one, other)
+            for what in ("", "left out ")
+        ]
+        lines.append([one["table"], ", ".join(f"{size:,}" for size in one["sizes"]), *shown])
+    sets = record.settings["sets"]
+    refused = [round(sets * sum(one[when] for one in found)) for when in ("before", "after")]
+    text = f"In all {refused[0]:,} → {refused[1]:,} of {sets * len(found):,} sets are refused ({sets} per cell)."
+    return f"{table(lines)}\n\n{text}"
+
+
 def behind(record: Record) -> str:
     """Where the default accepts less than a single sequence, at worst."""
     lines = [["population", "m", "target", "points behind `fixed_sequence`, at worst"]]
@@ -206,6 +303,57 @@ def behind(record: Record) -> str:
         single = worst["methods"]["fixed_sequence"]
         shown = f"{-100 * single['default_ahead']:.2f} ± {100 * single['default_ahead_error']:.2f}"
         lines.append([name, f"{worst['m']:,}", f"{100 * worst['target']:g} %", shown])
+    return table(lines)
+
+
+def bets(record: Record) -> str:
+    """Labels that tests of costs take where these are 0 and 1."""
+    lines = [["risk", "error rate", "exact binomial", "betting", "Hoeffding-Bentkus"]]
+    for one in record.results["labels"]:
+        shown = [f"{one[name]:,} ({one[name] / one['exact']:.2f})" for name in ("bets", "hoeffding-bentkus")]
+        rates = [f"{100 * one['risk']:g} %", f"{100 * one['risk'] * one['share']:.3g} %"]
+        lines.append([*rates, f"{one['exact']:,}", *shown])
+    return table(lines)
+
+
+def samples(record: Record) -> str:
+    """Miss rates, costs, weights and strata: false certificates and coverage, before and after."""
+    lines = [["", "population", "m", "false, before", "false, after", "coverage, before", "coverage, after"]]
+    cells = {(one["subject"], one["population"], one["way"]): one for one in record.results["cells"]}
+    for subject, population, way in cells:
+        if way == "before":
+            before, after = (cells[subject, population, which] for which in ("before", "after"))
+            shown = [f"{100 * one[name]:.1f} %" for name in ("violations", "coverage") for one in (before, after)]
+            lines.append([subject, population, f"{before['m']:,}", *shown])
+    return table(lines)
+
+
+def planned(record: Record) -> str:
+    """What plan says, and how often it comes true."""
+    lines = [["risk", "errors", "coverage", "method", "labels", "stated", "simulated", "ranked", "before", "simulated"]]
+    for one in record.results:
+        shown = [f"{100 * one[name]:.1f} %" for name in ("stated", "simulated", "ranked")]
+        old = [f"{one['before']['m']:,}", f"{100 * one['before']['simulated']:.0f} %"]
+        shares = [f"{100 * one['risk']:g} %", f"{100 * one['error']:g} %", f"{100 * one['coverage']:g} %"]
+        lines.append([*shares, f"`{one['method']}`", f"{one['m']:,}", *shown, *old])
+    apart = max(abs(one["stated"] - one["simulated"]) for one in record.results)
+    return f"{table(lines)}\n\nStated and simulated are at most {100 * apart:.1f} points apart."
+
+
+def again(record: Record) -> str:
+    """False certificates of those who certify until it succeeds."""
+    lines = [["rows of the next attempt", "all of delta each time", "shares of delta"]]
+    for one in record.results["false"]:
+        lines.append([one["rows"], *(f"{100 * one[name]:.1f} %" for name in ("before", "after"))])
+    return table(lines)
+
+
+def shares(record: Record) -> str:
+    """Coverage of the first attempts."""
+    lines = [["m", "target", "all of delta", "attempt 1", "attempt 2", "attempt 3"]]
+    for one in record.results["coverage"]:
+        shown = [f"{100 * one[name]:.1f} %" for name in ("only", "1", "2", "3")]
+        lines.append([f"{one['m']:,}", f"{100 * one['target']:g} %", *shown])
     return table(lines)
 
 
@@ -282,7 +430,21 @@ def novelty(record: Record) -> str:
         f" {100 * checked['accepted']:.1f} % are accepted. Of honest rows {100 * bare['honest accepted']:.1f} and"
         f" {100 * checked['honest accepted']:.1f} % are accepted."
     )
-    return f"{table(lines)}\n\n{text}"
+    counts = list(next(iter(next(iter(record.results["few_rows"].values())).values())))
+    few = [["honest rows referred, %", "", *(f"{int(count):,} training rows" for count in counts)]]
+    for name, of in record.results["few_rows"].items():
+        for rule, by in of.items():
+            few.append([name, rule, *(f"{100 * by[count]['honest']:.2f}" for count in counts)])
+    heavy = record.results["few_rows"]["log-normal, sigma 2"]
+    before, after = (100 * of[counts[0]]["one column x 1000"] for of in heavy.values())
+    tails = (
+        f"{record.settings['few_columns']} independent columns of one distribution, with and without the extrapolation"
+        " of tails. How tails are extrapolated was chosen among several ways on these same distributions. It has a"
+        f" price: of log-normal columns with sigma 2, learned from {counts[0]} rows, {after:.0f} % of the rows with one"
+        f" column x 1000 are referred, and {before:.0f} % without the extrapolation. Tails as heavy as Cauchy's are"
+        " heavier than it assumes."
+    )
+    return f"{table(lines)}\n\n{text}\n\n{table(few)}\n\n{tails}"
 
 
 def write_selection() -> None:
@@ -290,12 +452,24 @@ def write_selection() -> None:
     results = ROOT / "benchmarks" / "results"
     for name, made, record in (
         ("coverage", coverage, "certify_coverage"),
+        ("overconfident", overconfident, "certify_coverage"),
+        ("harms", several_harms, "certify_coverage"),
         ("validity", validity, "certify_validity"),
         ("speed", speed, "metrics_speed-cpu"),
         ("recalibration", recalibrated, "recalibration-cuda"),
+        ("few rows", recalibrated_few, "recalibration_rows"),
+        ("intervals", covered, "intervals"),
         ("behind", behind, "certify_coverage"),
         ("dependent", dependent, "calibration_rows"),
         ("honest", honest, "calibration_rows"),
+        ("copies", copies, "leakage"),
+        ("risks", risks, "leakage"),
+        ("removed", removed, "leakage"),
+        ("bets", bets, "certify_samples"),
+        ("samples", samples, "certify_samples"),
+        ("plan", planned, "plan_power"),
+        ("again", again, "attempts"),
+        ("shares", shares, "attempts"),
     ):
         between(ROOT / "docs" / "selection.md", name, made(Record.load(results / f"{record}.json")))
 

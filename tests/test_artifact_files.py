@@ -24,6 +24,7 @@ FURTHER: dict[str, dict[str, Tensor]] = {
     "rows": {"rows": torch.tensor([-(2**63), -1, 0, 2**63 - 1]), "groups": torch.empty(0, dtype=torch.int64)},
     "calibration": {"confidence": torch.tensor([0.1, 1 - 2**-53], dtype=torch.float64), "wrong": torch.tensor([True])},
     "novelty": {"limits": torch.tensor([1.0, 2.0], dtype=torch.float64)},
+    "validation": {"right": torch.tensor([0, 2])},
 }
 
 

@@ -41,9 +41,13 @@ def test_what_certificates_cover_is_that_of_the_records() -> None:
         (write.validity, "certify_validity"),
         (write.speed, "metrics_speed-cpu"),
         (write.recalibrated, "recalibration-cuda"),
+        (write.recalibrated_few, "recalibration_rows"),
+        (write.covered, "intervals"),
         (write.behind, "certify_coverage"),
         (write.dependent, "calibration_rows"),
         (write.honest, "calibration_rows"),
+        (write.bets, "certify_samples"),
+        (write.samples, "certify_samples"),
     ):
         assert made(Record.load(results / f"{name}.json")) in page, "run `make docs`"
     # The table is found by an exact binomial test; the page must not hide a cell that failed it.

@@ -73,7 +73,8 @@ def test_what_is_signed(model: Path, keys: tuple[Path, Path]) -> None:
     assert data["public_key"] == base64.b64encode(key.public_bytes_raw()).decode()
     text = f"squad-torch signature 1\nsquad-torch model\nsha256 {digest}\n".encode()
     key.verify(base64.b64decode(data["signature"]), text)
-    assert set(settings["files"]) == {"novelty.safetensors", "rows.safetensors", "calibration.safetensors"}
+    files = ("novelty", "rows", "calibration", "validation")
+    assert set(settings["files"]) == {f"{name}.safetensors" for name in files}
     assert {"sha256", "bytes"} == set(settings["weights"])
 
 
@@ -94,6 +95,7 @@ FILES = (
     "novelty.safetensors",
     "rows.safetensors",
     "calibration.safetensors",
+    "validation.safetensors",
     "signature.json",
 )
 

@@ -6,8 +6,8 @@ accidents and careless edits; it does not keep out somebody who computes it anew
 see :mod:`squad.signing`.)
 
 Some parts are in files of their own, whose checksums config.json notes: novelty.safetensors (which rows are unlike the
-training rows), rows.safetensors (hashes of the rows that fit saw) and calibration.safetensors (scores of the
-calibration set).  The last two are not needed to predict.
+training rows), rows.safetensors (hashes of the rows that fit saw), calibration.safetensors (scores of the calibration
+set) and validation.safetensors (scores of the validation rows).  The last three are not needed to predict.
 """
 
 import contextlib
@@ -40,7 +40,12 @@ KIND = "squad-torch model"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 #: The files that may be there as well, by the names they are asked for.
-EXTRAS = {"rows": "rows.safetensors", "calibration": "calibration.safetensors", "novelty": "novelty.safetensors"}
+EXTRAS = {
+    "rows": "rows.safetensors",
+    "calibration": "calibration.safetensors",
+    "novelty": "novelty.safetensors",
+    "validation": "validation.safetensors",
+}
 
 #: A larger config.json is none: it would only fill the memory, twenty times its size.  One of 30,000 categories with
 #: long names has a megabyte.

@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,50 +36,85 @@ def model(here: Path, better: Path) -> Path:
     return here / "model"
 
 
+def unsettled(folder: Path) -> dict[str, object]:
+    """All that is in a model's folder, but for the attempts to certify it."""
+    found: dict[str, object] = dict(listing(folder))
+    config = json.loads((folder / "config.json").read_text())
+    config["record"].pop("attempts", None)
+    del config["checksum"]
+    return {**found, str(folder / "config.json"): config}
+
+
 class TestCertify:
     def test_predict_then_decides(self, run: Run, model: Path, here: Path) -> None:
         found = run(*CERTIFY)
         assert found.code == 0, found.err
-        assert found.out.startswith("With 95 % certainty, of ")
-        assert found.out.count("\n") == 1
+        assert found.out.startswith("Certified at risk 20 %, confidence level 95 %")
+        assert 3 <= found.out.count("\n - ") <= 4
         assert "saved in model" in found.err
         certificate = squad.load(model).certificate
         assert certificate is not None
         assert str(certificate) == found.out.strip()
-        assert run("predict", "model", "test.csv", "--require-certificate", "--out", "answers.csv").code == 0
+        done = run("predict", "model", "test.csv", "--require-certificate", "--out", "answers.csv")
+        assert done.code == 0
+        assert "certified at risk 20 %, confidence level 95 %" in done.err
+        shown = " ".join(run("info", "model").out.split())
+        assert " ".join(str(certificate).split()) in shown
         answers = pd.read_csv(here / "answers.csv")
         assert ((answers.decision == "accepted") == (answers.confidence > certificate.threshold)).all()
         assert set(answers.decision) <= {"accepted", "referred"}
 
+    @pytest.mark.parametrize("more", [(), ("--pilot", "extra.csv")])
+    @pytest.mark.parametrize("method", ["preset", "pareto"])
+    def test_thresholds_that_a_pilot_chooses(self, run: Run, model: Path, method: str, more: tuple[str, ...]) -> None:
+        found = run("certify", "model", "calibration.csv", "--risk", ".3", "--delta", ".05", "--method", method, *more)
+        assert found.code == 0, found.err
+        certificate = squad.load(model).certificate
+        assert certificate is not None
+        assert certificate.method == method
+        rows = 200 if more else 31
+        assert len(certificate.options["thresholds"]) == min(rows, 100)
+
+    def test_scores_of_a_pilot(self, run: Run, here: Path) -> None:
+        lines = (here / "scores.csv").read_text().splitlines()
+        (here / "pilot.csv").write_text("\n".join([lines[0], *lines[-400:]]))
+        (here / "rest.csv").write_text("\n".join(lines[:-400]))
+        options = ("certify", "--scores", "rest.csv", "--risk", ".1,harm=.1", "--method", "pareto")
+        assert "pilot" in run(*options).refusal
+        found = run(*options, "--pilot", "pilot.csv", "--json")
+        assert found.code == 0, found.err
+        assert json.loads(found.out)["method"] == "pareto"
+
     def test_as_json_and_elsewhere(self, run: Run, model: Path, here: Path) -> None:
-        before = listing(model)
+        before = unsettled(model)
         found = run(*CERTIFY, "--json", "--out", "safe", "--no-scores")
         data = json.loads(found.out)
         assert data["certified"] is True
         assert data["details"]["calibration"]["source"] == "calibration.csv"
-        assert listing(model) == before
+        assert unsettled(model) == before
         assert squad.Certificate.from_json(data) == squad.load(here / "safe").certificate
         assert not (here / "safe" / "calibration.safetensors").exists()
         assert "has no certificate" in run("predict", "model", "new.csv", "--require-certificate").refusal
 
     def test_nothing_can_be_promised(self, run: Run, model: Path, here: Path) -> None:
-        before = listing(model)
+        before = unsettled(model)
         table = pd.read_csv(here / "calibration.csv")
         table["y"] = table["y"].sample(frac=1, random_state=0).to_numpy()
         table.to_csv(here / "shuffled.csv", index=False)
         found = run("certify", "model", "shuffled.csv", "--risk", ".1")
         assert found.code == 3
-        assert found.out.startswith("No answers can be accepted")
+        assert found.out.startswith("Not certified at risk 1")
         assert "nothing was saved" in found.err
-        assert listing(model) == before
+        assert unsettled(model) == before
 
     def test_too_few_rows_are_no_wrong_input(self, run: Run, model: Path, here: Path) -> None:
-        """Exit code 3, as documented, and how many rows there must be at least: 459 at 1 % and 99 %."""
+        """Exit code 3, as documented, and how many rows there must be at least: 469 at 1 % and 99.1 %."""
         before = listing(here)
         found = run("certify", "model", "test.csv", "--risk", ".01")
         assert found.code == 3
-        assert found.out.startswith("No answers can be accepted")
-        assert "60 calibration rows are too few: it takes at least 459" in found.err
+        assert found.out.startswith("Not certified at risk 1")
+        assert "60 calibration rows are too few: it takes at least 469" in found.err
+        assert "does not count" in found.err
         assert listing(here) == before
 
     def test_too_few_scores(self, run: Run, here: Path) -> None:
@@ -103,6 +141,20 @@ class TestCertify:
         assert run(*CERTIFY, "--overwrite").code == 0
         assert "holds a model already" in run(*CERTIFY, "--out", "model").refusal
 
+    def test_a_doubled_file_is_warned_of_on_a_line_of_its_own(self, run: Run, here: Path) -> None:
+        header, *lines = (here / "calibration.csv").read_text().splitlines()
+        (here / "twice.csv").write_text("\n".join([header, *lines, *lines]) + "\n")
+        once, twice = (
+            run("certify", "model", name, "--risk", "0.4", "--delta", "0.1", "--out", name[:-4])
+            for name in ("calibration.csv", "twice.csv")
+        )
+        assert (once.code, twice.code) == (0, 0)
+        (line,) = [line for line in twice.err.splitlines() if "copies" in line]
+        assert "900 of 1,800 rows" in line
+        assert "copies" not in once.err
+        of = [json.loads((here / name / "config.json").read_text())["certificate"] for name in ("calibration", "twice")]
+        assert of[0]["rules"] == of[1]["rules"]
+
     def test_targets_harms_and_groups(self, run: Run, model: Path) -> None:
         risks = ("--risk", ".2,missed ill=.15", "--risk", ".3")
         found = run("certify", "model", "calibration.csv", *risks, "--delta", ".1", "--by", "sex")
@@ -118,7 +170,11 @@ class TestCertify:
         assert "Choose with --risk" in run("predict", "model", "new.csv").refusal
         loaded = squad.load(model)
         for text, risk in ((".3", 0.3), (".2,missed ill=.15", {"wrong": 0.2, "missed ill": 0.15})):
-            assert run("predict", "model", "test.csv", "--risk", text, "--out", "answers.csv", "--overwrite").code == 0
+            done = run("predict", "model", "test.csv", "--risk", text, "--out", "answers.csv", "--overwrite")
+            assert done.code == 0
+            assert (
+                "certified at risk " + ("30 %," if risk == 0.3 else "20 % (wrong) and 15 % (missed ill),") in done.err
+            )
             expected = loaded.answer(pd.read_csv("test.csv", dtype=str), risk=risk).decision
             assert (pd.read_csv("answers.csv").decision == expected).all()
         assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".2,missed ill=.001").refusal
@@ -144,13 +200,13 @@ class TestCertify:
         table.patient_id = "q" + table.patient_id
         table.to_csv(here / "others.csv", index=False)
         found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3")
-        assert "of 300 calibration cases" in found.out
+        assert "300 calibration cases" in found.out
         assert "of each of 300 groups one row was used" in found.out
         assert "300 of 900 rows are used" in found.err
         found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3", "--all-rows", "--overwrite")
         assert "900 rows came from 300 groups" in found.out
         table.drop(columns="patient_id").to_csv(here / "nameless.csv", index=False)
-        found = run("certify", "grouped", "nameless.csv", "--risk", ".45", "--overwrite")
+        found = run("certify", "grouped", "nameless.csv", "--risk", ".45", "--delta", ".3", "--overwrite")
         assert "has no column 'patient_id'" in found.err
         assert "their groups were not given" in found.out
 
@@ -270,8 +326,21 @@ class TestScores:
 class TestPlan:
     def test_a_number(self, run: Run) -> None:
         found = run("plan", "--risk", ".02", "--coverage", ".7", "--error", ".01")
-        assert found.out == "2799\n"
+        assert found.out == f"{squad.plan(0.02, 0.01, 0.7, 0.01, attempt=1)}\n"
         assert "at most 2 % of the accepted answers" in found.err
+        assert re.search(r"with probability 9[01] %", found.err)
+
+    def test_another_method_and_attempt(self, run: Run) -> None:
+        found = run("plan", "--risk", ".1", "--error", ".02", "--method", "sgr", "--attempt", "2")
+        assert found.out == f"{squad.plan(0.1, 0.01, error=0.02, method='sgr', attempt=2)}\n"
+
+    def test_from_a_pilot(self, run: Run, here: Path) -> None:
+        table = pd.read_csv(here / "scores.csv")
+        found = run("plan", "--risk", ".1", "--pilot", "scores.csv")
+        assert found.out == f"{squad.plan(0.1, pilot=(table.confidence, table.correct), attempt=1)}\n"
+        assert "1,200" in found.err
+        assert "estimate" in found.err
+        assert "left out" in run("plan", "--risk", ".1", "--pilot", "scores.csv", "--error", ".01").refusal
 
     def test_errors_above_the_risk(self, run: Run) -> None:
         assert "More labels will not help" in run("plan", "--risk", ".02", "--error", ".03").refusal
@@ -307,7 +376,11 @@ class TestStrip:
         assert stripped.err.count("\n") == 1
         assert not (model / "rows.safetensors").exists()
         assert (model / "calibration.safetensors").exists()
-        assert run("strip", "model", "--scores", "--yes") == (0, "model: removed 900 calibration scores\n", "")
+        gone = "900 calibration scores and 31 validation scores"
+        assert run("strip", "model", "--scores", "--yes") == (0, f"model: removed {gone}\n", "")
+        assert (
+            "pilot" in run("certify", "model", "extra.csv", "--risk", ".3", "--method", "pareto", "--out", "b").refusal
+        )
         assert not (model / "calibration.safetensors").exists()
         assert run("strip", "model", "--scores").out == "model: there was nothing to remove\n"
         assert squad.load(model).certificate == certificate
@@ -369,3 +442,88 @@ class TestReport:
         before = listing(here)
         assert match in run("report", *arguments).refusal
         assert listing(here) == before
+
+
+class TestAttempts:
+    """Too few rows, more rows, the next share of delta: across processes, and in whatever folder."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, here: Path) -> None:
+        """40 rows with the wrong labels: they could have been the right ones."""
+        table = pd.read_csv(here / "calibration.csv", dtype=str).iloc[:40]
+        table.assign(y=table["y"].map({"ill": "well", "well": "ill"})).to_csv(here / "few.csv", index=False)
+
+    def failed(self, run: Run) -> None:
+        found = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05")
+        assert found.code == 3
+        assert "remembers attempt 1" in found.err
+        assert "5 % of delta" in found.err
+
+    def test_more_rows_after_a_failure(self, run: Run, model: Path, here: Path) -> None:
+        self.failed(run)
+        found = run(*CERTIFY)
+        assert found.code == 0, found.err
+        assert "attempt 2, at 5 % of delta" in found.out
+        assert "the model remembers all earlier attempts" in found.out
+        again = squad.load(model)
+        assert again.certificate is not None
+        assert again.certificate.attempt == 2
+        assert again.certificate.rules[0].level == 0.05 * (1 - 0.9) / 2
+        assert [(one["attempt"], one["certified"]) for one in again.attempts] == [(1, False), (2, True)]
+        predict = [sys.executable, "-m", "squad", "predict", "model", "new.csv", "--require-certificate"]
+        done = subprocess.run(predict, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        for arguments in (
+            ("report", "model", "test.csv", "--out", "report.html"),
+            ("verify", "model"),
+            ("strip", "model", "--scores", "--out", "bare"),
+            ("info", "bare"),
+        ):
+            assert run(*arguments).code == 0, arguments
+        bare = squad.load(here / "bare")
+        assert [one["attempt"] for one in bare.attempts] == [1, 2]
+        assert bare.calibration is None
+
+    def test_elsewhere_counts_too(self, run: Run, model: Path, here: Path) -> None:
+        for number in (1, 2, 3):
+            found = run(*CERTIFY, "--out", f"safe{number}")
+            assert found.code == 0, found.err
+            assert f"attempt {number}, at" in found.out
+            assert len(squad.load(here / f"safe{number}").attempts) == len(squad.load(model).attempts) == number
+        assert squad.load(model).certificate is None
+
+    def test_a_failure_leaves_the_certificate_that_is_there(self, run: Run, model: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        before = squad.load(model).certificate
+        assert run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--overwrite").code == 3
+        assert squad.load(model).certificate == before
+        assert len(squad.load(model).attempts) == 2
+
+    def test_a_model_that_cannot_be_written(
+        self, run: Run, model: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        access = os.access
+        protected = os.path.realpath(model)
+        monkeypatch.setattr(
+            os,
+            "access",
+            lambda path, mode, **more: (
+                not (mode & os.W_OK and os.path.realpath(path) == protected) and access(path, mode, **more)
+            ),
+        )
+        before = listing(model)
+        found = run(*CERTIFY, "--out", "safe")
+        assert found.code == 0, found.err
+        assert "does not remember attempt 1" in found.err
+        assert listing(model) == before
+        assert len(squad.load(here / "safe").attempts) == 1
+
+    def test_a_smaller_delta(self, run: Run, model: Path) -> None:
+        assert run(*CERTIFY).code == 0
+        assert "delta must be at least 0.05" in run(*CERTIFY[:-1], ".01", "--overwrite").refusal
+        assert len(squad.load(model).attempts) == 1
+
+    def test_of_scores(self, run: Run) -> None:
+        found = run("certify", "--scores", "scores.csv", "--risk", ".1", "--attempt", "2", "--json")
+        assert json.loads(found.out)["attempt"] == 2
+        assert "left out where MODEL is given" in run(*CERTIFY, "--attempt", "2").refusal

@@ -193,3 +193,26 @@ def test_info(run: Run) -> None:
     ):
         assert word in shown.out
     assert "must be a folder with a saved model" in run("info", "missing").refusal
+
+
+def test_figures_of_training_rows_are_warned_of(run: Run, here: Path) -> None:
+    done = run("evaluate", "model", "train.csv")
+    assert done.code == 0
+    (line,) = [line for line in done.err.splitlines() if "training set" in line]
+    assert "310 of 310 rows" in line
+    assert json.loads(run("evaluate", "model", "train.csv", "--json").out)["seen"] == 310
+    assert "training set" not in run("evaluate", "model", "test.csv").err
+
+
+def test_a_column_in_another_unit_is_warned_of(run: Run, here: Path) -> None:
+    header, *lines = (here / "new.csv").read_text().splitlines()
+    weight = header.split(",").index("weight")
+    grams = [line.split(",") for line in lines]
+    for cells in grams:
+        cells[weight] = str(float(cells[weight] or 70) * 1000)
+    (here / "grams.csv").write_text("\n".join([header, *map(",".join, grams)]) + "\n")
+    done = run("predict", "model", "grams.csv")
+    assert done.code == 0
+    (line,) = [line for line in done.err.splitlines() if "20 of 20 rows are unlike the training rows" in line]
+    assert "'weight'" in line
+    assert done.out.count(",referred,") == 20

@@ -226,7 +226,9 @@ def test_a_sampler_says_the_same_with_and_without_kernels(
         monkeypatch.setitem(sampling.NUMBERS, DEVICE, part * 2 * 32 * 200)
         sampler = Sampler(network, way, 5, rows=32, exact=False)
         found = sampler(x)
-        atol = 1e-12 if dtype == torch.float64 else 2e-6
+        # Both round in single precision, each in its order: 2e-6 apart with the SSE kernels of a CPU.  Another draw
+        # would differ by a thousand times that.
+        atol = 1e-12 if dtype == torch.float64 else 1e-5
         torch.testing.assert_close(found.probabilities, expected.probabilities, rtol=0, atol=atol)
         torch.testing.assert_close(found.entropy, expected.entropy, rtol=0, atol=10 * atol)
 

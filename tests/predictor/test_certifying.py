@@ -17,7 +17,8 @@ from squad.data.tables import Table
 from squad.fitting import fit_predictor
 from squad.predictor import CertificationError, Predictor
 from squad.predictor.answer import on_grid
-from squad.predictor.certifying import harm_of, identity
+from squad.predictor.certifying import identity
+from squad.predictor.harms import harm_of
 from squad.selective.scores import Scores
 from tests.predictor.examples import QUICK, frame, points
 
@@ -43,7 +44,7 @@ class TestDecisions:
     def test_it_certifies_its_own_answers_as_arrays(self, fitted: Predictor, safe: Predictor) -> None:
         x, y = points(2000, 1)
         answer = fitted.answer(x)
-        certificate = squad.certify(answer.confidence, answer.label == y, 0.05, 0.05)
+        certificate = squad.certify(answer.confidence, answer.label == y, 0.05, 0.05, attempt=1)
         assert safe.certificate is not None
         assert certificate.rules == safe.certificate.rules
 
@@ -264,6 +265,7 @@ class TestBelonging:
             "model.safetensors",
             "novelty.safetensors",
             "rows.safetensors",
+            "validation.safetensors",
         ]
 
     def test_what_was_taken_away_is_gone(self, safe: Predictor, tmp_path: Path) -> None:

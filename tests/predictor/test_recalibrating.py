@@ -11,6 +11,7 @@ import squad
 from squad.data.memory import LeakError
 from squad.metrics import ece, nll
 from squad.predictor import Predictor
+from squad.selective.recalibration import Recalibration
 from tests.predictor.examples import points
 
 
@@ -61,3 +62,11 @@ class TestRecalibration:
         once = fitted.recalibrate(*points(500, 7))
         twice = once.recalibrate(*points(500, 9))
         assert twice.recalibration == fitted.recalibrate(*points(500, 9)).recalibration
+
+    def test_without_a_clear_gain_answers_are_left_exactly_as_they_are(self, fitted: Predictor, tmp_path: Path) -> None:
+        x, _ = points(500, 6)
+        same = fitted._changed(recalibration=Recalibration("temperature", 3, 1.0, 12, folds=5))
+        before, after = fitted.answer(x), squad.load(same.save(tmp_path / "model")).answer(x)
+        assert (after.probabilities == before.probabilities).all()
+        assert (after.confidence == before.confidence).all()
+        assert "left as they are" in str(same.recalibration)

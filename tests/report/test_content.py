@@ -67,7 +67,9 @@ def test_counts_under_a_certificate() -> None:
     promise, certificate = found.promise, predictor.certificate
     assert promise is not None
     assert certificate is not None
-    assert promise.sentence == str(certificate)
+    assert f"{promise.title}: {promise.accepted}." == certificate.headline
+    for text in (promise.guarantee, *promise.assumptions):
+        assert text in str(certificate)
     assert promise.certified
     assert promise.points == [(certificate.coverage, 0.1)]
     assert promise.rules[0].threshold == certificate.threshold
@@ -356,6 +358,33 @@ def test_every_target_counts_the_cases_that_it_accepts() -> None:
         (rule,) = several.certificate.target(target)
         assert (row.calibration, row.calibration_n) == (rule.errors["wrong"], rule.n)
     assert found.harms[0].test_n > found.harms[1].test_n
+
+
+def test_harms_of_some_cases_and_costs_are_counted_on_the_test() -> None:
+    predictor = model(kind="table")
+    x, test = frame(1500, seed=7), frame(300, seed=9)
+    labels, truth = labels_for(predictor, x, seed=8), labels_for(predictor, test, seed=10)
+    risk = {"miss rate cat": 0.3, "cost": 0.1}
+    safe = predictor.certify(x, labels, risk, 0.05, costs={("cat", "dog"): 1.0, None: 0.25})
+    assert safe.certificate is not None
+    assert safe.certificate.certified
+    rule = safe.certificate.rules[0]
+    found = {row.name: row for row in content_of(safe, test, truth).harms}
+    answer = safe.answer(test)
+    good = answer.decision == "accepted"
+    cats = good & (truth == "cat")
+    row = found["miss rate cat"]
+    assert (row.calibration, row.calibration_n) == (rule.errors["miss rate cat"], rule.counted["miss rate cat"][0])
+    assert (row.test, row.test_n) == ((answer.label[cats] != "cat").sum(), cats.sum())
+    assert 0 < cats.sum() < good.sum()
+    wrong = good & (answer.label != truth)
+    dear = wrong & (truth == "cat") & (answer.label == "dog")
+    assert found["cost"].test == pytest.approx(0.25 * wrong.sum() + 0.75 * dear.sum())
+    assert (found["cost"].test_n, found["cost"].calibration_n) == (good.sum(), rule.n)
+    # If all cases are cats, far more of them are missed than chance explains.
+    assert not content_of(safe, test, truth).promise.broken  # type: ignore[union-attr]
+    missed = np.full(len(truth), "cat")
+    assert content_of(safe, test, missed).promise.broken  # type: ignore[union-attr]
 
 
 def test_whether_the_test_is_new_cannot_be_checked_without_hashes() -> None:

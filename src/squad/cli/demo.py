@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.screen import say, table, tell
+from squad.cli.screen import say, table, tell, wrapped
 
 __all__ = ["certified", "compare", "demo", "least_sure", "train"]
 
@@ -20,8 +20,8 @@ MODEL = Path("demo/model")
 #: Chosen after 5 % and 3 % had been tried on these very digits, at which nearly all are accepted: see CHOSEN.
 RISK, DELTA = 0.02, 0.05
 CHOSEN = (
-    "(For the demonstration the 2 % were picked after 5 % and 3 % had been tried on these digits, so the promise is"
-    " only an example: on your own data, name the risk before you look.)"
+    "(For the demonstration the 2 % were picked after 5 % and 3 % had been tried on these digits, so the guarantee"
+    " is only an example: on your own data, name the risk before you look.)"
 )
 #: Dark to bright, and what a terminal without such letters gets.
 SHADES, PLAIN_SHADES = " ░▒▓█", " .:*#"
@@ -139,7 +139,7 @@ def certified(digits: Any, predictor: Any, file: Any = None) -> Any:
     good = answer.decision == "accepted"
     wrong = answer.label[good] != named_labels(digits.classes, digits.y_test[rows])[good]
     lines = ["", f"Certified on {len(parts['calibration'])} of the test digits:"]
-    lines += textwrap.wrap(str(safe.certificate), 79)
+    lines.append(wrapped(str(safe.certificate), 79))
     lines.append(
         f"On the {len(rows)} others it answers {good.sum()} and refers {len(rows) - good.sum()}; {wrong.sum()} of its"
         " answers are wrong."

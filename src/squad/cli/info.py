@@ -34,14 +34,16 @@ def info(
     record = predictor.record
     network, training = predictor.config.to_dict(), record.get("training", {})
     rows = record.get("rows", {})
-    shown: list[tuple[str, str]] = [
+    shown: list[tuple[str, str | list[str]]] = [
         ("network", f"{predictor.config.name}: {_settings(network)}"),
         ("inputs", _inputs(predictor)),
+        *_columns(predictor),
         ("classes", _listed([str(name) for name in predictor.classes])),
         ("weights", f"{_weights(predictor):,} in {predictor.members} member{'s' if predictor.members > 1 else ''}"),
         ("answers", f"{predictor.num_samples} {predictor.sampling} samples a member"),
         ("recalibration", str(predictor.recalibration) if predictor.recalibration else "none"),
-        ("certificate", str(predictor.certificate) if predictor.certificate else "none"),
+        ("novelty check", _novelty(predictor)),
+        ("certificate", str(predictor.certificate).split("\n") if predictor.certificate else "none"),
         ("remembers", _memory(predictor)),
     ]
     if record:
@@ -57,6 +59,30 @@ def info(
             *(("note", note) for note in record.get("notes", [])),
         ]
     facts(str(model), shown)
+
+
+def _columns(predictor: Any) -> list[tuple[str, str]]:
+    """The columns that are no inputs: what is predicted, and which rows belong together."""
+    target = getattr(predictor.transform, "target", None) or predictor.record.get("settings", {}).get("target")
+    group = predictor.record.get("group") or predictor.record.get("settings", {}).get("group")
+    return [
+        *([("target column", str(target))] if target else []),
+        *([("group column", f"{group} (rows of one group always land in the same split)")] if group else []),
+    ]
+
+
+def _novelty(predictor: Any) -> str:
+    """Which rows are referred as unlike the training rows."""
+    transform = predictor.transform
+    columns = getattr(transform, "columns", None)
+    limited = (
+        len(getattr(transform, "ranges", ()))
+        if columns is None
+        else sum(getattr(column, "range", None) is not None for column in columns)
+    )
+    parts = [f"ranges of {limited:,} inputs"] if limited else []
+    parts += ["the distance of a row from the training rows"] if predictor.row_distance is not None else []
+    return f"by {' and '.join(parts)}" if parts else "none: rows unlike the training rows are not referred"
 
 
 def _memory(predictor: Any) -> str:

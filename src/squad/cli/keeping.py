@@ -43,8 +43,9 @@ def recalibrate(
 ) -> None:
     """Bring confidences nearer to how often answers are right.
 
-    Labels stay as they are; with a temperature so does the order of confidences. Do it before squad certify, on rows of
-    their own: a certificate that is there would be lost.
+    Labels stay as they are; with a temperature so does the order of confidences. Unless cross-validation shows a clear
+    gain, confidences stay as they are too; the gain that is printed is the cross-validated one. Do it before squad
+    certify, on rows of their own: a certificate that is there would be lost.
 
     \b
     Examples:
@@ -82,7 +83,8 @@ def recalibrate(
 def strip(
     model: Model,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Remove the calibration scores too; the report's slider needs them.")
+        bool,
+        typer.Option("--scores", help="Remove calibration and validation scores too; the report's slider needs them."),
     ] = False,
     out: Out = None,
     yes: Annotated[
@@ -114,6 +116,8 @@ def strip(
             gone.append(f"{len(predictor.memory.rows):,} hashes of rows and {len(predictor.memory.groups):,} of groups")
         if scores and predictor.calibration is not None:
             gone.append(f"{len(predictor.calibration):,} calibration scores")
+        if scores and predictor.validation_scores is not None:
+            gone.append(f"{len(predictor.validation_scores):,} validation scores")
         if gone and out is None and not yes:
             _confirm(model, " and ".join(gone))
         bare = predictor.without_row_hashes()

@@ -1,7 +1,7 @@
 """``squad predict`` and ``squad evaluate``: a saved model on new rows."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,6 +92,7 @@ def predict(
     from squad.cli.rows import check_kind
     from squad.data.tables import write
     from squad.predictor.certifying import NOVEL_WARNED
+    from squad.selective.words import terms
 
     if out is not None:
         check_answers(out, data, overwrite)
@@ -122,6 +123,8 @@ def predict(
     left_out = [f"{unreadable:,} could not be used"] if unreadable else []
     left_out += [f"{novel:,} unlike the training rows"] if novel else []
     say(f"{_rows(len(answer))}: {told}" + (f" ({', '.join(left_out)})" if left_out else ""))
+    if counts["accepted"]:
+        say(f"accepted: certified at {terms(predictor.certificate, target)}")
     if unreadable > 0.5 * len(answer):
         first = answer.reason[np.flatnonzero(np.isnan(answer.confidence))[0]]
         warn(f"{unreadable:,} of {_rows(len(answer))} could not be used; the first: {first}. Check how DATA is read.")
@@ -208,6 +211,11 @@ def evaluate(
                 (f"accepted at {name}", f"{100 * one['coverage']:.1f} %, {one['errors']:,} of {one['n']:,} wrong")
                 for name, one in accepted.get("accepted", {}).items()
             ),
+            *(
+                (f"{harm}, at {name}", f"{found['errors']:,g} of {found['n']:,}" + _rate(found["rate"]))
+                for name, one in accepted.get("accepted", {}).items()
+                for harm, found in one.get("harms", {}).items()
+            ),
         ],
     )
 
@@ -223,9 +231,36 @@ def _accepted(predictor: Any, x: Any, positions: Any) -> dict[str, Any]:
         answer = predictor.answer(x, risk=target)
         good = answer.decision == "accepted"
         wrong = answer.probabilities[good].argmax(1) != positions[good]
-        counts = {"coverage": float(good.mean()), "n": int(good.sum()), "errors": int(wrong.sum())}
+        counts: dict[str, Any] = {"coverage": float(good.mean()), "n": int(good.sum()), "errors": int(wrong.sum())}
+        if harms := _harms(predictor, target, answer.probabilities[good].argmax(1), positions[good]):
+            counts["harms"] = harms
         found[risks_text(target)] = counts
     return {"accepted": found}
+
+
+def _rate(rate: float | None) -> str:
+    return "" if rate is None else f" ({100 * rate:.2f} %)"
+
+
+def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: Any) -> dict[str, Any]:
+    """For each harm beside "wrong" that labels tell: on how many accepted rows it is counted, and the errors there."""
+    from squad.predictor.harms import known_harm
+
+    found = {}
+    for name in target:
+        harm = (
+            None
+            if name == "wrong"
+            else known_harm(name, predictor.classes, predicted, right, predictor.certificate.details)
+        )
+        if harm is not None:
+            there = harm[~np.isnan(harm.astype(np.float64))]
+            found[name] = {
+                "n": len(there),
+                "errors": float(there.sum()),
+                "rate": float(there.mean()) if len(there) else None,
+            }
+    return found
 
 
 def _rows(count: int) -> str:
@@ -287,12 +322,14 @@ def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
     """The target of the certificate that decides, told before the work if it must be chosen."""
     from squad.cli.certify import target_of
     from squad.errors import ArgumentError
+    from squad.predictor.harms import expand
 
     if predictor.certificate is None:
         if risk is not None:
             raise ArgumentError.of("--risk", risk, f"left out: {model} has no certificate. squad certify makes one")
         return None
-    target = None if risk is None else target_of(risk)
+    certified = {name for target in predictor.certificate.targets for name in target}
+    target = None if risk is None else expand(target_of(risk), predictor.classes, certified)
     try:
         predictor.certificate.target(target)
     except ArgumentError as cause:

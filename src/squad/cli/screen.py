@@ -1,7 +1,9 @@
 """What commands say: results on stdout, everything else on stderr; nothing that a terminal would obey."""
 
 import contextlib
+import shutil
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +26,9 @@ __all__ = [
     "show_warning",
     "table",
     "tell",
+    "tell_paragraphs",
     "warn",
+    "wrapped",
 ]
 
 #: The exit code after Ctrl-C.
@@ -46,6 +50,42 @@ class StoppedError(SquadError):
 def tell(text: object) -> None:
     """A result on stdout, of one line or more."""
     typer.echo(printable(str(text)))
+
+
+def tell_paragraphs(text: object) -> None:
+    """A result of several lines on stdout; on a terminal those that are too long are broken between words."""
+    shown = str(text)
+    tell(wrapped(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown)
+
+
+def wrapped(text: str, width: int) -> str:
+    """``text`` with lines of at most ``width``, broken between words and indented as what they go on with.
+
+    Args:
+        text: of several lines; one that begins with " - " is an item of a list.
+        width: of the screen, in letters.
+
+    >>> print(wrapped("A list:\\n - of the first 20 %;\\n - and more.", 17))
+    A list:
+     - of the first
+       20 %;
+     - and more.
+    """
+    found = []
+    for line in text.split("\n"):
+        begun = line.lstrip(" ")
+        indent = len(line) - len(begun)
+        indent += 2 if indent else 0  # the hyphen of an item, or what makes the second line of a cell look like one
+        whole = line.replace(" %", "\u00a0%")  # a number keeps its sign
+        parts = textwrap.wrap(
+            whole,
+            max(width, indent + 10),
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        found += [line] if len(line) <= width else [part.replace("\u00a0%", " %") for part in parts]
+    return "\n".join(found)
 
 
 def say(text: str) -> None:
@@ -92,17 +132,19 @@ def table(
     console.print(shown)
 
 
-def facts(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Names and what they stand for on stdout, without lines around."""
+def facts(title: str, rows: Sequence[tuple[str, str | Sequence[str]]]) -> None:
+    """Names and what they stand for, a text or several lines, on stdout, without lines around."""
     from rich.console import Console
     from rich.table import Table
 
     shown = Table.grid(padding=(0, 2))
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
-    for name, value in rows:
-        shown.add_row(printable(name, keep=""), printable(value, keep=""))
     console = Console(highlight=False, markup=False, emoji=False)
+    left = console.width - max((len(printable(name, keep="")) for name, _ in rows), default=0) - 2
+    for name, value in rows:
+        lines = [printable(line, keep="") for line in ([value] if isinstance(value, str) else value)]
+        shown.add_row(printable(name, keep=""), lines[0] if isinstance(value, str) else wrapped("\n".join(lines), left))
     console.print(printable(title), style="bold")
     console.print(shown)
 

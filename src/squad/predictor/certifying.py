@@ -16,24 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import (
-    NOTHING_KNOWN,
-    RARE,
-    check_groups,
-    check_other_rows,
-    check_repeats,
-    copies_among,
-    row_hashes,
-    rows_seen,
-    usually_repeated,
-)
+from squad.data.copies import copies_among
+from squad.data.leakage import check_rows, leaked
+from squad.data.memory import check_groups, row_hashes
+from squad.data.repeats import NOTHING_KNOWN, RARE, usually_repeated
 from squad.data.splits import row_order
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.predictor.answer import ACCEPTED, REFERRED, Answer
+from squad.predictor.harms import COST, Costs, cost_matrix, expand, harm_names, harm_of
+from squad.predictor.samples import sample_of
 from squad.records import versions
-from squad.selective.certificate import Certificate, plain
+from squad.selective.certificate import Certificate
 from squad.selective.certify import Risk, certify_scores, check_targets
+from squad.selective.groups import ByGroup, plain
+from squad.selective.resampling import resample
 from squad.selective.scores import WRONG, Scores
 
 if TYPE_CHECKING:
@@ -45,9 +42,9 @@ __all__ = [
     "CertificationError",
     "Labelled",
     "certificate_for",
+    "check_pilot_rows",
     "decide",
     "group_texts",
-    "harm_of",
     "identity",
     "labelled",
     "seen_in_training",
@@ -101,10 +98,11 @@ class Labelled:
         kept: (rows,), which of the given rows they are.
         hashes: (N,), one a row.
         sha256: of all rows that can be used, and their right classes.
-        repeats: how many of them fit has seen; None if the model keeps no hashes.
+        repeats: how many of them fit has seen, or near copies of them; None if the model keeps no hashes.
         notes: what is taken for granted because of these rows.
         warnings: what the user should look at.
         groups: (N,), the group of each row as text; empty if rows have none.
+        cells: (grids, N), the cells of the rows; None if the model keeps none.
     """
 
     answer: Answer
@@ -116,6 +114,7 @@ class Labelled:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    cells: NDArray[np.uint64] | None = None
 
     def warn(self) -> None:
         """Say what the user should look at."""
@@ -166,11 +165,12 @@ def labelled(
     hashes = np.zeros(len(rows), dtype=np.uint64)
     hashes[kept] = row_hashes(encoded.x[kept])
     known = predictor.record.get("repeats", NOTHING_KNOWN)
-    repeats = None
+    seen, repeats, cells = np.zeros_like(kept), None, None
     if predictor.memory is not None:
-        repeats = predictor.memory.repeats(hashes[kept])
-        check_repeats(repeats, int(kept.sum()), **known)
-        check_other_rows(hashes[kept], predictor.record.get("rows_sha256"))
+        cells = predictor.memory.cells(encoded.x)
+        own = None if cells is None else cells[:, kept]
+        seen[kept] = check_rows(predictor.memory, hashes[kept], own, known, predictor.record.get("rows_sha256"))
+        repeats = int((predictor.memory.seen(hashes[kept]) | seen[kept]).sum())
     answer = predictor.undecided(rows, progress)
     kept &= np.isfinite(answer.confidence)
     unreadable = ~kept
@@ -180,11 +180,7 @@ def labelled(
     if not kept.any():
         raise CertificationError(f"None of the {len(rows):,} rows can be used; the first: {answer.reason[0]}.")
     sha256 = hashlib.sha256(hashes[kept].tobytes() + positions[kept].tobytes()).hexdigest()
-    seen = np.zeros_like(kept)
-    if predictor.memory is not None and usually_repeated(known) < RARE:
-        # A row that is frequent here is no copy of the one in training: both come from a population that repeats it.
-        _, place, often = np.unique(hashes[kept], return_inverse=True, return_counts=True)
-        seen[kept] = predictor.memory.seen(hashes[kept]) & (often[place] == 1)
+    seen &= kept
     copies = np.zeros_like(kept)
     fresh = kept & ~seen
     copies[fresh] = copies_among(hashes[fresh], positions[fresh], predictor.memory, known)
@@ -193,8 +189,8 @@ def labelled(
     if not kept.any():
         raise CertificationError(f"All {len(rows):,} rows also occur in the training set. Calibrate with other rows.")
     chance_repeats = None if predictor.memory is None else predictor.memory.repeats(hashes[kept])
-    own = None if texts is None else [text for text, used in zip(texts, kept, strict=True) if used]
-    notes = _notes(predictor, hashes[kept], chance_repeats, own, counts, one_per_group)
+    theirs = None if texts is None else [text for text, used in zip(texts, kept, strict=True) if used]
+    notes = _notes(predictor, hashes[kept], chance_repeats, theirs, counts, one_per_group)
     if one_per_group and texts is not None:
         kept &= _one_each(texts, kept)
     fields = {name: value[kept] for name, value in vars(answer).items()}
@@ -208,6 +204,7 @@ def labelled(
         notes,
         counts.warnings(answer),
         () if texts is None else tuple(text for text, used in zip(texts, kept, strict=True) if used),
+        None if cells is None else cells[:, kept],
     )
 
 
@@ -231,7 +228,7 @@ class Counts(NamedTuple):
             )
         if self.seen:
             found.append(
-                f"{self.seen:,} of {self.rows:,} rows also occur in the training set and are not used as evidence."
+                f"{self.seen:,} of {self.rows:,} rows also occur in the training set, or nearly so, and are not used."
                 " Calibrate with rows that fit did not get."
             )
         if self.copies:
@@ -253,7 +250,7 @@ def _check_novel(answer: Answer, novel: NDArray[np.bool_], readable: NDArray[np.
 
 
 def seen_in_training(predictor: "Predictor", x: Any, used: NDArray[np.bool_]) -> int:
-    """How many rows fit saw, where chance does not explain them; 0 where the model keeps no hashes.
+    """How many rows fit saw, or near copies of them, where chance does not explain it; 0 if the model keeps no hashes.
 
     Args:
         predictor: the model.
@@ -265,9 +262,9 @@ def seen_in_training(predictor: "Predictor", x: Any, used: NDArray[np.bool_]) ->
     encoded = predictor.encode(predictor.checked(x))
     readable = used.copy()
     readable[list(encoded.problems)] = False
-    hashes = row_hashes(encoded.x[readable])
-    record = predictor.record
-    return rows_seen(predictor.memory, hashes, record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256"))
+    hashes, cells = row_hashes(encoded.x[readable]), predictor.memory.cells(encoded.x[readable])
+    known, digest = predictor.record.get("repeats", NOTHING_KNOWN), predictor.record.get("rows_sha256")
+    return leaked(predictor.memory, hashes, cells, known, digest).total
 
 
 def _one_each(texts: Sequence[str], usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -322,16 +319,27 @@ def certificate_for(
     harms: Mapping[str, ArrayLike] | None,
     options: Mapping[str, Any],
     source: str | None,
+    attempt: int | None,
+    costs: Costs | None = None,
+    sample: Mapping[str, Any] | None = None,
 ) -> tuple[Certificate, Scores]:
     """The certificate, and the scores it was made from."""
     losses = {name: np.asarray(loss)[found.kept] for name, loss in _lengths(harms, len(found.kept)).items()}
-    for name in _harm_names(risk):
+    risk = expand(risk, predictor.classes, losses)
+    prices = None if costs is None else cost_matrix(costs, predictor.classes)
+    named = harm_names(risk)
+    if prices is not None and (COST in losses or COST not in named):
+        hint = "Name a risk for it, such as risk={'cost': .03}."
+        raise ArgumentError.of("costs", "given", f"left out where {COST!r} is one of harms, or has no risk", hint)
+    for name in named:
         if name != WRONG and name not in losses:
-            losses[name] = harm_of(name, predictor.classes, found.answer.probabilities.argmax(1), found.positions)
+            predicted = found.answer.probabilities.argmax(1)
+            losses[name] = harm_of(name, predictor.classes, predicted, found.positions, prices)
     called, kind, values = _by(predictor, x, by, found)
     scores = Scores.of(found.answer.confidence, found.correct, losses, values)
     targets = check_targets(risk, scores.harms)
-    details = {
+    drawn = resample(scores, **sample_of(predictor, x, found.kept, sample or {}))
+    details: dict[str, Any] = {
         "model": identity(predictor),
         "sampling": predictor.sampling,
         "num_samples": predictor.num_samples,
@@ -348,7 +356,31 @@ def certificate_for(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
-    return certify_scores(scores, targets, delta, method, options, called, details), scores
+    if prices is not None:
+        details["costs"] = prices.tolist()
+    made = certify_scores(drawn.scores, targets, delta, method, options, called, drawn.note(details), attempt)
+    return made, drawn.scores
+
+
+def check_pilot_rows(predictor: "Predictor", x: Any, found: Labelled) -> None:
+    """That the rows of a pilot are not those of the calibration set, which they would choose the tests of.
+
+    Args:
+        predictor: the model.
+        x: the rows of the pilot.
+        found: the calibration rows.
+    """
+    encoded = predictor.encode(predictor.checked(x))
+    usable = np.ones(len(encoded.x), dtype=np.bool_)
+    usable[list(encoded.problems)] = False
+    both = int(np.isin(row_hashes(encoded.x[usable]), found.hashes).sum())
+    # Discrete rows repeat by chance; how often is known from fit.
+    expected = usually_repeated(predictor.record.get("repeats", NOTHING_KNOWN))
+    if both > 5 + (2 * expected + 0.01) * usable.sum():
+        raise CertificationError(
+            f"{both:,} of {int(usable.sum()):,} rows of the pilot are in the calibration set: thresholds must be chosen"
+            " with other rows. Pass such rows."
+        )
 
 
 def _notes(
@@ -401,31 +433,6 @@ def _lengths(harms: Mapping[str, ArrayLike] | None, count: int) -> Mapping[str, 
         if np.shape(loss) != (count,):
             raise ArgumentError.of(f"harms[{name!r}]", f"the shape {np.shape(loss)}", f"of shape ({count},), one a row")
     return harms or {}
-
-
-def _harm_names(risk: Any) -> list[str]:
-    targets = list(risk) if isinstance(risk, (list, tuple)) else [risk]
-    return list(dict.fromkeys(str(name) for target in targets if isinstance(target, Mapping) for name in target))
-
-
-def harm_of(
-    name: str, classes: Sequence[Any], predicted: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Whether each answer does the harm called ``name``.
-
-    "wrong": it is wrong; "missed CLASS": a case of the class got another label; "false CLASS": it wrongly says so.
-    """
-    if name == WRONG:
-        return np.asarray(predicted != right)
-    kind, _, label = name.partition(" ")
-    places = {str(one): place for place, one in enumerate(classes)}
-    if kind not in ("missed", "false") or label not in places:
-        shown = ", ".join(list(places)[:6]) + (", ..." if len(places) > 6 else "")
-        raise ArgumentError.of(
-            "risk", repr(name), f"for 'wrong', 'missed CLASS' or 'false CLASS' with a class of training ({shown})"
-        )
-    side = right if kind == "missed" else predicted
-    return np.asarray((side == places[label]) & (predicted != right))
 
 
 def _by(
@@ -486,8 +493,8 @@ def decide(
     good = certificate.accepts(answer.confidence, groups, rules[0].risks) & (answer.decision != REFERRED)
     answer.decision[:] = np.where(good, ACCEPTED, REFERRED)
     if groups is not None:
-        known = {str(rule.group) for rule in rules}
+        known = ByGroup((rule.group, rule) for rule in rules)
         for row, group in enumerate(groups.tolist()):
-            if not answer.reason[row] and str(plain(group)) not in known:
+            if not answer.reason[row] and known.find(group) is None:
                 answer.reason[row] = f"nothing was certified where {certificate.by} is {group or 'missing'}"
     return answer

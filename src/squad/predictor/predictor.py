@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.data.array_transform import ArrayTransform
 from squad.data.encoding import Encoded
-from squad.data.memory import NOTHING_KNOWN, Memory, with_more
+from squad.data.memory import Memory
 from squad.data.names import listed
 from squad.data.novelty import RowDistance
 from squad.data.problems import DataError
+from squad.data.repeats import NOTHING_KNOWN, with_more
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError, SquadWarning
@@ -24,11 +25,23 @@ from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
 from squad.predictor.answer import Answer, answer_of, on_grid, settled
-from squad.predictor.certifying import CertificationError, certificate_for, decide, identity, labelled
+from squad.predictor.certifying import (
+    CertificationError,
+    certificate_for,
+    check_pilot_rows,
+    decide,
+    identity,
+    labelled,
+)
 from squad.predictor.device import choose_device
+from squad.predictor.harms import Costs, expand, harm_names
+from squad.predictor.piloting import ValidationScores, pilot_for, validation_scores
+from squad.selective.attempts import attempts_in, next_attempt, noted, spends
 from squad.selective.certificate import Certificate
 from squad.selective.certify import Risk
-from squad.selective.recalibration import Recalibration, fit_recalibration
+from squad.selective.planning import check_share
+from squad.selective.recalibration import Recalibration
+from squad.selective.recalibration_fit import fit_recalibration
 from squad.selective.scores import Scores
 
 __all__ = ["Predictor", "load"]
@@ -55,7 +68,7 @@ class Predictor:
         classes: the names of the classes, in the order of the probabilities.
         sampling, num_samples: how it is sampled.
         record: how it was made: plain data.
-        recalibration, certificate, calibration, memory, row_distance: what belongs to it; see there.
+        recalibration, certificate, calibration, memory, row_distance, validation_scores: what belongs to it; see there.
     """
 
     def __init__(
@@ -73,6 +86,7 @@ class Predictor:
         calibration: Scores | None = None,
         memory: Memory | None = None,
         row_distance: RowDistance | None = None,
+        validation_scores: ValidationScores | None = None,
     ) -> None:
         _check_classes(classes, network.classes)
         if transform.features != network.in_features:
@@ -93,6 +107,7 @@ class Predictor:
         self._recalibration = recalibration
         self._memory = memory
         self._row_distance = row_distance
+        self._validation_scores = validation_scores
         self._sampler: Sampler | None = None
         self._sampled: tuple[tuple[int, int], ...] = ()
         self._certificate = certificate
@@ -126,6 +141,11 @@ class Predictor:
         return self._calibration
 
     @property
+    def attempts(self) -> list[dict[str, Any]]:
+        """The attempts to certify it, the first one first: plain data.  Each may use its share of delta."""
+        return attempts_in(self.record)
+
+    @property
     def memory(self) -> Memory | None:
         """Hashes of the rows that fit saw, if they were kept."""
         return self._memory
@@ -134,6 +154,11 @@ class Predictor:
     def row_distance(self) -> RowDistance | None:
         """What tells rows that are unlike those of training as a whole, if it was fitted."""
         return self._row_distance
+
+    @property
+    def validation_scores(self) -> ValidationScores | None:
+        """Scores of the rows that early stopping looked at, if they were kept: they choose thresholds to be tested."""
+        return self._validation_scores
 
     def _check_bound(self) -> None:
         """That the certificate belongs to the network as it is; weights that did not change are not hashed again."""
@@ -199,13 +224,26 @@ class Predictor:
         """The same without its certificate; weights are shared."""
         return self._changed(certificate=None, calibration=None)
 
+    def remembering(self, other: "Predictor") -> "Predictor":
+        """The same, with the attempts to certify it that ``other`` remembers, which was made from it."""
+        return self._changed(record={**self.record, "attempts": other.attempts})
+
     def without_row_hashes(self) -> "Predictor":
         """The same without the hashes of the rows that fit saw; weights are shared."""
         return self._changed(memory=None, record={**self.record, "rows_sha256": None})
 
     def without_scores(self) -> "Predictor":
-        """The same without the scores of its calibration cases; weights are shared."""
-        return self._changed(calibration=None)
+        """The same without the scores of its calibration set and its validation rows; weights are shared."""
+        return self._changed(calibration=None, validation_scores=None)
+
+    def with_validation_scores(self, x: Any, right: NDArray[np.int64]) -> "Predictor":
+        """The same with the scores of rows that early stopping looked at; weights are shared.
+
+        Args:
+            x: these rows, as the transform takes them.
+            right: (N,), the places of their right classes.
+        """
+        return self._changed(validation_scores=validation_scores(self, x, right))
 
     def _changed(self, **changes: Any) -> "Predictor":
         kept = {
@@ -217,6 +255,7 @@ class Predictor:
             "calibration": self.calibration,
             "memory": self.memory,
             "row_distance": self.row_distance,
+            "validation_scores": self.validation_scores,
         }
         return Predictor(self.network, self.config, self.transform, self.classes, **{**kept, **changes})
 
@@ -230,11 +269,18 @@ class Predictor:
         *,
         by: str | ArrayLike | None = None,
         harms: Mapping[str, ArrayLike] | None = None,
+        costs: Costs | None = None,
+        weights: str | ArrayLike | None = None,
+        max_weight: float | None = None,
+        estimated_weights: bool = False,
+        strata: str | ArrayLike | None = None,
+        population: Mapping[Any, float] | None = None,
         groups: ArrayLike | None = None,
         one_per_group: bool = True,
         thresholds: Sequence[float] | None = None,
         ranks: int = 20,
         r_max: float = 0.1,
+        pilot: tuple[Any, Sequence[Any] | NDArray[Any]] | None = None,
         source: str | None = None,
         progress: Progress | None = None,
     ) -> "Predictor":
@@ -245,17 +291,35 @@ class Predictor:
         warning, as are copies among the rows.  The result's answers are accepted or referred; ``result.certificate``
         says what was shown, and may say that nothing could be.
 
+        The result remembers the attempt, whether it succeeded or not (:attr:`attempts`), unless rows were so few that
+        no labels could have made it succeed.  To certify it again, with
+        other rows or settings, is the next attempt, with the next share of delta: 90 %, 5 %, 2.5 % and so on.  The
+        chance that any of these certificates is false is at most ``delta``.  The predictor itself does not change: who
+        certifies that one again starts anew, and must not choose between the results.
+
         Args:
             x: the calibration rows, as :meth:`answer` takes them.
             y: (N,), their right labels.
             risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, where harms are
                 "wrong", "missed CLASS" (a case of the class that got another label), "false CLASS" (an answer that
-                wrongly says so) and those of ``harms``; or several such targets.
-            delta: the chance that anything promised is false.
+                wrongly says so), "miss rate CLASS" (the share of accepted cases of the class that got another label;
+                "miss rate" alone is that of every class), "cost" (the mean of ``costs``) and those of ``harms``; or
+                several such targets.
+            delta: the chance that any guarantee is false, of this attempt or an earlier one; not smaller than
+                in those.
             method: see :func:`squad.certify`.
             by: gives every group its own threshold and promise: "label" (the answer's), a column of ``x``, or (N,)
                 groups.
-            harms: by name, (N,) 0 or 1: other things that an accepted row must not do too often.
+            harms: by name, (N,) 0 or 1: other things that an accepted row must not do too often; see
+                :func:`squad.certify` for costs and NaN.
+            costs: of the harm "cost", between 0 and 1: by (true class, predicted class), where None stands for all
+                confusions that are not named; or a (C, C) array in the order of the classes.
+            weights: (N,) or a column of ``x``: how much more frequent a row is among new ones than in the calibration
+                sample, where this was not drawn like them; see :func:`squad.certify`.
+            max_weight: the largest weight that any row can have, known beforehand.
+            estimated_weights: they were estimated.
+            strata: (N,) or a column of ``x``: the stratum of each row, where so many were taken of each.
+            population: the share of each stratum among new rows.
             groups: (N,), which rows belong together, such as those of one patient; none may have been trained on.
                 Those of the column that fit was told of are looked at in any case.
             one_per_group: use one row of each group, whichever a hash picks: rows of one patient are not independent,
@@ -263,16 +327,44 @@ class Predictor:
             thresholds: of the method "grid".
             ranks: of the method "bonferroni".
             r_max: of the method "band".
+            pilot: of the methods "preset" and "pareto": (x, y), rows with their labels that choose the thresholds to be
+                tested; none of them may be in the calibration set.  Without it the model's validation rows do that.
             source: what the rows are called in the certificate.
             progress: as of :meth:`answer`.
         """
+        earlier = self.attempts
+        attempt = next_attempt(earlier, check_share("delta", delta))
+        risk = expand(risk, self.classes, harms or {})
+        chosen = pilot_for(self, method, pilot, harm_names(risk), costs)  # before the work
         found = labelled(self, x, y, groups, one_per_group, progress)
         found.warn()
-        options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max}
+        if pilot is not None:
+            check_pilot_rows(self, pilot[0], found)
+        options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max, "pilot": chosen}
+        sample = {
+            "weights": weights,
+            "max_weight": max_weight,
+            "estimated_weights": estimated_weights,
+            "strata": strata,
+            "population": population,
+        }
         made, scores = certificate_for(
-            self, x, found, risk, delta, method, by=by, harms=harms, options=options, source=source
+            self,
+            x,
+            found,
+            risk,
+            delta,
+            method,
+            by=by,
+            harms=harms,
+            options=options,
+            source=source,
+            costs=costs,
+            sample=sample,
+            attempt=attempt,
         )
-        return self._changed(certificate=made, calibration=scores)
+        attempts = [*earlier, noted(made)] if spends(made) else earlier
+        return self._changed(certificate=made, calibration=scores, record={**self.record, "attempts": attempts})
 
     def recalibrate(
         self,
@@ -285,7 +377,8 @@ class Predictor:
         """The same predictor with probabilities that are nearer to how often it is right; labels stay the same.
 
         It takes rows of their own: not those of training, and not those that it will be certified on, which are
-        refused afterwards.  A certificate is lost, since confidences change.
+        refused afterwards.  A certificate is lost, since confidences change.  Unless the rows show a clear gain in
+        cross-validation, probabilities are left as they are (``recalibration.unchanged``).
 
         Args:
             x: rows, as :meth:`answer` takes them.
@@ -301,7 +394,7 @@ class Predictor:
         if self.memory is None:
             return raw._changed(recalibration=fitted)
         repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.memory, found.hashes)
-        memory = self.memory.with_rows(found.hashes, found.groups)
+        memory = self.memory.with_rows(found.hashes, found.groups, found.cells)
         return raw._changed(recalibration=fitted, memory=memory, record={**self.record, "repeats": repeats})
 
     def answer(
@@ -325,6 +418,8 @@ class Predictor:
         """
         rows = self.checked(x)
         if self.certificate is not None:
+            known = {name for target in self.certificate.targets for name in target}
+            risk = expand(risk, self.classes, known)
             self._check_bound()
             self.certificate.target(risk)  # before the work
         elif by is not None or risk is not None:
@@ -358,7 +453,7 @@ class Predictor:
         if self.members * sampler.num_samples == 1:
             inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
         p, confidence = settled(p)
-        if self.recalibration is not None:
+        if self.recalibration is not None and not self.recalibration.unchanged:
             # From a confidence on the grid, which rounding does not reach.
             p[finite] = self.recalibration.apply(p[finite], confidence[finite])
             confidence = on_grid(p.max(1))

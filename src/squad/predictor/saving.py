@@ -10,13 +10,17 @@ from torch import Tensor
 
 from squad import artifact
 from squad.artifact import ArtifactError
-from squad.data.memory import NOTHING_KNOWN, Memory
+from squad.data.memory import Memory
 from squad.data.novelty import RowDistance
+from squad.data.repeats import NOTHING_KNOWN
 from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError
 from squad.models import network_config, restore
-from squad.selective.certificate import Certificate, plain
+from squad.predictor.piloting import ValidationScores
+from squad.selective.attempts import attempts_in
+from squad.selective.certificate import Certificate
 from squad.selective.certify import check_scores
+from squad.selective.groups import group_key, plain
 from squad.selective.recalibration import Recalibration
 from squad.selective.scores import WRONG, Scores
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 #: The files beside the weights and config.json.
-ROWS, CALIBRATION, NOVELTY = "rows", "calibration", "novelty"
+ROWS, CALIBRATION, NOVELTY, VALIDATION = "rows", "calibration", "novelty", "validation"
 
 
 def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
@@ -48,22 +52,27 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
         config["certificate"] = certificate.to_json()
     if calibration is not None:
         names = list(calibration.harms)
-        groups = (
-            None if calibration.by is None else list(dict.fromkeys(plain(group) for group in calibration.by.tolist()))
-        )
+        groups = None
+        if calibration.by is not None:
+            groups = list({group_key(group): plain(group) for group in calibration.by.tolist()}.values())
         config["calibration"] = {"harms": names, "groups": groups}
         extras[CALIBRATION] = _scores_to_tensors(calibration, groups)
     if predictor.memory is not None:
         extras[ROWS] = predictor.memory.to_tensors()
     if predictor.row_distance is not None:
         extras[NOVELTY] = predictor.row_distance.to_tensors()
+    if (kept := predictor.validation_scores) is not None:
+        config["validation"] = {"sampling": kept.sampling, "num_samples": kept.num_samples}
+        extras[VALIDATION] = kept.to_tensors()
     return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
 
 
 def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | bytes | None = None) -> "Predictor":
     """Read the folder; with a public key only if it is signed."""
     tensors, saved = artifact.load(path, public_key)
-    rows, calibration, novelty = (artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION, NOVELTY))
+    rows, calibration, novelty, validation = (
+        artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION, NOVELTY, VALIDATION)
+    )
     try:
         settings = dict(_entry(saved, "network", dict))
         config = network_config(_entry(settings, "name", str), {k: v for k, v in settings.items() if k != "name"})
@@ -87,6 +96,7 @@ def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | byt
             "calibration": scores,
             "memory": None if rows is None else Memory.from_tensors(rows),
             "row_distance": None if novelty is None else RowDistance.from_tensors(novelty),
+            "validation_scores": _validation(validation, saved, len(classes)),
         }
         return make(**parts)
     except (SquadError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as cause:
@@ -96,11 +106,11 @@ def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | byt
 def _scores_to_tensors(scores: Scores, groups: list[Any] | None) -> dict[str, Tensor]:
     found = {
         "confidence": torch.from_numpy(scores.confidence),
-        "harms": torch.from_numpy(np.stack(list(scores.harms.values()))),
+        "harms": torch.from_numpy(np.stack(list(scores.harms.values()))),  # booleans, unless costs are among them
     }
     if groups is not None and scores.by is not None:
-        places = {name: place for place, name in enumerate(groups)}
-        found["by"] = torch.tensor([places[plain(group)] for group in scores.by.tolist()])
+        places = {group_key(name): place for place, name in enumerate(groups)}
+        found["by"] = torch.tensor([places[group_key(group)] for group in scores.by.tolist()])
     return found
 
 
@@ -109,11 +119,25 @@ def _scores(tensors: Mapping[str, Tensor], names: Mapping[str, Any]) -> Scores:
     by = None
     if "by" in tensors:
         by = np.array(_entry(names, "groups", list), dtype=object)[tensors["by"].numpy()]
-    return Scores.of(tensors["confidence"], ~harms.pop(WRONG), harms, by)
+    return Scores.of(tensors["confidence"], harms.pop(WRONG) == 0, harms, by)
+
+
+def _validation(
+    tensors: Mapping[str, Tensor] | None, saved: Mapping[str, Any], classes: int
+) -> ValidationScores | None:
+    if tensors is None:
+        return None
+    noted = _entry(saved, "validation", dict)
+    found = ValidationScores.from_tensors(tensors, _entry(noted, "sampling", str), _entry(noted, "num_samples", int))
+    for places in (found.predicted, found.right):
+        if len(places) and not (places.min() >= 0 and places.max() < classes):
+            raise ArgumentError.of("validation scores", "places of other classes", f"places among {classes} classes")
+    return found
 
 
 def _checked_record(record: dict[str, Any]) -> dict[str, Any]:
-    """What fit noted, if its counts of repeated rows are counts: the leakage check goes by them."""
+    """What fit and certify noted, if its counts of rows and its attempts are such: checks go by them."""
+    attempts_in(record)
     counts = record.get("repeats", NOTHING_KNOWN)
     known = isinstance(counts, dict) and counts.keys() <= NOTHING_KNOWN.keys()
     if not known or any(type(count) is not int or not 0 <= count < 2**53 for count in counts.values()):

@@ -12,7 +12,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.memory import NOTHING_KNOWN, row_hashes, rows_seen
+from squad.data.leakage import leaked
+from squad.data.memory import row_hashes
+from squad.data.repeats import NOTHING_KNOWN
 from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
@@ -20,6 +22,7 @@ from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
 from squad.predictor.certifying import ARRAY
+from squad.predictor.harms import known_harm
 from squad.report.cases import pick_cases
 from squad.report.curves import expected_risk, ranks, steps, thinned
 from squad.report.facts import flat, model_facts, test_facts
@@ -28,7 +31,7 @@ from squad.report.slider import accepts, make_slider, risks, smallest
 from squad.report.summaries import by_class, by_harm, confidence_groups, reliability_groups
 from squad.selective import Certificate
 from squad.selective.scores import WRONG
-from squad.selective.words import assumptions
+from squad.selective.words import assumptions, failure, guarantee, headline_parts, rule_table
 
 __all__ = ["gather"]
 
@@ -188,7 +191,7 @@ class _Tested:
                 *accepts(rule.threshold),
                 rule.n,
                 rule.m,
-                {str(name): int(number) for name, number in rule.errors.items()},
+                {str(name): float(number) for name, number in rule.errors.items()},
                 rule.needed,
                 rule.hopeless,
             )
@@ -200,9 +203,13 @@ class _Tested:
             accepted, total = sum(rule.n for rule in own), sum(rule.m for rule in own)
             if accepted and WRONG in target:
                 points.append((accepted / total, float(target[WRONG])))
+        alone = len(rules) == 1 and not certificate.certified
         return Promise(
-            str(certificate),
+            *headline_parts(certificate),
+            rule_table(certificate),
+            guarantee(certificate),
             assumptions(certificate),
+            failure(certificate.rules[0], certificate) if alone else "",
             certificate.certified,
             certificate.method,
             certificate.delta,
@@ -215,8 +222,12 @@ class _Tested:
         )
 
     @cached_property
+    def _encoded(self) -> NDArray[np.float32]:
+        return self.predictor.encode(self.rows).x[self.used]
+
+    @cached_property
     def _hashes(self) -> NDArray[np.uint64]:
-        return row_hashes(self.predictor.encode(self.rows).x[self.used])
+        return row_hashes(self._encoded)
 
     def _same(self) -> bool:
         """Whether these are the calibration cases, by the certificate's checksum of them."""
@@ -230,17 +241,25 @@ class _Tested:
         if memory is None:
             return 0
         record = self.predictor.record
-        return rows_seen(memory, self._hashes, record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256"))
+        known, digest = record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256")
+        return leaked(memory, self._hashes, memory.cells(self._encoded), known, digest).total
 
     def _broken(self, certificate: Certificate) -> bool:
         """Whether chance does not explain the mistakes among the accepted, if the promise holds."""
         from scipy.special import bdtrc
 
-        limit = (self.target or certificate.targets[0]).get(WRONG)
-        if self.accepted is None or limit is None:
+        target = self.target or certificate.targets[0]
+        if self.accepted is None:
             return False
-        errors = int((self.accepted & self.wrong).sum())
-        return bool(errors and bdtrc(errors - 1, int(self.accepted.sum()), limit) < SURPRISE)
+        for name, limit in target.items():
+            harm = known_harm(name, self.predictor.classes, self.said, self.truth, certificate.details)
+            if harm is None or name in certificate.rules[0].costs:
+                continue
+            counted = self.accepted & ~np.isnan(harm.astype(np.float64))
+            errors = int(harm[counted].sum())
+            if errors and bdtrc(errors - 1, int(counted.sum()), limit) < SURPRISE / len(target):
+                return True
+        return False
 
     def _spread(self) -> Spread | None:
         """Each member's curve by itself: it answers and is sure or not on its own."""

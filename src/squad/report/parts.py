@@ -44,28 +44,35 @@ class RuleRow:
     threshold: float | None
     n: int
     m: int
-    errors: dict[str, int]
+    errors: dict[str, float]
     needed: int | None
     hopeless: bool
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A certificate.
+    """A certificate; its words are those of :mod:`squad.selective.words`, as a terminal shows them.
 
     Attributes:
-        sentence: the whole of it in words.
+        title, accepted: the headline, and what follows it: which calibration cases are accepted.
+        table: headings and cells of the rules, or harms, where there are several; else None.
+        guarantee: what holds for accepted cases, as a clause.
         assumptions: what must be true for it.
+        failure: why nothing could be certified, of a single rule; else empty.
         certified: whether anything can be accepted.
         method, delta, m, by: as in the certificate.
         rules: its rules.
         points: (coverage, risk of wrong answers) of each target that is certified, for the curve.
-        broken: whether the test had so many more mistakes than promised that chance does not explain it.
+        broken: whether the test had so many more mistakes than allowed that chance does not explain it.
         facts: its options and details.
     """
 
-    sentence: str
+    title: str
+    accepted: str
+    table: tuple[list[str], list[list[str]]] | None
+    guarantee: str
     assumptions: list[str]
+    failure: str
     certified: bool
     method: str
     delta: float

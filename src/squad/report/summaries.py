@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.errors import ArgumentError
 from squad.metrics.calibration import Bin, reliability
-from squad.predictor.certifying import harm_of
+from squad.predictor.harms import known_harm
 from squad.selective import Certificate, Scores
 from squad.selective.scores import WRONG
 from squad.selective.words import risks_text
@@ -47,18 +46,21 @@ class HarmRow:
     Attributes:
         target: which one accepts the cases, of a certificate with several; else empty.
         name: such as "wrong" or "missed 3".
-        limit: the share of accepted cases that was promised, if any.
-        calibration, calibration_n: how many of the accepted calibration cases; None if not known.
-        test, test_n: how many of the (accepted) test cases; None if labels alone do not tell.
+        limit: the largest share of accepted cases, or their largest mean cost, that was asked for, if any.
+        calibration, calibration_n: how many of the accepted calibration cases that it is counted on, or what these cost
+            in all; None if not known.
+        test, test_n: the same of the (accepted) test cases; None if labels alone do not tell.
+        costs: whether it has costs between 0 and 1 instead of errors.
     """
 
     target: str
     name: str
     limit: float | None
-    calibration: int | None
+    calibration: float | None
     calibration_n: int | None
-    test: int | None
+    test: float | None
     test_n: int
+    costs: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def by_harm(
         others = [] if several or scores is None else list(scores.harms)
         own = () if certificate is None else certificate.target(target)
         for name in dict.fromkeys([WRONG, *target, *others]):
-            suffered = _suffered(name, classes, said, truth)
+            suffered = known_harm(name, classes, said, truth, {} if certificate is None else certificate.details)
+            test, test_n = (None, int(within.sum())) if suffered is None else _counted(suffered[within])
             counted = [rule for rule in own if name in rule.errors]
             found.append(
                 HarmRow(
@@ -127,22 +130,22 @@ def by_harm(
                     name,
                     target.get(name),
                     sum(rule.errors[name] for rule in counted) if counted else None,
-                    sum(rule.n for rule in counted) if counted else None,
-                    None if suffered is None else int((suffered & within).sum()),
-                    int(within.sum()),
+                    sum(rule.counts(name)[0] for rule in counted) if counted else None,
+                    test,
+                    test_n,
+                    any(name in rule.costs for rule in counted),
                 )
             )
     return found
 
 
-def _suffered(
-    name: str, classes: Sequence[Any], said: NDArray[np.int64], truth: NDArray[np.int64]
-) -> NDArray[np.bool_] | None:
-    """Who suffered a harm, where the labels tell; a user's own harm is not known here."""
-    try:
-        return harm_of(name, classes, said, truth)
-    except ArgumentError:
-        return None
+def _counted(suffered: NDArray[Any]) -> tuple[float, int]:
+    """How many suffered a harm (or what they cost in all), of how many that it is counted on."""
+    if suffered.dtype == np.bool_:
+        return int(suffered.sum()), len(suffered)
+    there = suffered[~np.isnan(suffered)]
+    total = float(there.sum())
+    return (int(total) if total.is_integer() else total), len(there)
 
 
 def by_class(

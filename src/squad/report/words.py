@@ -4,7 +4,7 @@ import math
 
 from squad.selective.words import percent as promised
 
-__all__ = ["at_most", "count", "exact", "percent", "plural", "rounded", "upwards"]
+__all__ = ["SPACE", "at_most", "count", "exact", "percent", "plural", "rounded", "upwards"]
 
 #: Between a number and its sign: a line must not break there.
 SPACE = "\u00a0"
@@ -57,9 +57,9 @@ def upwards(threshold: float) -> str:
     return percent(threshold) if value >= 100 else f"{value:.{decimals}f}".rstrip("0").rstrip(".") + f"{SPACE}%"
 
 
-def count(number: int) -> str:
-    """With commas between the thousands."""
-    return f"{number:,}"
+def count(number: float) -> str:
+    """With commas between the thousands; a sum of costs to two places."""
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}"
 
 
 def plural(number: int, word: str, words: str | None = None) -> str:

@@ -4,6 +4,7 @@ from squad.report.markup import Markup, join, plain_table
 from squad.report.page.layout import NOTHING, section, side_by_side
 from squad.report.parts import Content, Model
 from squad.report.words import count, exact, percent
+from squad.selective.phrases import amount
 
 __all__ = ["harm_name", "mistakes"]
 
@@ -20,20 +21,25 @@ def mistakes(content: Content) -> Markup:
 
 def harm_name(name: str) -> str:
     """A harm as a reader knows it."""
-    kind, _, label = name.partition(" ")
-    if kind == "missed" and label:
-        return f"“{label}” called something else"
-    if kind == "false" and label:
-        return f"“{label}” said, but wrong"
-    return "Wrong answer" if name == "wrong" else name
+    for kind, text in (
+        ("missed", "“{}” called something else"),
+        ("false", "“{}” said, but wrong"),
+        ("miss rate", "“{}” called something else, of all “{}”"),
+    ):
+        label = name.removeprefix(f"{kind} ")
+        if label and label != name:
+            return text.format(label, label)
+    return {"wrong": "Wrong answer", "cost": "Cost"}.get(name, name)
 
 
-def _rate(part: int | None, whole: int | None) -> str:
+def _rate(part: float | None, whole: int | None, costs: bool = False) -> str:
     if part is None or whole is None:
         return "not known"
     if not whole:
         return NOTHING
-    return f"{count(part)} of {count(whole)}" + (f" ({percent(part / whole)})" if part else "")
+    if costs:
+        return f"mean {part / whole:.4g}, of {count(whole)}"
+    return f"{amount(part)} of {count(whole)}" + (f" ({percent(part / whole)})" if part else "")
 
 
 def _among(model: Model) -> str:
@@ -46,9 +52,11 @@ def _harms(model: Model) -> Markup:
     rows: list[list[object]] = []
     for harm in model.harms:
         limit = NOTHING if harm.limit is None else f"at most {exact(harm.limit)}"
-        promised = [limit, _rate(harm.calibration, harm.calibration_n)] if certified else []
+        if harm.costs and harm.limit is not None:
+            limit = f"mean of at most {harm.limit:.10g}"
+        promised = [limit, _rate(harm.calibration, harm.calibration_n, harm.costs)] if certified else []
         which = [harm.target] if several else []
-        rows.append([*which, harm_name(harm.name), *promised, _rate(harm.test, harm.test_n)])
+        rows.append([*which, harm_name(harm.name), *promised, _rate(harm.test, harm.test_n, harm.costs)])
     head = [
         *(["accepted for"] if several else []),
         "harm",

@@ -6,12 +6,13 @@ from squad.report.markup import Markup, element, join, plain_table
 from squad.report.page.layout import NOTHING, fold, section, side_by_side
 from squad.report.page.mistakes import harm_name
 from squad.report.parts import Content, Model, Promise, RuleRow
-from squad.report.words import count, exact, percent, plural, upwards
+from squad.report.words import SPACE, count, exact, percent, plural, upwards
+from squad.selective.words import punctuated
 
 __all__ = ["header", "promise"]
 
 LINKS = (
-    ("promise", "The promise"),
+    ("promise", "Guarantee"),
     ("choose", "Choose a risk"),
     ("curve", "Risk and coverage"),
     ("reliability", "Confidence"),
@@ -40,90 +41,101 @@ def promise(content: Content) -> Markup:
         "promise",
         title,
         None,
-        side_by_side(content.models, lambda _, model: _verdict(model, alone=len(content.models) == 1)),
+        side_by_side(content.models, lambda _, model: _verdict(model)),
     )
 
 
-def _verdict(model: Model, alone: bool) -> Markup:
+def _verdict(model: Model) -> Markup:
     made = model.promise
+    parts: list[Markup] = []
     if made is None:
-        mark, title, kind = NOTHING, "No promise was made for this model", "none"
-        text = element(
-            "p",
-            "It has no certificate, so nothing is known about how often it will be wrong on new cases. Everything in"
-            " this report is an observation on the test cases. A certificate is made from calibration cases, with ",
-            element("code", "squad certify"),
-            ".",
+        mark, title, kind = NOTHING, "Not certified: this model has no certificate", "none"
+        parts.append(
+            element(
+                "p",
+                "Nothing is known about how often it will be wrong on new cases: everything in this report is an"
+                " observation on the test cases. A certificate is made from calibration cases, with ",
+                element("code", "squad certify"),
+                ".",
+            )
         )
     elif not made.certified:
-        mark, title, kind = "✕", "Nothing can be promised: every case is referred", "bad"
-        text = element("p", made.sentence)
+        mark, title, kind = "✕", made.title, "bad"
+        parts.append(element("p", _unbroken(f"{made.failure} Every case is referred to a reviewer.".lstrip())))
     else:
         mark, kind = ("!", "bad") if made.broken else ("✓", "good")
-        title = _headline(made)
-        text = element("p", _shown(made))
+        title = made.title
+        parts.append(element("p", _unbroken(f"{made.accepted[0].upper()}{made.accepted[1:]}.")))
     badge = element("span", mark, class_=f"badge {kind}", aria_hidden="true")
-    parts = [element("div", badge, element("p", title, class_="headline"), class_="verdict"), text]
-    parts += [_alert(words) for words in _alerts(model)]
-    parts.append(_tiles(model))
+    head = element("div", badge, element("p", _unbroken(title), class_="headline"), class_="verdict")
+    parts = [head, *parts, *(_alert(words) for words in _doubts(model))]
+    if made is not None:
+        parts += [_certificate(made)]
+    parts += [*(_alert(words) for words in _alerts(model)), _tiles(model)]
     parts += [_left_out(model)] if model.unreadable or model.unlabelled else []
-    if made is not None and made.certified:
-        parts += [_rules(made)] if len(made.rules) > 1 else []
-        parts += [_assumptions(made, alone), fold("The certificate, word for word", element("p", made.sentence))]
     return join(*parts)
 
 
-def _headline(made: Promise) -> str:
-    good = [rule for rule in made.rules if rule.accepts != "none"]
-    if all(rule.risks == made.rules[0].risks for rule in made.rules):
-        limits = " and ".join(f"at most {exact(risk)} {_suffering(name)}" for name, risk in good[0].risks.items())
-        where = "" if len(good) == len(made.rules) else f" in {len(good)} of {len(made.rules)} groups"
-        return f"Of the answers it accepts{where}, {limits}"
-    many = f"All {len(good)}" if len(good) == len(made.rules) else f"{len(good)} of the {len(made.rules)}"
-    return f"{many} promises that were asked for can be made"
+def _certificate(made: Promise) -> Markup:
+    """What stands below the headline of a certificate, in the words and the order in which a terminal shows it."""
+    parts = []
+    if made.table is not None:
+        head, rows = made.table
+        cells: list[list[object]] = [[*map(_unbroken, row), *[""] * (len(head) - len(row))] for row in rows]
+        parts.append(plain_table(head, cells, "What is certified, line by line"))
+    if made.certified:
+        items = [element("li", _unbroken(text)) for text in punctuated(made.assumptions)]
+        parts += [element("p", element("b", "Guarantee: "), _unbroken(f"{made.guarantee} if"))]
+        parts += [element("ul", *items, class_="assumptions")]
+    parts.append(element("p", f"Method: {made.method}.", class_="observed"))
+    if made.certified:
+        parts.append(_meaning(made))
+    return join(*parts)
 
 
-def _shown(made: Promise) -> str:
-    """What the promise was made from, in two sentences."""
-    certain = f"That is promised with {percent(1 - made.delta)} certainty."
-    if len(made.rules) > 1:
-        return f"{certain} It holds for all rules below at once, and comes from {plural(made.m, 'calibration case')}."
-    rule = made.rules[0]
-    harmed = " and ".join(f"{count(number)} {_suffering(name, number)}" for name, number in rule.errors.items())
-    seen = f"Of {plural(rule.m, 'calibration case')} it accepts {count(rule.n)} ({percent(rule.n / rule.m)})"
-    return f"{certain} {_accepting(rule)} {seen}, of which {harmed}."
+def _meaning(made: Promise) -> Markup:
+    text = (
+        "The guarantee is about many accepted cases together, not about a single one. A confidence level of"
+        f" {percent(1 - made.delta)} means: if calibration cases were drawn again and again, the guarantee would be"
+        f" false for at most {exact(made.delta)} of the draws. It is about the model as it was certified: the same"
+        " weights, settings and sampling mode."
+    )
+    accepting = [_accepting(made.rules[0])] if len(made.rules) == 1 else []
+    return fold("What this means", element("p", " ".join([*accepting, text])))
 
 
 def _accepting(rule: RuleRow) -> str:
     if rule.accepts == "all" or rule.threshold is None:
-        return "Every answer is accepted."
-    return f"An answer is accepted if its confidence is above {upwards(rule.threshold)}; other cases are referred."
+        return "Every prediction is accepted."
+    return (
+        f"A prediction is accepted if its confidence is above {upwards(rule.threshold)}; other cases are referred to a"
+        " reviewer."
+    )
 
 
-def _suffering(harm: str, number: int = 2) -> str:
-    kind, _, name = harm.partition(" ")
-    one = number == 1
-    if harm == "wrong":
-        return "is wrong" if one else "are wrong"
-    if kind == "missed" and name:
-        return f"{'is a case' if one else 'are cases'} of “{name}” called something else"
-    if kind == "false" and name:
-        return f"wrongly {'says' if one else 'say'} “{name}”"
-    return f"{'has' if one else 'have'} the harm “{harm}”"
+def _unbroken(text: str) -> str:
+    """With numbers that keep their percent sign at the end of a line."""
+    return text.replace(" %", f"{SPACE}%")
+
+
+def _doubts(model: Model) -> list[str]:
+    """About the guarantee itself."""
+    if model.promise is not None and model.promise.broken:
+        return [
+            "More mistakes were observed on the test than the certificate allows, and more than chance explains. The"
+            " test cases may come from another source than the calibration cases, and new cases may, too. Do not rely"
+            " on the guarantee before you know why."
+        ]
+    return []
 
 
 def _alerts(model: Model) -> list[str]:
+    """About what was observed on the test."""
     found = []
-    if model.promise is not None and model.promise.broken:
-        found.append(
-            "More mistakes were observed on the test than the certificate allows, and more than chance explains. The"
-            " test cases may come from another source than the calibration cases, and new cases may, too. Do not rely"
-            " on the promise before you know why."
-        )
     if model.same:
         found.append(
             "The test cases are the calibration cases themselves. What is observed here is no independent check of the"
-            " promise. Use other cases for the test."
+            " guarantee. Use other cases for the test."
         )
     if model.seen:
         found.append(
@@ -178,40 +190,3 @@ def _left_out(model: Model) -> Markup:
     return element(
         "div", element("p", " ".join(parts)), fold("Why?", element("ul", *reasons)) if reasons else None, class_="note"
     )
-
-
-def _rules(made: Promise) -> Markup:
-    grouped = made.by is not None
-    rows: list[list[object]] = []
-    for rule in made.rules:
-        limits = ", ".join(f"{harm_name(name).lower()}: {percent(risk)}" for name, risk in rule.risks.items())
-        seen = ", ".join(count(number) for number in rule.errors.values()) if rule.n else NOTHING
-        group = [rule.group or ""] if grouped else []
-        rows.append([*group, limits, _accepts(rule), f"{count(rule.n)} of {count(rule.m)}", seen])
-    head = [str(made.by)] if grouped else []
-    head += ["at most", "accepts a confidence", "calibration cases accepted", "of these harmed"]
-    return plain_table(head, rows, "Each threshold of the certificate")
-
-
-def _accepts(rule: RuleRow) -> str:
-    if rule.accepts == "all":
-        return "of any height"
-    if rule.threshold is not None:
-        return f"above {upwards(rule.threshold)}"
-    if rule.hopeless:
-        return "none: more labels will not help"
-    return "none" if rule.needed is None else f"none: about {count(rule.needed)} labels needed"
-
-
-def _assumptions(made: Promise, unfolded: bool) -> Markup:
-    items = [
-        *(text[0].upper() + text[1:] + "." for text in made.assumptions),
-        "The model is used as it was certified: the same weights, settings and way of sampling.",
-    ]
-    meaning = (
-        "The promise is about many accepted cases together, not about a single one."
-        f" {percent(1 - made.delta)} certainty means: if calibration cases were drawn again and again, it would be"
-        f" false for at most {exact(made.delta)} of the draws. It holds provided that:"
-    )
-    body = [element("p", meaning), element("ul", *(element("li", item) for item in items))]
-    return fold("What the promise means, and what it rests on", *body, unfolded=unfolded)

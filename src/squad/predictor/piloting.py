@@ -1,0 +1,146 @@
+"""Scores of the validation rows: they choose the thresholds of ``preset`` and ``pareto``, and in which order to test.
+
+Early stopping has looked at these rows, so they must not certify.  They may choose: whatever thresholds are fixed
+before the calibration set is drawn, in whatever order, the tests on the calibration set are valid.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from squad.errors import ArgumentError
+from squad.predictor.answer import on_grid
+from squad.predictor.harms import Costs, cost_matrix, harm_of
+from squad.selective.pilots import PILOTED, Pilot
+from squad.selective.scores import WRONG, Scores
+
+if TYPE_CHECKING:
+    from squad.predictor.predictor import Predictor
+
+__all__ = ["MOST", "ValidationScores", "pilot_for", "validation_scores"]
+
+#: More rows are not kept: they would choose no better.
+MOST = 10_000
+#: Fewer choose nothing of use.
+FEWEST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationScores:
+    """What a model answered to the rows that early stopping looked at.
+
+    Attributes:
+        confidence: (N,), before any recalibration.
+        predicted, right: (N,), places of classes.
+        sampling, num_samples: how the model was sampled.
+    """
+
+    confidence: NDArray[np.float64]
+    predicted: NDArray[np.int64]
+    right: NDArray[np.int64]
+    sampling: str
+    num_samples: int
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """As a file has them."""
+        return {
+            "confidence": torch.from_numpy(self.confidence),
+            "predicted": torch.from_numpy(self.predicted),
+            "right": torch.from_numpy(self.right),
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], sampling: str, num_samples: int) -> "ValidationScores":
+        """What :meth:`to_tensors` made."""
+        confidence = tensors["confidence"].numpy().astype(np.float64)
+        predicted, right = (tensors[name].numpy().astype(np.int64) for name in ("predicted", "right"))
+        if confidence.ndim != 1 or not confidence.shape == predicted.shape == right.shape:
+            raise ArgumentError.of("validation scores", f"the shape {confidence.shape}", "three lists of one length")
+        if not np.isfinite(confidence).all():
+            raise ArgumentError.of("validation scores", "confidences that are not finite", "numbers")
+        return cls(confidence, predicted, right, sampling, num_samples)
+
+
+def validation_scores(predictor: "Predictor", x: Any, right: NDArray[np.int64]) -> ValidationScores | None:
+    """Predict validation rows; None if there are too few.
+
+    Args:
+        predictor: the model, without recalibration.
+        x: rows, as its transform takes them.
+        right: (N,), the places of their right classes.
+    """
+    if len(right) < FEWEST:
+        return None
+    answer = predictor.undecided(x)
+    used = np.isfinite(answer.confidence) & ~answer.novel
+    if int(used.sum()) < FEWEST:
+        return None
+    predicted = answer.probabilities[used].argmax(1).astype(np.int64)
+    sampling, num_samples = predictor.sampling, predictor.num_samples
+    return ValidationScores(answer.confidence[used], predicted, right[used], sampling, num_samples)
+
+
+def pilot_for(
+    predictor: "Predictor", method: str, given: Any, harms: Iterable[str], costs: Costs | None = None
+) -> Pilot | None:
+    """The pilot of a method that takes one: of the user's rows, or of the validation rows.
+
+    Args:
+        predictor: the model.
+        method: the method.
+        given: (x, y), rows and labels; None takes the validation rows.
+        harms: that will be tested.
+        costs: of confusions, for the harm "cost".
+    """
+    if method not in PILOTED:
+        if given is not None:
+            raise ArgumentError.of("pilot", "rows", f"left out for the method {method}; it is for preset and pareto")
+        return None
+    if given is None:
+        found = _kept(predictor, method)
+        confidence, predicted, right = found.confidence, found.predicted, found.right
+        if predictor.recalibration is not None:
+            confidence = on_grid(predictor.recalibration.confidence(confidence, len(predictor.classes)))
+    else:
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise ArgumentError.of("pilot", type(given).__name__, "(x, y): rows and their labels")
+        rows = predictor.checked(given[0])
+        right = predictor.positions(np.asarray(given[1]))
+        if len(right) != len(rows):
+            raise ArgumentError.of("pilot", f"{len(rows)} rows and {len(right)} labels", "one label per row")
+        answer = predictor.undecided(rows)
+        used = np.isfinite(answer.confidence) & ~answer.novel
+        confidence, right = answer.confidence[used], right[used]
+        predicted = answer.probabilities[used].argmax(1).astype(np.int64)
+    losses = {}
+    prices = None if costs is None else cost_matrix(costs, predictor.classes)
+    for name in (name for name in harms if name != WRONG):
+        try:
+            losses[name] = harm_of(name, predictor.classes, predicted, right, prices)
+        except ArgumentError:
+            if method == "pareto":
+                hint = "Take the method preset, which needs confidences only, or squad.certify with arrays."
+                raise ArgumentError.of(
+                    "risk", repr(name), "a harm that labels tell, for the method pareto", hint
+                ) from None
+    return Pilot(Scores.of(confidence, predicted == right, losses), True)
+
+
+def _kept(predictor: "Predictor", method: str) -> ValidationScores:
+    found = predictor.validation_scores
+    if found is None:
+        why = "the model keeps no validation scores"
+    elif (found.sampling, found.num_samples) != (predictor.sampling, predictor.num_samples):
+        why = f"its validation scores are of {found.num_samples} {found.sampling} samples"
+    else:
+        return found
+    hint = "Rows of validation will do; rows of the calibration set will not."
+    raise ArgumentError.of("pilot", None, f"(x, y) for the method {method}: {why}", hint)

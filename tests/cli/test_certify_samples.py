@@ -1,0 +1,121 @@
+"""squad certify with miss rates, costs, weights and strata; and what evaluate tells of them."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import squad
+from squad.cli.certify import _shares
+from tests.cli.conftest import QUICK, Run
+
+CERTIFY = ("certify", "model", "calibration.csv", "--delta", ".1", "--out", "safe")
+
+
+@pytest.fixture(scope="module")
+def better(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that knows something: a few more epochs than the one of all tests."""
+    from squad.cli import main
+
+    out = tmp_path_factory.mktemp("better") / "model"
+    assert main(["fit", str(prepared / "train.csv"), *QUICK, "--max-epochs", "20", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture
+def model(here: Path, better: Path) -> Path:
+    """It, in the place of the other."""
+    squad.load(better).save(here / "model", overwrite=True)
+    return here / "model"
+
+
+def certificate_of(folder: Path) -> squad.Certificate:
+    found = squad.load(folder).certificate
+    assert found is not None
+    return found
+
+
+def test_miss_rates_are_certified_chosen_and_evaluated(run: Run, model: Path, here: Path) -> None:
+    found = run(*CERTIFY, "--risk", ".2,miss rate=.4", "--risk", ".3")
+    assert found.code == 0, found.err
+    targets = certificate_of(here / "safe").targets
+    assert targets == [{"wrong": 0.2, "miss rate ill": 0.4, "miss rate well": 0.4}, {"wrong": 0.3}]
+    assert run("predict", "safe", "new.csv", "--risk", ".2,miss rate=.4").code == 0
+    told = json.loads(run("evaluate", "safe", "test.csv", "--json").out)
+    strict, lax = told["accepted"].values()
+    assert "harms" not in lax
+    ill, well = strict["harms"]["miss rate ill"], strict["harms"]["miss rate well"]
+    assert ill["n"] + well["n"] == strict["n"]
+    assert ill["errors"] + well["errors"] == strict["errors"]
+    assert "miss rate ill" in run("evaluate", "safe", "test.csv").out
+
+
+def test_costs_come_from_a_file(run: Run, model: Path, here: Path) -> None:
+    (here / "costs.csv").write_text("true,predicted,cost\nill,well,1\nwell,ill,.2\n")
+    found = run(*CERTIFY, "--risk", "cost=.2", "--costs", "costs.csv")
+    assert found.code == 0, found.err
+    assert certificate_of(here / "safe").details["costs"] == [[0.0, 1.0], [0.2, 0.0]]
+    (here / "costs.csv").write_text("true,predicted,cost\nill,well,1\n,,.2\n")
+    assert run(*CERTIFY, "--risk", "cost=.2", "--costs", "costs.csv", "--overwrite").code == 0
+    assert certificate_of(here / "safe").details["costs"] == [[0.0, 1.0], [0.2, 0.0]]
+    for text, match in (
+        ("true,predicted,cost\nill,well,1\n", "('well', 'ill')"),
+        ("true,predicted,cost\nill,,1\n", "both classes"),
+        ("true,predicted,cost\nill,well,1\nill,well,1\n", "once"),
+        ("true,predicted,cost\nill,well,dear\n", "dear"),
+        ("true,predicted\nill,well\n", "cost"),
+    ):
+        (here / "costs.csv").write_text(text)
+        assert match in run(*CERTIFY, "--risk", "cost=.2", "--costs", "costs.csv", "--overwrite").refusal
+
+
+def test_weights_are_a_column_that_is_no_feature(run: Run, model: Path, here: Path) -> None:
+    table = pd.read_csv(here / "calibration.csv")
+    table["w"] = [1, 2, 4] * (len(table) // 3)
+    table.to_csv(here / "weighted.csv", index=False)
+    weighted = ("certify", "model", "weighted.csv", "--risk", ".3", "--delta", ".1", "--out", "safe", "--weights")
+    found = run(*weighted, "w", "--max-weight", "4")
+    assert found.code == 0, found.err
+    drawn = certificate_of(here / "safe").details["resampling"]
+    assert f"{drawn['drawn']:,} of {drawn['cases']:,} rows were drawn by their weights" in found.err
+    assert (drawn["max_weight"], drawn["max_weight_given"]) == (4.0, True)
+    assert 0.45 < drawn["drawn"] / drawn["cases"] < 0.72
+    assert len(squad.load(here / "safe").calibration or ()) == drawn["drawn"]
+    assert "'weight'" in run(*weighted, "weight", "--overwrite").refusal  # a feature of the model
+    assert "'sex'" in run(*weighted, "sex", "--overwrite").refusal
+    assert "at least 4" in run(*weighted, "w", "--max-weight", "3", "--overwrite").refusal
+
+
+def test_strata_and_shares(run: Run, model: Path, here: Path) -> None:
+    found = run(*CERTIFY, "--risk", ".3", "--strata", "sex", "--population", "f=.8,m=.2")
+    assert found.code == 0, found.err
+    female, male = certificate_of(here / "safe").details["resampling"]["strata"]
+    assert female["drawn"] > 2 * male["drawn"]
+    again = (*CERTIFY, "--risk", ".3", "--overwrite", "--strata", "sex")
+    assert "population" in run(*again).refusal
+    assert "0.9" in run(*again, "--population", "f=.8,m=.1").refusal
+    assert "'m'" in run(*again, "--population", "f=1").refusal
+    assert "--population" in run(*again, "--population", "f").refusal
+
+
+def test_shares_of_names_with_signs() -> None:
+    assert _shares("a,b=.5,c=d=.5") == {"a,b": 0.5, "c=d": 0.5}
+
+
+def test_scores_have_weights_costs_and_cells_that_do_not_count(run: Run, here: Path) -> None:
+    table = pd.read_csv(here / "scores.csv")
+    table["w"] = 1 + (table.site == "N")
+    table["miss"] = table.harm.where(table.site == "N")
+    table["price"] = 0.5 * table.harm
+    table.to_csv(here / "scores.csv", index=False)
+    scores = ("certify", "--scores", "scores.csv", "--json", "--risk")
+    made = squad.Certificate.from_json(json.loads(run(*scores, ".1,miss=.2,price=.1", "--weights", "w").out))
+    assert made.m == made.details["resampling"]["drawn"] < 1200
+    assert list(made.rules[0].counted) == ["miss"]
+    assert made.rules[0].costs == ("price",)
+    strata = run(*scores, ".1", "--strata", "site", "--population", "N=.3,S=.7")
+    assert json.loads(strata.out)["details"]["resampling"]["by"] == "strata"
+    table.loc[3, "price"] = 2
+    table.to_csv(here / "scores.csv", index=False)
+    assert "price" in run(*scores, "price=.1").refusal

@@ -1,0 +1,60 @@
+"""A model remembers how often it was certified."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import squad
+from squad.predictor import Predictor
+from tests.predictor.examples import points
+
+
+def numbers(predictor: Predictor) -> list[int]:
+    return [one["attempt"] for one in predictor.attempts]
+
+
+def test_each_attempt_has_its_own_share(fitted: Predictor) -> None:
+    x, y = points(400, 1)
+    failed = fitted.certify(x, np.roll(y, 1), risk=0.05)
+    assert failed.certificate is not None
+    assert not failed.certificate.certified
+    again = failed.certify(*points(2000, 2), risk=0.1, method="sgr")
+    assert again.certificate is not None
+    assert again.certificate.attempt == 2
+    assert again.certificate.rules[0].level == 0.01 * (1 - 0.9) / 2
+    assert [(one["attempt"], one["m"], one["certified"]) for one in again.attempts] == [
+        (1, failed.certificate.m, False),
+        (2, again.certificate.m, True),
+    ]
+    assert numbers(fitted) == []  # it did not change
+
+
+def test_whatever_else_changes_they_stay(fitted: Predictor, tmp_path: Path) -> None:
+    safe = fitted.certify(*points(500, 1), risk=0.2)
+    for other in (
+        safe.uncertified(),
+        safe.uncertified().with_sampling(num_samples=4),
+        safe.without_row_hashes(),
+        safe.without_scores(),
+        safe.recalibrate(*points(300, 4)),
+    ):
+        assert numbers(other) == [1]
+        assert numbers(squad.load(other.save(tmp_path / "model", overwrite=True))) == [1]
+    assert numbers(fitted.remembering(safe)) == [1]
+    assert fitted.remembering(safe).certificate is None
+
+
+def test_far_too_few_rows_are_no_attempt(fitted: Predictor) -> None:
+    few = fitted.certify(*points(40, 1), risk=0.05)
+    assert few.attempts == []
+    again = few.certify(*points(500, 2), risk=0.2)
+    assert again.certificate is not None
+    assert again.certificate.attempt == 1
+
+
+def test_a_smaller_delta_is_refused(fitted: Predictor) -> None:
+    safe = fitted.certify(*points(500, 1), risk=0.2, delta=0.05)
+    with pytest.raises(squad.ArgumentError, match=r"delta must be at least 0\.05"):
+        safe.certify(*points(500, 2), risk=0.2, delta=0.01)
+    assert numbers(safe.certify(*points(500, 2), risk=0.2, delta=0.1)) == [1, 2]

@@ -1,0 +1,92 @@
+"""Validation rows choose the thresholds that are tested."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import squad
+from squad.artifact import ArtifactError
+from squad.errors import ArgumentError
+from squad.fitting import fit_predictor
+from squad.predictor import CertificationError, Predictor
+from squad.selective.pilots import thresholds_of
+from tests.predictor.examples import QUICK, points
+
+
+def test_fit_keeps_the_scores_of_validation_rows(fitted: Predictor, of_table: Predictor) -> None:
+    for predictor in (fitted, of_table):
+        kept = predictor.validation_scores
+        assert kept is not None
+        assert len(kept) <= predictor.record["rows"]["validation"]
+        assert (kept.sampling, kept.num_samples) == (predictor.sampling, predictor.num_samples)
+        assert 0.6 < (kept.predicted == kept.right).mean() <= 1
+
+
+@pytest.mark.parametrize("method", ["preset", "pareto"])
+def test_they_choose_the_thresholds(fitted: Predictor, method: str, tmp_path: Path) -> None:
+    safe = fitted.certify(*points(2000, 1), risk=0.2, delta=0.1, method=method)
+    assert safe.certificate is not None
+    assert safe.certificate.certified
+    assert fitted.validation_scores is not None
+    assert safe.certificate.threshold in thresholds_of(fitted.validation_scores.confidence)[0]
+    again = squad.load(safe.save(tmp_path / "model"))
+    assert again.certificate == safe.certificate
+    assert again.validation_scores is not None
+    assert (again.validation_scores.confidence == fitted.validation_scores.confidence).all()
+    assert again.certify(*points(2000, 1), risk=0.1, delta=0.1, method=method).certificate is not None
+
+
+def test_harms_that_labels_tell(fitted: Predictor) -> None:
+    x, y = points(2000, 1)
+    name = f"missed {fitted.classes[0]}"
+    found = fitted.certify(x, y, risk={"wrong": 0.1, name: 0.1}, delta=0.1, method="pareto").certificate
+    assert found is not None
+    assert set(found.rules[0].errors) == {"wrong", name}
+    with pytest.raises(ArgumentError, match="'own'"):
+        fitted.certify(x, y, risk={"own": 0.1}, harms={"own": np.zeros(2000)}, method="pareto")
+    assert fitted.certify(x, y, risk={"own": 0.1}, harms={"own": np.zeros(2000)}, method="preset").certificate
+
+
+def test_recalibrated_confidences_are_those_of_the_recalibrated_model(fitted: Predictor) -> None:
+    hot = fitted.recalibrate(*points(400, 5))
+    found = hot.certify(*points(2000, 1), risk=0.1, delta=0.1, method="preset").certificate
+    assert found is not None
+    assert found.certified
+    answer = hot.answer(points(400, 5)[0])
+    assert min(answer.confidence) <= found.threshold <= max(answer.confidence)
+
+
+def test_rows_of_the_user_choose_as_well(fitted: Predictor) -> None:
+    bare = fitted.without_scores()
+    assert bare.validation_scores is None
+    with pytest.raises(ArgumentError, match="pilot"):
+        bare.certify(*points(2000, 1), risk=0.1, method="pareto")
+    found = bare.certify(*points(2000, 1), risk=0.1, delta=0.1, method="pareto", pilot=points(500, 6)).certificate
+    assert found is not None
+    assert found.certified
+
+
+def test_other_samples_are_another_model(fitted: Predictor) -> None:
+    other = fitted.with_sampling(num_samples=fitted.num_samples + 1)
+    with pytest.raises(ArgumentError, match=f"{fitted.num_samples} {fitted.sampling}"):
+        other.certify(*points(2000, 1), risk=0.1, method="pareto")
+
+
+def test_the_calibration_rows_do_not_choose(fitted: Predictor) -> None:
+    with pytest.raises(CertificationError, match="of the pilot"):
+        fitted.certify(*points(2000, 1), risk=0.1, method="pareto", pilot=points(2000, 1))
+    with pytest.raises(ArgumentError, match="fallback"):
+        fitted.certify(*points(2000, 1), risk=0.1, pilot=points(500, 6))
+
+
+def test_few_validation_rows_are_not_kept() -> None:
+    assert fit_predictor(*points(60, 0), QUICK).validation_scores is None
+
+
+def test_places_of_other_classes_are_refused(fitted: Predictor, tmp_path: Path) -> None:
+    kept = fitted.validation_scores
+    assert kept is not None
+    broken = fitted._changed(validation_scores=type(kept)(kept.confidence, kept.predicted + 9, kept.right, "mean", 1))
+    with pytest.raises(ArtifactError, match="classes"):
+        squad.load(broken.save(tmp_path / "model"))
