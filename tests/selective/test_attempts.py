@@ -68,7 +68,9 @@ class TestCertificates:
         assert {rule.level for rule in made.rules} == {0.05 * share(attempt) / 2}
         alone = certify(*scores(), [0.05, 0.1], 0.05 * share(attempt))
         assert [rule.threshold for rule in made.rules] == [rule.threshold for rule in alone.rules]
-        assert f"attempt {attempt}, at {100 * share(attempt):.3g} % of delta" in str(made)
+        said = str(made)
+        assert f"attempt {attempt} of this model" in said
+        assert f"{100 * share(attempt):.3g} % of delta" in said
         assert "attempt" not in str(alone)
 
     @pytest.mark.parametrize("attempt", [None, 1, 3])
@@ -107,7 +109,7 @@ class TestCertificates:
         made = certify(confidence, correct, 0.02, 0.01, attempt=1)
         assert made.needed == squad.certify(confidence, correct, 0.02, 0.01 * share(2)).needed
         assert made.needed > squad.certify(confidence, correct, 0.02, 0.01 * share(1)).needed  # type: ignore[operator]
-        assert f"attempt 2, at 5 % of delta, would take about {made.needed:,} new ones" in str(made)
+        assert f"Attempt 2, at 5 % of delta, would take about {made.needed:,} new ones" in str(made)
         assert "new ones" in str(certify(confidence, correct, 0.02, 0.01))
 
     @pytest.mark.parametrize("method", ["fallback", "sgr", "bonferroni", "band"])

@@ -24,6 +24,17 @@ def made(risk: Any = 0.05, digits: int = 15, method: str = "fallback", **setting
     return certify(confidence.round(digits), correct, risk, method=method, **settings)
 
 
+def extra(method: str) -> dict[str, Any]:
+    """What a method must be given."""
+    pilot = sample(1000, seed=1)
+    given: dict[str, dict[str, Any]] = {
+        "grid": {"thresholds": [0.9, 0.5]},
+        "preset": {"pilot": pilot[0]},
+        "pareto": {"pilot": pilot},
+    }
+    return given.get(method, {})
+
+
 def bullets(certificate: Certificate) -> list[str]:
     return [line[3:] for line in str(certificate).split("\n") if line.startswith(" - ")]
 
@@ -45,8 +56,7 @@ class TestOneRule:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_every_method_needs_three_or_four_things(self, method: str) -> None:
-        extra: dict[str, Any] = {"thresholds": [0.9, 0.5]} if method == "grid" else {}
-        certificate = made(method=method, **extra)
+        certificate = made(method=method, **extra(method))
         found = bullets(certificate)
         assert found == punctuated(assumptions(certificate))
         assert 3 <= len(found) <= 4
@@ -57,8 +67,7 @@ class TestOneRule:
 
     def test_equal_confidences_matter_where_nothing_is_proven_of_them(self) -> None:
         for method in METHODS:
-            extra: dict[str, Any] = {"thresholds": [0.9, 0.5]} if method == "grid" else {}
-            text = str(made(method=method, digits=2, **extra))
+            text = str(made(method=method, digits=2, **extra(method)))
             assert ("equal" in text) == (method in ("sgr", "bonferroni")), method
             assert ("4,000 of 4,000" in text) == (method in ("sgr", "bonferroni")), method
 

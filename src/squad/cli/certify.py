@@ -562,7 +562,10 @@ def _rows_needed(certificate: Any, options: Mapping[str, Any]) -> str | None:
 
     settings = Options(options["ranks"], options["r_max"])
     least = [
-        max(least_cases(certificate.method, risk, rule.level, settings) for risk in rule.risks.values())
+        max(
+            least_cases(certificate.method, risk, rule.level, settings, name in rule.costs)
+            for name, risk in rule.risks.items()
+        )
         for rule in certificate.rules
     ]
     if any(rule.m >= few for rule, few in zip(certificate.rules, least, strict=True)):

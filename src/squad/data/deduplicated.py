@@ -28,6 +28,9 @@ OFTEN, ROOM = 3, 10
 #: More pairs are as good as so many.
 MOST = 2.0**52
 
+#: Numbers of a :class:`Distinct`.
+FIELDS = 5
+
 
 class Distinct(NamedTuple):
     """Equal pairs among the rows of a fit.
@@ -74,8 +77,8 @@ class Distinct(NamedTuple):
     @classmethod
     def from_tensor(cls, counts: Tensor) -> "Distinct":
         """From what was saved; a :class:`DataError` if it is something else."""
-        if counts.dtype != torch.int64 or counts.shape != (len(cls._fields),) or bool((counts < 0).any()):
-            raise DataError(f"Counts of equal pairs must be {len(cls._fields)} whole numbers >= 0; they are not.")
+        if counts.dtype != torch.int64 or counts.shape != (FIELDS,) or bool((counts < 0).any()):
+            raise DataError(f"Counts of equal pairs must be {FIELDS} whole numbers >= 0; they are not.")
         return cls(*counts.tolist())
 
 

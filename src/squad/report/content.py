@@ -31,7 +31,7 @@ from squad.report.slider import accepts, make_slider, risks, smallest
 from squad.report.summaries import by_class, by_harm, confidence_groups, reliability_groups
 from squad.selective import Certificate
 from squad.selective.scores import WRONG
-from squad.selective.words import assumptions, failure, guarantee, headline_parts, rule_table
+from squad.selective.words import assumptions, failure, guarantee, headline_parts, method_text, rule_table
 
 __all__ = ["gather"]
 
@@ -211,7 +211,7 @@ class _Tested:
             assumptions(certificate),
             failure(certificate.rules[0], certificate) if alone else "",
             certificate.certified,
-            certificate.method,
+            method_text(certificate),
             certificate.delta,
             certificate.m,
             certificate.by,

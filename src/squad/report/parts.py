@@ -60,7 +60,8 @@ class Promise:
         assumptions: what must be true for it.
         failure: why nothing could be certified, of a single rule; else empty.
         certified: whether anything can be accepted.
-        method, delta, m, by: as in the certificate.
+        method: how it was tested, and as which attempt.
+        delta, m, by: as in the certificate.
         rules: its rules.
         points: (coverage, risk of wrong answers) of each target that is certified, for the curve.
         broken: whether the test had so many more mistakes than allowed that chance does not explain it.

@@ -154,15 +154,13 @@ def statement(certificate: "Certificate") -> str:
 
 
 def assumption(certificate: "Certificate") -> str:
-    """What is taken for granted about other attempts, as a part of a sentence."""
+    """What is taken for granted about the use of the calibration cases, as a part of a sentence."""
+    unused = "no calibration case was used to make the model"
     if certificate.attempt is None:
-        return "no other certificate was tried on them and thrown away"
+        return f"{unused}, nor for another certificate"
     if certificate.attempt == 1:
-        return "no other certificate was tried on them, except those that the model remembers"
-    return (
-        "the model remembers all attempts, and the labels of earlier ones did not decide which of their cases are used"
-        " again"
-    )
+        return f"{unused}, nor for a certificate that the model does not remember"
+    return f"{unused}, and labels of earlier attempts did not decide which cases are used again"
 
 
 def advice(certificate: "Certificate", needed: int) -> str:

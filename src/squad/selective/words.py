@@ -40,6 +40,7 @@ __all__ = [
     "guarantee",
     "headline",
     "headline_parts",
+    "method_text",
     "percent",
     "punctuated",
     "risks_text",
@@ -52,8 +53,7 @@ GROWS = "selective risk does not fall as coverage grows (where it does: tested b
 EACH_GROWS = "the rate of each harm does not fall as coverage grows (where it does: tested by simulation, not proven)"
 DISTINCT = "hardly any two confidences are equal (where they are: tested by simulation, not proven)"
 GROWS_OR_DISTINCT = (
-    "selective risk does not fall as coverage grows, or hardly any two confidences are equal (else: tested by"
-    " simulation, not proven)"
+    "selective risk does not fall as coverage grows, or hardly any confidences are equal (else: tested, not proven)"
 )
 #: What a method needs beyond independent cases.
 NEEDS = {
@@ -82,8 +82,13 @@ def whole(certificate: "Certificate") -> str:
     if certificate.certified:
         lines.append(f"Guarantee: {guarantee(certificate)} if")
         lines += [f" - {text}" for text in punctuated(assumptions(certificate))]
-    attempt = f"; {said}" if (said := statement(certificate)) else ""
-    return "\n".join([*lines, f"Method: {certificate.method}{attempt}."])
+    return "\n".join([*lines, f"Method: {method_text(certificate)}."])
+
+
+def method_text(certificate: "Certificate") -> str:
+    """How it was tested, and as which attempt."""
+    attempt = statement(certificate)
+    return f"{certificate.method}; {attempt}" if attempt else certificate.method
 
 
 def headline(certificate: "Certificate") -> str:
@@ -148,7 +153,6 @@ def assumptions(certificate: "Certificate") -> list[str]:
     found = [
         drawn_text(certificate.details)
         or f"new cases and the {_cases(certificate.m)} come from the same source, drawn independently",
-        "no calibration case was used to make the model",
         assumption(certificate),
     ]
     several = any(len(rule.risks) > 1 for rule in certificate.rules)
