@@ -159,7 +159,7 @@ def several_harms(record: Record) -> str:
 
 
 def validity(record: Record) -> str:
-    """For each method and population the worst cell: false promises seen, and allowed."""
+    """For each method and population the worst cell: false certificates seen, and allowed."""
     methods = list(dict.fromkeys(cell["method"] for cell in record.results))
     lines = [["population", *(f"`{name}`" for name in methods)]]
     for population in dict.fromkeys(cell["population"] for cell in record.results):
@@ -232,8 +232,8 @@ def covered(record: Record) -> str:
 
 
 def dependent(record: Record) -> str:
-    """False promises with all rows of a group, and with one."""
-    lines = [["rows a group", "groups", "false promises, all rows", "one row a group"]]
+    """False certificates with all rows of a group, and with one."""
+    lines = [["rows per group", "groups", "false certificates, all rows", "one row per group"]]
     for one in record.results["groups"]:
         shown = [f"{100 * one[name]:.1f} %" for name in ("all rows", "one")]
         lines.append([str(one["rows"]), f"{one['groups']:,}", *shown])

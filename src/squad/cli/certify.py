@@ -1,4 +1,4 @@
-"""``squad certify`` and ``squad plan``: from labelled rows, or anybody's scores, to a promise."""
+"""``squad certify`` and ``squad plan``: from labelled rows, or anybody's scores, to a certificate."""
 
 import contextlib
 import json
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["certify", "plan", "target_of"]
 
-#: The exit code if nothing could be promised: it went well, and the answer is no.
+#: The exit code if nothing could be certified: it went well, and the result is no.
 NOTHING = 3
 
 Risks = Annotated[
     list[str],
     typer.Option(
         metavar="R",
-        help="Share of accepted answers that may be wrong, such as .02; or .02,missed CLASS=.005, or .02,miss rate=.1"
-        " (of every class), or cost=.03. May be given several times, for several targets.",
+        help="Share of accepted predictions that may be wrong, such as .02; or .02,missed CLASS=.005, or .02,miss"
+        " rate=.1 (of every class), or cost=.03. May be given several times, for several targets.",
         show_default=False,
     ),
 ]
-Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the promise is false.")]
+Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the guarantee is false: 1 - confidence level.")]
 
 
 def certify(
@@ -52,7 +52,7 @@ def certify(
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="A threshold and a promise for each value of a column, or for each label (label)."
+            metavar="COLUMN", help="A threshold and a guarantee for each value of a column, or for each label (label)."
         ),
     ] = None,
     costs: Annotated[
@@ -136,11 +136,11 @@ def certify(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Promise how often accepted answers are wrong, at most.
+    """Guarantee that at most a given share of accepted predictions is wrong.
 
-    Finds the lowest confidence above which answers can be accepted, and saves it with the model: squad predict then
+    Finds the lowest confidence above which predictions can be accepted, and saves it with the model: squad predict then
     accepts or refers each row. The rows must be new to the model and like those to come. Exit code 3 says that nothing
-    could be promised; the model stays as it was then, but remembers the attempt, unless rows were far too few. Each
+    could be certified; the model stays as it was then, but remembers the attempt, unless rows were far too few. Each
     attempt to certify a model uses its share of delta (90 %, 5 %, 2.5 %, ...), so that all of them together keep it.
 
     \b
@@ -160,7 +160,7 @@ def certify(
         from squad.errors import ArgumentError
 
         raise ArgumentError.of(
-            "--risk", "nothing", "given: the share of accepted answers that may be wrong, such as .02"
+            "--risk", "nothing", "given: the share of accepted predictions that may be wrong, such as .02"
         )
     from squad.cli.inputs import Format
 
@@ -217,7 +217,7 @@ def certify(
 
 
 def plan(
-    risk: Annotated[float, typer.Option(metavar="R", help="Share of accepted answers that may be wrong.")],
+    risk: Annotated[float, typer.Option(metavar="R", help="Share of accepted predictions that may be wrong.")],
     delta: Delta = 0.01,
     coverage: Annotated[
         float | None,
@@ -227,7 +227,7 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    error: Annotated[float, typer.Option(metavar="E", help="Share of wrong answers you expect among these.")] = 0.0,
+    error: Annotated[float, typer.Option(metavar="E", help="Share of errors you expect among these.")] = 0.0,
     power: Annotated[float, typer.Option(metavar="P", help="Probability of success.")] = 0.9,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="Method that squad certify will use; grid: one threshold.")
@@ -284,8 +284,8 @@ def plan(
         given = f"if rows come as the {len(scores[0]):,} of {pilot} did, which is an estimate"
     hoped = "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
     say(
-        f"labelled rows, to certify with {certainty(delta)} certainty that at most {percent(risk)} of the accepted"
-        f" answers are wrong (method: {method}, attempt {attempt}). It succeeds, and accepts {hoped}, with probability"
+        f"labelled rows, to certify risk {percent(risk)} at confidence level {certainty(delta)}"
+        f" (method: {method}, attempt {attempt}). It succeeds, and accepts {hoped}, with probability"
         f" {100 * chance:.0f} %, {given}."
     )
 
@@ -472,7 +472,7 @@ def _of_model(
         predictor = load(model, where)
         if predictor.certificate is not None and out is None and not overwrite:
             raise OutputError(
-                f"{model} has a certificate already. To certify until one suits makes the promise worthless; if this"
+                f"{model} has a certificate already. To certify until one suits makes the guarantee worthless; if this"
                 " one shall take its place, say --overwrite, or save a model of its own with --out."
             )
         artifact.check_target(place, overwrite or out is None)

@@ -200,8 +200,8 @@ def check_groups(memory: Memory, groups: Sequence[str]) -> None:
     if seen:
         raise LeakError(
             f"The groups of the calibration rows must be new to the model; fit saw {len(seen):,} of these"
-            f" {len(set(groups)):,}: {listed(seen, 5)}. Rows of one group are alike, so a promise made with them would"
-            " be false for new groups. Split by group before fit (squad split --group), and calibrate with the others."
+            f" {len(set(groups)):,}: {listed(seen, 5)}. Rows of one group are alike, so a guarantee made with them"
+            " would be false for new groups. Split by group before fit (squad split --group)."
         )
 
 

@@ -132,7 +132,7 @@ class Predictor:
 
     @property
     def certificate(self) -> Certificate | None:
-        """What is promised about its answers, if anything; :meth:`certify` gives another predictor."""
+        """What is guaranteed about its predictions, if anything; :meth:`certify` gives another predictor."""
         return self._certificate
 
     @property
@@ -215,7 +215,7 @@ class Predictor:
         )
         if self.certificate is not None and new != (self.sampling, self.num_samples):
             raise CertificationError(
-                f"This model is certified with {self.num_samples} {self.sampling} samples, and the promise holds for no"
+                f"This model is certified with {self.num_samples} {self.sampling} samples, and the guarantee is for no"
                 f" others; got {new[1]} {new[0]}. Leave the setting out, or certify the model with it."
             )
         return self._changed(sampling=new[0], num_samples=new[1])
@@ -284,11 +284,11 @@ class Predictor:
         source: str | None = None,
         progress: Progress | None = None,
     ) -> "Predictor":
-        """The same predictor with a promise: at most ``risk`` of the answers that it accepts are wrong.
+        """The same predictor with a guarantee: at most ``risk`` of the predictions that it accepts are wrong.
 
-        The promise holds with probability 1 - ``delta`` over the calibration rows, which must be like those to come and
-        new to the model: rows (or groups) that fit has seen are refused; where they are few, they are left out with a
-        warning, as are copies among the rows.  The result's answers are accepted or referred; ``result.certificate``
+        The guarantee holds with probability 1 - ``delta`` over the calibration rows, which must be like those to come
+        and new to the model: rows (or groups) that fit has seen are refused; where they are few, they are left out with
+        a warning, as are copies among the rows.  The result's answers are accepted or referred; ``result.certificate``
         says what was shown, and may say that nothing could be.
 
         The result remembers the attempt, whether it succeeded or not (:attr:`attempts`), unless rows were so few that
@@ -308,7 +308,7 @@ class Predictor:
             delta: the chance that any guarantee is false, of this attempt or an earlier one; not smaller than
                 in those.
             method: see :func:`squad.certify`.
-            by: gives every group its own threshold and promise: "label" (the answer's), a column of ``x``, or (N,)
+            by: gives every group its own threshold and guarantee: "label" (the answer's), a column of ``x``, or (N,)
                 groups.
             harms: by name, (N,) 0 or 1: other things that an accepted row must not do too often; see
                 :func:`squad.certify` for costs and NaN.
@@ -323,7 +323,7 @@ class Predictor:
             groups: (N,), which rows belong together, such as those of one patient; none may have been trained on.
                 Those of the column that fit was told of are looked at in any case.
             one_per_group: use one row of each group, whichever a hash picks: rows of one patient are not independent,
-                as the promise needs them to be.  False takes them all, and the certificate says so.
+                as the guarantee needs them to be.  False takes them all, and the certificate says so.
             thresholds: of the method "grid".
             ranks: of the method "bonferroni".
             r_max: of the method "band".

@@ -1,4 +1,4 @@
-"""A promise: which answers are accepted, and how often they may be wrong."""
+"""A certificate: which predictions are accepted, and the guarantee that at most so many of them are wrong."""
 
 import hashlib
 import json

@@ -49,9 +49,9 @@ def certify(
     pilot: Any = None,
     attempt: int | None = None,
 ) -> Certificate:
-    """Find the lowest threshold on confidence with a promise: at most ``risk`` of the accepted answers are wrong.
+    """Find the lowest threshold on confidence with a guarantee: at most ``risk`` of accepted predictions are wrong.
 
-    The promise holds with probability 1 - ``delta`` over the calibration cases, which must be drawn like the cases to
+    The guarantee holds with probability 1 - ``delta`` over the calibration cases, which must be drawn like the cases to
     come, and must not have been used to make the model.  It is for anybody's model: all it sees is confidences, and
     whether the answers were right.
 
@@ -60,7 +60,7 @@ def certify(
         correct: (m,), whether each answer is right.
         risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, all of which must hold
             for accepted cases; or several such targets, each of which gets its own threshold.
-        delta: the chance that anything promised is false, for all targets, groups and harms together.
+        delta: the chance that any guarantee is false, for all targets, groups and harms together.
         method: "fallback" (the default), "pareto" or "preset" (which need nothing of the ranking), "fixed_sequence",
             "sgr", "bonferroni", "grid" or "band".
         harms: by name, (m,) 0 or 1: whether the case, if accepted, suffers it, such as a missed class.  "wrong" is
@@ -68,7 +68,7 @@ def certify(
             leaves a case out: with NaN wherever the right class is another, ``risk`` bounds the miss rate of a class.
             Several harms take no part of ``delta`` from each other.
         by: (m,), a group each, known before the right answer is (such as the predicted class): every group gets a
-            threshold and a promise of its own.
+            threshold and a guarantee of its own.
         weights: (m,), where the calibration cases were not drawn like the cases to come: how much more frequent each
             is among new cases than in the sample, up to a factor, such as 1 / its chance to get into the sample.
             Cases are drawn with chances in proportion to these, and the guarantee is exact on what is left.
