@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import squad
-from squad.cli.certify import _shares
+from squad.cli.certify import named_numbers
 from tests.cli.conftest import QUICK, Run
 
 CERTIFY = ("certify", "model", "calibration.csv", "--delta", ".1", "--out", "safe")
@@ -100,7 +100,7 @@ def test_strata_and_shares(run: Run, model: Path, here: Path) -> None:
 
 
 def test_shares_of_names_with_signs() -> None:
-    assert _shares("a,b=.5,c=d=.5") == {"a,b": 0.5, "c=d": 0.5}
+    assert named_numbers("--population", "a,b=.5,c=d=.5", "") == {"a,b": 0.5, "c=d": 0.5}
 
 
 def test_scores_have_weights_costs_and_cells_that_do_not_count(run: Run, here: Path) -> None:

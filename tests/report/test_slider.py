@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from squad.report.slider import make_slider, risks, smallest
+from squad.report.slider import BandSettings, make_slider, risks, smallest
 from squad.selective import Scores, band_of
 
 
@@ -22,7 +22,7 @@ def test_positions_are_those_of_the_band() -> None:
     test, test_wrong = population(500, 1)
     scores = Scores.of(confidence, ~wrong)
     at = risks(0.001, 0.1, [0.0123])
-    found = make_slider(at, test, test_wrong, scores, 0.05, 0.1)
+    found = make_slider(at, test, test_wrong, scores, BandSettings(0.05, 0.05, 0.1))
     band = band_of(confidence, ~wrong, 0.05, 0.1)
     assert [choice.risk for choice in found.choices] == at
     kinds = {choice.accepts for choice in found.choices}
@@ -52,7 +52,7 @@ def test_what_passes_at_most_is_kept_at_all_positions_at_once() -> None:
     broken = 0
     for seed in range(150):
         confidence, wrong = population(600, 100 + seed)
-        found = make_slider(at, confidence, wrong, Scores.of(confidence, ~wrong), 0.1, 0.1)
+        found = make_slider(at, confidence, wrong, Scores.of(confidence, ~wrong), BandSettings(0.1, 0.1, 0.1))
         for choice in found.choices:
             if choice.accepts == "none":
                 continue
@@ -66,7 +66,7 @@ def test_what_passes_at_most_is_kept_at_all_positions_at_once() -> None:
 
 def test_without_scores_the_test_alone_speaks() -> None:
     confidence, wrong = population(800, 3)
-    found = make_slider(risks(0.001, 0.1), confidence, wrong, None, 0.01, 0.1)
+    found = make_slider(risks(0.001, 0.1), confidence, wrong, None, BandSettings(0.01, 0.01, 0.1))
     assert (found.promised, found.delta, found.calibration) == (False, None, 0)
     for choice in found.choices:
         assert choice.coverage is None
@@ -88,5 +88,5 @@ def test_risks_are_round_and_hold_what_was_asked() -> None:
 @pytest.mark.parametrize(("count", "low"), [(300, 0.001), (200_000, 0.0001)])
 def test_more_calibration_cases_reach_smaller_risks(count: int, low: float) -> None:
     scores = Scores.of(np.random.default_rng(0).random(count), np.ones(count, dtype=bool))
-    assert smallest(scores, 0.01, 0.1) == pytest.approx(low, rel=0.2)
-    assert smallest(None, 0.01, 0.1) == 0.001
+    assert smallest(scores, BandSettings(0.01, 0.01, 0.1)) == pytest.approx(low, rel=0.2)
+    assert smallest(None, BandSettings(0.01, 0.01, 0.1)) == 0.001

@@ -1,4 +1,4 @@
-"""``squad certify`` and ``squad plan``: from labelled rows, or anybody's scores, to a certificate."""
+"""``squad certify``: from labelled rows, or anybody's scores, to a certificate."""
 
 import contextlib
 import json
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from squad.cli.options import Decimal, Encoding
-from squad.cli.screen import row_progress, say, tell, tell_paragraphs, warn
+from squad.cli.options import Decimal, Delta, Encoding
+from squad.cli.screen import row_progress, say, tell_paragraphs, warn
 from squad.cli.sign import lost_signature
 
 if TYPE_CHECKING:
     from squad.cli.inputs import Format
 
-__all__ = ["certify", "plan", "target_of"]
+__all__ = ["certify", "named_numbers", "target_of"]
 
 #: The exit code if nothing could be certified: it went well, and the result is no.
 NOTHING = 3
@@ -30,7 +30,6 @@ Risks = Annotated[
         show_default=False,
     ),
 ]
-Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the guarantee is false: 1 - confidence level.")]
 
 
 def certify(
@@ -72,16 +71,17 @@ def certify(
         bool, typer.Option("--estimated-weights", help="The weights were estimated: the certificate says so.")
     ] = False,
     strata: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The stratum of each row, where so many were taken of each.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="The stratum of each row, where a fixed number was sampled per stratum."),
     ] = None,
     population: Annotated[
-        str | None, typer.Option(metavar="SHARES", help="Of the strata among new rows: a=.7,b=.3.")
+        str | None, typer.Option(metavar="SHARES", help="Shares of the strata among new rows: a=.7,b=.3.")
     ] = None,
     thresholds: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Of the method grid, with commas: .99,.95,.9.")
+        str | None, typer.Option(metavar="LIST", help="Comma-separated thresholds; only for --method grid: .99,.95,.9.")
     ] = None,
-    ranks: Annotated[int, typer.Option(metavar="J", help="Of the method bonferroni.")] = 20,
-    r_max: Annotated[float, typer.Option(metavar="R", help="Of the method band: the largest risk.")] = 0.1,
+    ranks: Annotated[int, typer.Option(metavar="J", help="Thresholds tested; only for --method bonferroni.")] = 20,
+    r_max: Annotated[float, typer.Option(metavar="R", help="Largest risk; only for --method band.")] = 0.1,
     attempt: Annotated[
         int | None,
         typer.Option(
@@ -177,16 +177,19 @@ def certify(
         "max_weight": max_weight,
         "estimated_weights": estimated_weights,
         "strata": strata,
-        "population": _shares(population),
+        "population": None
+        if population is None
+        else named_numbers("--population", population, "shares such as a=.7,b=.3"),
     }
     if scores is not None:
         _refuse_beside_scores(
             model=model, data=data, target=target, group=group, all_rows=all_rows, no_scores=no_scores, costs=costs
         )
         certificate = _of_scores(scores, targets, delta, by, out, overwrite, options, Format(encoding, decimal))
+        said = ""
     else:
         options["costs"] = None if costs is None else _costs(costs, Format(encoding, decimal))
-        certificate = _of_model(
+        certificate, said = _of_model(
             model,
             data,
             targets,
@@ -208,109 +211,15 @@ def certify(
     else:
         tell_paragraphs(certificate)
     if not certificate.certified:
-        if (needed := _rows_needed(certificate, options)) is not None:
-            say(needed)
-        say("Nothing could be certified, and nothing was saved." + _remembered(certificate, model))
+        say(f"Nothing could be certified, and no certificate was saved.{said}")
         raise typer.Exit(NOTHING)
     if out is not None or scores is None:
         say(f"saved in {out or model}")
 
 
-def plan(
-    risk: Annotated[float, typer.Option(metavar="R", help="Share of accepted predictions that may be wrong.")],
-    delta: Delta = 0.01,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="C",
-            help="Share of cases that you hope to accept: all if left out; with --pilot any certificate will do.",
-            show_default=False,
-        ),
-    ] = None,
-    error: Annotated[float, typer.Option(metavar="E", help="Share of errors you expect among these.")] = 0.0,
-    power: Annotated[float, typer.Option(metavar="P", help="Probability of success.")] = 0.9,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="Method that squad certify will use; grid: one threshold.")
-    ] = "fallback",
-    pilot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="In the place of --error: confidence and correct (0/1) of some rows.",
-            show_default=False,
-        ),
-    ] = None,
-    attempt: Annotated[
-        int, typer.Option(metavar="K", help="Which attempt to certify the model it will be: each has a share of delta.")
-    ] = 1,
-    ranks: Annotated[int, typer.Option(metavar="J", help="Of the method bonferroni.")] = 20,
-    r_max: Annotated[float, typer.Option(metavar="R", help="Of the method band: the largest risk.")] = 0.1,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-) -> None:
-    """Say how many labelled rows a certificate takes.
-
-    Success is a certificate that accepts at least nine tenths of --coverage. squad evaluate tells coverage and errors
-    of a model on rows that it does not know; with these, the probability holds for the least favourable rows on which
-    the model has them. The scores of some such rows (--pilot) say more; they must not be used to certify.
-
-    \b
-    Examples:
-      squad plan --risk .02
-      squad plan --risk .02 --delta .05 --coverage .7 --error .01
-      squad plan --risk .1 --pilot scores.csv
-    """
-    from squad.selective.planning import plan as count
-    from squad.selective.planning import success_probability
-    from squad.selective.words import certainty, percent
-
-    scores = None
-    if pilot is not None:
-        from squad.cli.tables import flags, numbers, read_table
-
-        table = read_table(pilot, encoding, decimal)
-        scores = numbers(table, "confidence"), flags(table, "correct")
-    options: dict[str, Any] = {"method": method, "pilot": scores, "attempt": attempt, "ranks": ranks, "r_max": r_max}
-    labels = count(risk, delta, coverage, error, power, **options)
-    tell(labels)
-    chance = success_probability(labels, risk, delta, coverage, error, **options)
-    if scores is None:
-        rows = f"{percent(1.0 if coverage is None else coverage)} of all rows can be accepted with"
-        given = (
-            f"if {rows} {f'{percent(error)} errors' if error else 'no error'}; for rows on which the model is better"
-        )
-        given += " at its most confident, the probability is higher"
-    else:
-        given = f"if rows come as the {len(scores[0]):,} of {pilot} did, which is an estimate"
-    hoped = "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
-    say(
-        f"labelled rows, to certify risk {percent(risk)} at confidence level {certainty(delta)}"
-        f" (method: {method}, attempt {attempt}). It succeeds, and accepts {hoped}, with probability"
-        f" {100 * chance:.0f} %, {given}."
-    )
-
-
 def target_of(text: str) -> dict[str, float]:
     """Risks by harm: of ".02", or of "wrong=.02,missed ill=.005"."""
-    from squad.errors import ArgumentError
-
-    found: dict[str, float] = {}
-    pending = ""
-    for part in text.split(","):  # names of classes may have commas and equals signs of their own
-        pending = f"{pending},{part}" if pending else part
-        name, _, value = pending.rpartition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            continue
-        name = name.strip() or "wrong"
-        if name in found:
-            raise ArgumentError.of("--risk", repr(text), f"one risk for {name!r}; take --risk twice for two targets")
-        found[name] = number
-        pending = ""
-    if pending or not found:
-        raise ArgumentError.of("--risk", repr(text), "a share such as .02, or .02,missed CLASS=.005")
-    return found
+    return named_numbers("--risk", text, "a share such as .02, or .02,missed CLASS=.005", "wrong")
 
 
 def _numbers(text: str | None) -> list[float] | None:
@@ -326,27 +235,33 @@ def _numbers(text: str | None) -> list[float] | None:
         ) from None
 
 
-def _shares(text: str | None) -> dict[str, float] | None:
-    """Shares by stratum: of "a=.7,b=.3"."""
+def named_numbers(option: str, text: str, example: str, unnamed: str | None = None) -> dict[str, float]:
+    """Numbers by name: of "a=.7,b=.3".  Names may have commas and equals signs of their own.
+
+    Args:
+        option: it was given with.
+        text: what was given.
+        example: what it should have been.
+        unnamed: what a number without a name is for; None refuses it.
+    """
     from squad.errors import ArgumentError
 
-    if text is None:
-        return None
     found: dict[str, float] = {}
     pending = ""
-    for part in text.split(","):  # names may have commas and equals signs of their own
+    for part in text.split(","):
         pending = f"{pending},{part}" if pending else part
         name, _, value = pending.rpartition("=")
         try:
             number = float(value)
         except ValueError:
             continue
-        if not name.strip() or name.strip() in found:
-            raise ArgumentError.of("--population", repr(text), "one share for each stratum, such as a=.7,b=.3")
-        found[name.strip()] = number
+        name = name.strip() or unnamed or ""
+        if not name or name in found:
+            raise ArgumentError.of(option, repr(text), f"one number for {name!r}" if name else example)
+        found[name] = number
         pending = ""
     if pending or not found:
-        raise ArgumentError.of("--population", repr(text), "shares of strata, such as a=.7,b=.3")
+        raise ArgumentError.of(option, repr(text), example)
     return found
 
 
@@ -452,7 +367,8 @@ def _of_model(
     data_dir: Path | None,
     options: Mapping[str, Any],
     format: "Format",
-) -> Any:
+) -> tuple[Any, str]:
+    """The certificate, and what is to be said of an attempt that failed."""
     from squad import artifact
     from squad.cli.rows import labelled_rows
     from squad.errors import ArgumentError
@@ -469,7 +385,9 @@ def _of_model(
     with contextlib.ExitStack() as claims:
         claims.enter_context(claimed(place))  # what is loaded must still be there when it is saved
         counted = out is None or _claimed_too(claims, model, out)
-        predictor = load(model, where)
+        predictor, said = load(model, where), ""
+        if out is not None and out.exists():
+            predictor = _with_those_of(predictor, out)
         if predictor.certificate is not None and out is None and not overwrite:
             raise OutputError(
                 f"{model} has a certificate already. To certify until one suits makes the guarantee worthless; if this"
@@ -506,24 +424,42 @@ def _of_model(
         certificate = made.certificate
         assert certificate is not None
         _tell(certificate)
+        counts = len(made.attempts) > len(predictor.attempts)
+        # The attempt first: a certificate of which the model knows nothing would not count.
+        if counts and counted and (out is not None or not certificate.certified):
+            _save(predictor.remembering(made), model, model, overwrite=True)
         if certificate.certified:
-            lost = lost_signature(model, place)
-            (made.without_scores() if no_scores else made).save(place, overwrite=overwrite or out is None)
-            if lost is not None:
-                warn(lost)
-        if len(made.attempts) == len(predictor.attempts):
-            pass  # too few rows, whatever their labels: it does not count
-        elif counted and (out is not None or not certificate.certified):
-            lost = lost_signature(model, model)
-            predictor.remembering(made).save(model, overwrite=True)
-            if lost is not None:
-                warn(lost)
-        elif not counted:
-            warn(
-                f"{model} cannot be written, so it does not remember attempt {certificate.attempt} to certify it. Do"
-                " not certify it again as if there had been none."
-            )
-    return certificate
+            _save(made.without_scores() if no_scores else made, model, place, overwrite=overwrite or out is None)
+        if not certificate.certified:
+            said = _remembered(certificate, model, counts, counted)
+        elif counts and not counted:
+            warn(f"{_forgotten(certificate, model)} Do not certify it again as if there had been none.")
+    return certificate, said
+
+
+def _save(predictor: Any, model: Path, place: Path, overwrite: bool) -> None:
+    """Write it, and say if a signature of MODEL is lost by that."""
+    lost = lost_signature(model, place)
+    predictor.save(place, overwrite=overwrite)
+    if lost is not None:
+        warn(lost)
+
+
+def _with_those_of(predictor: Any, place: Path) -> Any:
+    """The predictor, with the attempts that the folder it will replace remembers of the same network."""
+    from squad.errors import SquadError
+    from squad.predictor import load
+    from squad.selective.attempts import merged
+
+    try:
+        other = load(place, "cpu")
+    except SquadError:
+        return predictor  # no model, or a damaged one
+    same = other.network.state_dict()
+    mine = predictor.network.state_dict()
+    if set(same) != set(mine) or any(not tensor.cpu().equal(mine[name].cpu()) for name, tensor in same.items()):
+        return predictor
+    return predictor.with_attempts(merged(predictor.attempts, other.attempts))
 
 
 def _claimed_too(claims: contextlib.ExitStack, model: Path, out: Path) -> bool:
@@ -542,40 +478,22 @@ def _claimed_too(claims: contextlib.ExitStack, model: Path, out: Path) -> bool:
     return True
 
 
-def _remembered(certificate: Any, model: Path | None) -> str:
-    """That a failed attempt counts."""
-    from squad.selective.attempts import share, spends
+def _remembered(certificate: Any, model: Path, counts: bool, counted: bool) -> str:
+    """Whether a failed attempt counts."""
+    from squad.selective.attempts import share
 
-    if model is None or certificate.attempt is None:
-        return ""
-    if not spends(certificate):
-        return " It does not count as an attempt."
+    if not counts:
+        return ""  # the certificate says so
+    if not counted:
+        return f" {_forgotten(certificate, model)}"
     return (
         f" {model} remembers attempt {certificate.attempt}; the next one is made at"
         f" {100 * share(certificate.attempt + 1):.3g} % of delta."
     )
 
 
-def _rows_needed(certificate: Any, options: Mapping[str, Any]) -> str | None:
-    """How many rows a guarantee takes at least, if there were fewer; None if it did not fail for that."""
-    from squad.selective.methods import Options, least_cases
-
-    settings = Options(options["ranks"], options["r_max"])
-    least = [
-        max(
-            least_cases(certificate.method, risk, rule.level, settings, name in rule.costs)
-            for name, risk in rule.risks.items()
-        )
-        for rule in certificate.rules
-    ]
-    if any(rule.m >= few for rule, few in zip(certificate.rules, least, strict=True)):
-        return None
-    of = "" if certificate.by is None else f" in a group of one {certificate.by}"
-    return (
-        f"{max(rule.m for rule in certificate.rules):,} calibration rows{of} are too few: it takes at least"
-        f" {min(least):,}, even if all answers are right. Label more rows (squad plan says how many), or allow a higher"
-        " --risk or --delta."
-    )
+def _forgotten(certificate: Any, model: Path) -> str:
+    return f"{model} cannot be written, so it does not remember attempt {certificate.attempt} to certify it."
 
 
 def _tell(certificate: Any) -> None:

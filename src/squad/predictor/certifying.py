@@ -24,14 +24,14 @@ from squad.data.splits import row_order
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.predictor.answer import ACCEPTED, REFERRED, Answer
-from squad.predictor.harms import COST, Costs, cost_matrix, expand, harm_names, harm_of
+from squad.predictor.harms import COST, Costs, cost_matrix, harm_names, harm_of
 from squad.predictor.samples import sample_of
 from squad.records import versions
 from squad.selective.certificate import Certificate
 from squad.selective.certify import Risk, certify_scores, check_targets
 from squad.selective.groups import ByGroup, plain
 from squad.selective.resampling import resample
-from squad.selective.scores import WRONG, Scores
+from squad.selective.scores import WRONG, Scores, as_groups
 
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
@@ -325,18 +325,19 @@ def certificate_for(
 ) -> tuple[Certificate, Scores]:
     """The certificate, and the scores it was made from."""
     losses = {name: np.asarray(loss)[found.kept] for name, loss in _lengths(harms, len(found.kept)).items()}
-    risk = expand(risk, predictor.classes, losses)
     prices = None if costs is None else cost_matrix(costs, predictor.classes)
     named = harm_names(risk)
-    if prices is not None and (COST in losses or COST not in named):
-        hint = "Name a risk for it, such as risk={'cost': .03}."
-        raise ArgumentError.of("costs", "given", f"left out where {COST!r} is one of harms, or has no risk", hint)
-    for name in named:
-        if name != WRONG and name not in losses:
-            predicted = found.answer.probabilities.argmax(1)
-            losses[name] = harm_of(name, predictor.classes, predicted, found.positions, prices)
+    if prices is not None and COST in losses:
+        raise ArgumentError(f"Pass either costs or harms[{COST!r}], not both.")
+    if prices is not None and COST not in named:
+        raise ArgumentError(f"costs need a risk for their mean. Pass risk={{{COST!r}: .03}}, say.")
+    told = [name for name in named if name != WRONG and name not in losses]
+    for name in told:
+        predicted = found.answer.probabilities.argmax(1)
+        losses[name] = harm_of(name, predictor.classes, predicted, found.positions, prices)
     called, kind, values = _by(predictor, x, by, found)
-    scores = Scores.of(found.answer.confidence, found.correct, losses, values)
+    fractions = {COST} if prices is not None and not np.isin(prices, (0.0, 1.0)).all() else set()
+    scores = Scores.of(found.answer.confidence, found.correct, losses, values, fractions)
     targets = check_targets(risk, scores.harms)
     drawn = resample(scores, **sample_of(predictor, x, found.kept, sample or {}))
     details: dict[str, Any] = {
@@ -356,6 +357,8 @@ def certificate_for(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
+    if told:
+        details["harms"] = told
     if prices is not None:
         details["costs"] = prices.tolist()
     made = certify_scores(drawn.scores, targets, delta, method, options, called, drawn.note(details), attempt)
@@ -464,9 +467,9 @@ def _groups_of(
         if not isinstance(rows, Table):
             raise ArgumentError.of("by", repr(by), "'label' or one group a row: an array has no columns")
         return labels(rows, by, strict=False)[kept]
-    values = np.asarray(by)
+    values = as_groups("by", by)
     if values.shape != (count,):
-        raise ArgumentError.of("by", f"the shape {values.shape}", f"of shape ({count},): a group a row")
+        raise ArgumentError.of("by", f"the shape {values.shape}", f"of shape ({count},): a group per row")
     return values[kept]
 
 

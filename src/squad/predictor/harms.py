@@ -12,12 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError
 from squad.selective.certify import Risk
-from squad.selective.scores import WRONG
+from squad.selective.phrases import COST, FALSE, MISS_RATE, MISSED, WRONG, split_harm
 
 __all__ = ["COST", "MISS_RATE", "Costs", "cost_matrix", "expand", "harm_names", "harm_of", "known_harm"]
-
-#: The mean cost of accepted cases, and the share of a class's accepted cases that get another label.
-COST, MISS_RATE = "cost", "miss rate"
 
 #: Costs by (true class, predicted class), with that of all others under None; or a (C, C) array.
 Costs = Mapping[tuple[Any, Any] | None, float] | ArrayLike
@@ -48,10 +45,10 @@ def harm_of(
     if name == COST and costs is not None:
         return np.asarray(costs[right, predicted], dtype=np.float64)
     places = {str(one): place for place, one in enumerate(classes)}
-    kind, label = _parts(name)
+    kind, label = split_harm(name)
     if name == COST:
         raise ArgumentError.of("risk", repr(COST), "given with costs, one for each kind of confusion")
-    if kind is None or label not in places:
+    if not kind or label not in places:
         shown = ", ".join(list(places)[:6]) + (", ..." if len(places) > 6 else "")
         raise ArgumentError.of(
             "risk",
@@ -60,9 +57,9 @@ def harm_of(
             f" training ({shown})",
         )
     place = places[label]
-    if kind == "missed":
+    if kind == MISSED:
         return np.asarray((right == place) & wrong)
-    if kind == "false":
+    if kind == FALSE:
         return np.asarray((predicted == place) & wrong)
     return np.where(right == place, wrong, np.nan)
 
@@ -88,14 +85,6 @@ def known_harm(
         return harm_of(name, classes, predicted, right, None if noted is None else cost_matrix(noted, classes))
     except ArgumentError:
         return None
-
-
-def _parts(name: str) -> tuple[str | None, str]:
-    """What kind of harm it is, and of which class."""
-    for kind in ("missed", "false", MISS_RATE):
-        if name.startswith(f"{kind} "):
-            return kind, name[len(kind) + 1 :]
-    return None, ""
 
 
 def expand(risk: Any, classes: Sequence[Any], given: Container[str] = ()) -> Any:
@@ -176,6 +165,12 @@ def _number(pair: Any, cost: Any) -> float:
 
 
 def _between(costs: NDArray[np.float64], classes: Sequence[Any]) -> NDArray[np.float64]:
+    if len(right := np.flatnonzero(np.diag(costs))):
+        name = classes[right[0]]
+        raise ArgumentError(
+            f"Right predictions must cost 0; costs[({name!r}, {name!r})] is {costs[right[0], right[0]]:g}. Costs are"
+            " for confusions only."
+        )
     bad = np.argwhere(~((costs >= 0) & (costs <= 1)))
     if len(bad):
         pair = tuple(classes[place] for place in bad[0].tolist())

@@ -1,10 +1,10 @@
 """Scores of the validation rows: they choose the thresholds of ``preset`` and ``pareto``, and in which order to test.
 
-Early stopping has looked at these rows, so they must not certify.  They may choose: whatever thresholds are fixed
+These rows were used for early stopping, so they must not certify.  They may choose: whatever thresholds are fixed
 before the calibration set is drawn, in whatever order, the tests on the calibration set are valid.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.predictor.answer import on_grid
 from squad.predictor.harms import Costs, cost_matrix, harm_of
@@ -32,7 +33,7 @@ FEWEST = 20
 
 @dataclass(frozen=True, eq=False)
 class ValidationScores:
-    """What a model answered to the rows that early stopping looked at.
+    """What a model predicted for its validation rows.
 
     Attributes:
         confidence: (N,), before any recalibration.
@@ -89,7 +90,12 @@ def validation_scores(predictor: "Predictor", x: Any, right: NDArray[np.int64]) 
 
 
 def pilot_for(
-    predictor: "Predictor", method: str, given: Any, harms: Iterable[str], costs: Costs | None = None
+    predictor: "Predictor",
+    method: str,
+    given: Any,
+    harms: Iterable[str],
+    own: Container[str] = (),
+    costs: Costs | None = None,
 ) -> Pilot | None:
     """The pilot of a method that takes one: of the user's rows, or of the validation rows.
 
@@ -98,6 +104,7 @@ def pilot_for(
         method: the method.
         given: (x, y), rows and labels; None takes the validation rows.
         harms: that will be tested.
+        own: those of them that are the user's, which labels do not tell.
         costs: of confusions, for the harm "cost".
     """
     if method not in PILOTED:
@@ -112,12 +119,18 @@ def pilot_for(
     else:
         if not isinstance(given, tuple) or len(given) != 2:
             raise ArgumentError.of("pilot", type(given).__name__, "(x, y): rows and their labels")
-        rows = predictor.checked(given[0])
-        right = predictor.positions(np.asarray(given[1]))
-        if len(right) != len(rows):
-            raise ArgumentError.of("pilot", f"{len(rows)} rows and {len(right)} labels", "one label per row")
+        rows, names = predictor.checked(given[0]), np.asarray(given[1])
+        if names.shape != (len(rows),):
+            raise ArgumentError.of("pilot", f"{len(rows)} rows and {len(names)} labels", "one label per row")
+        used = np.ones(len(rows), dtype=np.bool_)
+        used[list(rows.unreadable) if isinstance(rows, Table) else []] = False  # these have no label either
+        right = np.full(len(rows), -1)
+        right[used] = predictor.positions(names[used])
         answer = predictor.undecided(rows)
-        used = np.isfinite(answer.confidence) & ~answer.novel
+        used &= np.isfinite(answer.confidence) & ~answer.novel
+        if not used.any():
+            first = f"; the first: {answer.reason[0]}" if len(rows) else ""
+            raise ArgumentError(f"None of the {len(rows):,} rows of the pilot can be used{first}. Pass other rows.")
         confidence, right = answer.confidence[used], right[used]
         predicted = answer.probabilities[used].argmax(1).astype(np.int64)
     losses = {}
@@ -126,10 +139,12 @@ def pilot_for(
         try:
             losses[name] = harm_of(name, predictor.classes, predicted, right, prices)
         except ArgumentError:
+            if name not in own:
+                raise
             if method == "pareto":
-                hint = "Take the method preset, which needs confidences only, or squad.certify with arrays."
-                raise ArgumentError.of(
-                    "risk", repr(name), "a harm that labels tell, for the method pareto", hint
+                raise ArgumentError(
+                    f"The method pareto needs harms that labels tell; {name!r} is one of your own. Take the method"
+                    " preset, which needs confidences only, or squad.certify with arrays."
                 ) from None
     return Pilot(Scores.of(confidence, predicted == right, losses), True)
 

@@ -157,7 +157,7 @@ class Predictor:
 
     @property
     def validation_scores(self) -> ValidationScores | None:
-        """Scores of the rows that early stopping looked at, if they were kept: they choose thresholds to be tested."""
+        """Scores of the validation rows, if they were kept: they choose thresholds to be tested."""
         return self._validation_scores
 
     def _check_bound(self) -> None:
@@ -226,7 +226,11 @@ class Predictor:
 
     def remembering(self, other: "Predictor") -> "Predictor":
         """The same, with the attempts to certify it that ``other`` remembers, which was made from it."""
-        return self._changed(record={**self.record, "attempts": other.attempts})
+        return self.with_attempts(other.attempts)
+
+    def with_attempts(self, attempts: Sequence[Mapping[str, Any]]) -> "Predictor":
+        """The same, remembering these attempts to certify it."""
+        return self._changed(record={**self.record, "attempts": attempts_in({"attempts": list(attempts)})})
 
     def without_row_hashes(self) -> "Predictor":
         """The same without the hashes of the rows that fit saw; weights are shared."""
@@ -237,7 +241,7 @@ class Predictor:
         return self._changed(calibration=None, validation_scores=None)
 
     def with_validation_scores(self, x: Any, right: NDArray[np.int64]) -> "Predictor":
-        """The same with the scores of rows that early stopping looked at; weights are shared.
+        """The same with the scores of validation rows; weights are shared.
 
         Args:
             x: these rows, as the transform takes them.
@@ -335,7 +339,7 @@ class Predictor:
         earlier = self.attempts
         attempt = next_attempt(earlier, check_share("delta", delta))
         risk = expand(risk, self.classes, harms or {})
-        chosen = pilot_for(self, method, pilot, harm_names(risk), costs)  # before the work
+        chosen = pilot_for(self, method, pilot, harm_names(risk), harms or {}, costs)  # before the work
         found = labelled(self, x, y, groups, one_per_group, progress)
         found.warn()
         if pilot is not None:

@@ -10,6 +10,7 @@ from squad.data.array_transform import ArrayTransform
 from squad.data.cells import parse_numbers
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError
+from squad.selective.scores import as_array, as_groups
 
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
@@ -32,9 +33,10 @@ def sample_of(predictor: "Predictor", x: Any, kept: NDArray[np.bool_], sample: M
         if isinstance(value, str):
             found[name] = _column(predictor, x, name, value, kept)
         elif value is not None:
-            if np.shape(value) != kept.shape:
-                raise ArgumentError.of(name, f"the shape {np.shape(value)}", f"of shape {kept.shape}, one per row")
-            found[name] = np.asarray(value)[kept]
+            given = (as_groups if name == "strata" else as_array)(name, value)
+            if given.shape != kept.shape:
+                raise ArgumentError.of(name, f"the shape {given.shape}", f"of shape {kept.shape}, one per row")
+            found[name] = given[kept]
     return found
 
 

@@ -27,9 +27,10 @@ from squad.report.cases import pick_cases
 from squad.report.curves import expected_risk, ranks, steps, thinned
 from squad.report.facts import flat, model_facts, test_facts
 from squad.report.parts import Content, Curve, Model, Promise, RuleRow, Spread
-from squad.report.slider import accepts, make_slider, risks, smallest
+from squad.report.slider import BandSettings, accepts, make_slider, risks, smallest
 from squad.report.summaries import by_class, by_harm, confidence_groups, reliability_groups
 from squad.selective import Certificate
+from squad.selective.attempts import share
 from squad.selective.scores import WRONG
 from squad.selective.words import assumptions, failure, guarantee, headline_parts, method_text, rule_table
 
@@ -145,7 +146,6 @@ class _Tested:
         predictor, accepted = self.predictor, self.accepted
         counted = accepted if accepted is not None and accepted.any() else None
         by_target = self.by_target if len(self.by_target) > 1 else [counted]
-        delta, r_max = _band_settings(predictor)
         mistakes, referred, cases = pick_cases(
             predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted
         )
@@ -168,7 +168,7 @@ class _Tested:
             checked=predictor.memory is not None,
             target=self.target,
             promise=None if self.certificate is None else self._promise(self.certificate),
-            slider=make_slider(at, self.confidence, self.wrong, self.scores, delta, r_max),
+            slider=make_slider(at, self.confidence, self.wrong, self.scores, _band_settings(predictor)),
             curve=_curve(self.confidence, self.wrong),
             spread=self._spread(),
             coverages=[(risk, coverage_at_risk(self.confidence, ~self.wrong, risk)) for risk in RISKS],
@@ -297,22 +297,23 @@ def _where(rows: Any, row: int) -> str:
     return rows.where(row) if isinstance(rows, Table) else f"row {row + 1}"
 
 
-def _band_settings(predictor: Predictor) -> tuple[float, float]:
-    """The chance of a false promise, and the largest risk it is for: as the certificate has them."""
+def _band_settings(predictor: Predictor) -> BandSettings:
+    """Those of the certificate, with its attempt's share of delta."""
     certificate = predictor.certificate
     if certificate is None:
-        return 0.01, R_MAX
+        return BandSettings(0.01, 0.01, R_MAX)
     r_max = certificate.options.get("r_max")
-    return certificate.delta, float(r_max) if isinstance(r_max, (int, float)) else R_MAX
+    level = certificate.delta * share(certificate.attempt)
+    return BandSettings(certificate.delta, level, float(r_max) if isinstance(r_max, (int, float)) else R_MAX)
 
 
 def _positions(predictors: Sequence[Predictor]) -> list[float]:
     """The slider's risks, for all models alike."""
     lows, highs, asked = [], [], []
     for predictor in predictors:
-        delta, r_max = _band_settings(predictor)
-        lows.append(smallest(predictor.calibration, delta, r_max))
-        highs.append(r_max)
+        settings = _band_settings(predictor)
+        lows.append(smallest(predictor.calibration, settings))
+        highs.append(settings.r_max)
         targets = [] if predictor.certificate is None else predictor.certificate.targets
         asked += [target[WRONG] for target in targets if WRONG in target]
     return risks(min(lows), max(highs), asked)

@@ -7,6 +7,7 @@ shows what is worked out here.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from squad.report.words import at_most
 from squad.selective import Scores, band_of
 from squad.selective.scores import WRONG
 
-__all__ = ["Choice", "Slider", "accepts", "make_slider", "risks", "smallest"]
+__all__ = ["BandSettings", "Choice", "Slider", "accepts", "make_slider", "risks", "smallest"]
 
 #: Round numbers, near enough to evenly apart on a log scale.
 ROUND = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0)
@@ -83,11 +84,25 @@ def risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
     return sorted(risk for risk in found if low * (1 - 1e-9) <= risk <= high * (1 + 1e-9))
 
 
-def smallest(scores: Scores | None, delta: float, r_max: float) -> float:
+class BandSettings(NamedTuple):
+    """How the slider's guarantee is made.
+
+    Attributes:
+        delta: the chance that any of it is false, for all attempts to certify the model together.
+        level: the share of this attempt, at which it is tested.
+        r_max: the largest risk it is for.
+    """
+
+    delta: float
+    level: float
+    r_max: float
+
+
+def smallest(scores: Scores | None, settings: BandSettings) -> float:
     """Where a slider begins: at .1 %, or at the smallest risk that can be promised if that is smaller."""
     if scores is None or not len(scores):
         return LOW
-    found = float(band_of(scores.confidence, ~scores.harms[WRONG], delta, r_max).bound.min())
+    found = float(band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max).bound.min())
     return max(LOWEST, min(LOW, found))
 
 
@@ -96,8 +111,7 @@ def make_slider(
     confidence: NDArray[np.float64],
     wrong: NDArray[np.bool_],
     scores: Scores | None,
-    delta: float,
-    r_max: float,
+    settings: BandSettings,
 ) -> Slider:
     """The positions ``at`` these risks, for the test's confidences (N,) and errors (N,)."""
     choices = []
@@ -107,10 +121,10 @@ def make_slider(
             place = best(seen, risk)
             threshold = math.inf if place is None else float(seen.threshold[place])
             choices.append(Choice(risk, *accepts(threshold), None, None, *_observed(confidence, wrong, threshold)))
-        return Slider(False, None, 0, r_max, choices)
-    band = band_of(scores.confidence, ~scores.harms[WRONG], delta, r_max)
+        return Slider(False, None, 0, settings.r_max, choices)
+    band = band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max)
     for risk in at:
-        place = band.at(risk) if risk <= r_max else None
+        place = band.at(risk) if risk <= settings.r_max else None
         if place is None:
             choices.append(Choice(risk, "none", None, 0.0, 0, 0, 0))
             continue
@@ -120,7 +134,7 @@ def make_slider(
         most = at_most(risk * coverage, OF)
         observed = _observed(confidence, wrong, threshold)
         choices.append(Choice(risk, *accepts(threshold), coverage, most, *observed))
-    return Slider(True, delta, len(scores), r_max, choices)
+    return Slider(True, settings.delta, len(scores), settings.r_max, choices)
 
 
 def _observed(confidence: NDArray[np.float64], wrong: NDArray[np.bool_], threshold: float) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 The first attempt of a model is made at ``FIRST`` of delta, the second at half of the rest, and so on.  The shares add
 up to 1 at most, however many attempts there are; so the chance that any of the certificates is false is at most delta
-(docs/selection.md has the proof, and what it takes for granted).  An attempt with so few cases that no labels could
-have made it succeed uses nothing, and does not count.
+(docs/selection.md has the proof, and what it takes for granted).  An attempt with so few cases, or so few of a class
+whose miss rate is to be bounded, that it could not succeed however many predictions were right uses nothing, and does
+not count.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from squad.core.checks import check_count
 from squad.errors import ArgumentError
-from squad.selective.methods import Options, least_cases
+from squad.selective.methods import Options, could_show
 
 if TYPE_CHECKING:
     from squad.selective.certificate import Certificate
@@ -24,6 +25,7 @@ __all__ = [
     "attempts_in",
     "can_succeed",
     "check_attempt",
+    "merged",
     "next_attempt",
     "noted",
     "share",
@@ -69,6 +71,14 @@ def attempts_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(one) for one in found]
 
 
+def merged(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The attempts that two copies of a model remember, those before they were copied once; numbered anew."""
+    common = 0
+    while common < min(len(attempts), len(others)) and attempts[common] == others[common]:
+        common += 1
+    return [{**one, "attempt": number} for number, one in enumerate([*attempts, *others[common:]], 1)]
+
+
 def next_attempt(earlier: Sequence[Mapping[str, Any]], delta: float) -> int:
     """The number of the next attempt.
 
@@ -91,7 +101,7 @@ def next_attempt(earlier: Sequence[Mapping[str, Any]], delta: float) -> int:
 
 
 def can_succeed(
-    sizes: Sequence[int],
+    sizes: Sequence[Mapping[str, int]],
     targets: Sequence[Mapping[str, float]],
     level: float,
     method: str,
@@ -101,30 +111,33 @@ def can_succeed(
     """Whether any labels of so many cases would give a certificate.
 
     Args:
-        sizes: cases of each group.
+        sizes: of each group, on how many cases each harm is counted.
         targets: risks by harm.
         level: of each statement.
         method: the method.
         options: of the method.
         costs: the harms that have costs between 0 and 1.
     """
-    least = min(
-        max(least_cases(method, risk, level, options, name in costs) for name, risk in target.items())
+    return any(
+        all(could_show(method, size[name], risk, level, options, name in costs) for name, risk in target.items())
         for target in targets
+        for size in sizes
     )
-    return max(sizes, default=0) >= least
 
 
 def spends(certificate: "Certificate") -> bool:
-    """Whether an attempt counts: whether other labels of its cases could have given a certificate."""
+    """Whether an attempt counts: whether labels of its cases, these or others, could give a certificate."""
     given = {name: value for name, value in certificate.options.items() if name in ("ranks", "r_max")}
-    return can_succeed(
-        [rule.m for rule in certificate.rules],
-        certificate.targets,
-        certificate.rules[0].level,
-        certificate.method,
-        Options(**given),
-        {name for rule in certificate.rules for name in rule.costs},
+    return certificate.certified or any(
+        can_succeed(
+            [{name: rule.counts(name)[1] for name in rule.risks}],
+            [rule.risks],
+            rule.level,
+            certificate.method,
+            Options(**given),
+            rule.costs,
+        )
+        for rule in certificate.rules
     )
 
 
@@ -160,19 +173,20 @@ def assumption(certificate: "Certificate") -> str:
         return f"{unused}, nor for another certificate"
     if certificate.attempt == 1:
         return f"{unused}, nor for a certificate that the model does not remember"
-    return f"{unused}, and labels of earlier attempts did not decide which cases are used again"
+    return f"{unused}, and labels that are used again did not decide which cases, or which risk, to try next"
 
 
 def advice(certificate: "Certificate", needed: int) -> str:
-    """How to go on where there were too few rows, a sentence.
+    """What to do next where there were too few rows, in a sentence or two.
 
     Args:
         certificate: of the attempt that failed.
         needed: about how many rows the next attempt takes.
     """
     attempt = certificate.attempt
-    if attempt is not None and not spends(certificate):
-        return f"It would take about {needed:,}; this does not count as an attempt."
+    if not spends(certificate):
+        uncounted = "" if attempt is None else " This does not count as an attempt."
+        return f"As things look, it would take about {needed:,}.{uncounted}"
     if attempt is None:
         return f"It would take about {needed:,} new ones; adding to these until it succeeds would not keep delta."
     return (

@@ -50,10 +50,13 @@ class Rule:
         m: calibration cases (of the group).
         errors: by harm, how many of the n suffered it; for costs, what they cost in all.
         level: the part of delta that each of its harms was tested at.
-        needed: about how many calibration cases it would take, where nothing could be shown; None if not known.
+        needed: about how many calibration cases the next attempt would take, where nothing could be shown; None if not
+            known.
         hopeless: the errors that were seen reach the risk at every threshold: more labels will not help.
         counted: by harm that is counted on some cases only: how many of those are accepted, of how many.
         costs: the harms that have costs between 0 and 1 instead of errors.
+        closest: by harm, if it is hopeless: the errors at the threshold that comes closest to the risks, and on how
+            many cases they are counted.
     """
 
     risks: Mapping[str, float]
@@ -67,6 +70,7 @@ class Rule:
     hopeless: bool = False
     counted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     costs: tuple[str, ...] = ()
+    closest: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def certified(self) -> bool:
@@ -99,6 +103,7 @@ class Rule:
             "hopeless": self.hopeless,
             "counted": {name: list(pair) for name, pair in self.counted.items()},
             "costs": list(self.costs),
+            "closest": {name: list(pair) for name, pair in self.closest.items()},
         }
 
     @classmethod
@@ -125,8 +130,13 @@ class Rule:
             data["hopeless"],
             counted,
             costs,
+            {
+                str(name): ((_sum if name in costs else _count)(pair[0]), _count(pair[1]))
+                for name, pair in data.get("closest", {}).items()
+            },
         )
-        if set(rule.errors) != set(rule.risks) or not rule.risks or not {*counted, *costs} <= set(rule.risks):
+        named = {*counted, *costs, *rule.closest}
+        if set(rule.errors) != set(rule.risks) or not rule.risks or not named <= set(rule.risks):
             raise ValueError(f"risks of {', '.join(rule.risks)}, and errors of {', '.join(rule.errors)}")
         if rule.n > rule.m or data["coverage"] != rule.coverage:
             raise ValueError(f"{rule.n:,} of {rule.m:,} cases are accepted, with a coverage of {data['coverage']!r}")

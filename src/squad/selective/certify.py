@@ -1,7 +1,9 @@
 """From confidences and their errors to a certificate."""
 
 import contextlib
+import dataclasses
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +18,10 @@ from squad.selective.attempts import can_succeed, check_attempt, share
 from squad.selective.bands import BERK_JONES, DIVIDED
 from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.consistency import SLACK, named, options_of
-from squad.selective.groups import group_key
+from squad.selective.groups import group_codes, group_key
 from squad.selective.methods import METHODS, Options, shown_for_all, statements
 from squad.selective.pilots import PILOTED, check_pilot, order_of, pilot_of, thresholds_of
-from squad.selective.planning import check_share, labels_needed
+from squad.selective.planning import check_share, closest, labels_needed
 from squad.selective.resampling import resample
 from squad.selective.scores import WRONG, Ranked, Scores, rank
 
@@ -175,16 +177,18 @@ def _at_level(
         thresholds = np.asarray(options["chosen"], dtype=np.float64)
     for name in dict.fromkeys(name for target in targets for name in target):
         if method == "band" and scores.harms[name].dtype != np.bool_:
-            hint = "Take another method for costs, and for harms that are counted on some cases only."
-            raise ArgumentError.of(f"harms[{name!r}]", "of numbers beside 0 and 1", "0 or 1 for the method band", hint)
+            raise ArgumentError(
+                f"The method band takes harms of 0 and 1 only; {name!r} has costs, or is counted on some cases only."
+                " Take another method."
+            )
     if method == "band" and (high := max(max(target.values()) for target in targets)) > settings.r_max:
         hint = "r_max must be fixed before looking; a larger one makes the band wider."
         raise ArgumentError.of("risk", f"{high:g}", f"at most r_max ({settings.r_max:g}) for the method band", hint)
     ranked = [(group, rank(part, thresholds)) for group, part in parts]
     # What is needed is said for the next attempt, which has a smaller share.
     later = 1.0
-    costs = {name for _, one in ranked for name, tally in one.tallies.items() if tally.losses is not None}
-    if attempt is not None and can_succeed([one.m for _, one in ranked], targets, level, method, settings, costs):
+    sizes = [{name: tally.m for name, tally in one.tallies.items()} for _, one in ranked]
+    if attempt is not None and can_succeed(sizes, targets, level, method, settings, scores.costs):
         later = share(attempt + 1) / share(attempt)
     rules = tuple(
         _rule(one, target, group, level, method, settings.of_target(place), later)
@@ -220,6 +224,8 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
         scores: of its calibration cases, stored beside it.
     """
     settings, thresholds = options_of(certificate)
+    costs = frozenset(name for rule in certificate.rules for name in rule.costs)
+    scores = dataclasses.replace(scores, costs=costs & set(scores.harms))
     options = {
         "chosen" if certificate.method in PILOTED else "thresholds": thresholds,
         "ranks": settings.ranks,
@@ -262,7 +268,7 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
     found = {_place(rule): rule for rule in made.rules}
     for rule in certificate.rules:
         other = found.get(_place(rule))
-        if other is None or _claim(rule) != _claim(other):
+        if other is None or not _agree(rule, other):
             told = "no such rule" if other is None else _told(other)
             raise CertificateError(
                 f"A saved certificate contradicts its calibration scores: {named(rule, certificate.by)} says"
@@ -276,12 +282,10 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
 
 
 def _same_claim(one: Certificate, other: Certificate) -> bool:
-    return (one.m, one.ties, one.by is None, [(_place(rule), _claim(rule)) for rule in one.rules]) == (
-        other.m,
-        other.ties,
-        other.by is None,
-        [(_place(rule), _claim(rule)) for rule in other.rules],
-    )
+    if (one.m, one.ties, one.by is None, len(one.rules)) != (other.m, other.ties, other.by is None, len(other.rules)):
+        return False
+    pairs = list(zip(one.rules, other.rules, strict=True))
+    return all(_place(rule) == _place(its) and _agree(rule, its) for rule, its in pairs)
 
 
 def _place(rule: Rule) -> Any:
@@ -289,9 +293,14 @@ def _place(rule: Rule) -> Any:
     return frozenset(rule.risks.items()), group_key(rule.group)
 
 
-def _claim(rule: Rule) -> Any:
-    """What it says."""
-    return rule.threshold, rule.n, rule.m, dict(rule.errors), dict(rule.counted)
+def _agree(rule: Rule, other: Rule) -> bool:
+    """Whether both say the same; sums of costs but for rounding, which depends on the order of adding."""
+    of = rule.threshold, rule.n, rule.m, set(rule.errors), rule.costs, dict(rule.counted)
+    return of == (other.threshold, other.n, other.m, set(other.errors), other.costs, dict(other.counted)) and all(
+        math.isclose(count, other.errors[name], rel_tol=1e-9, abs_tol=1e-9) if name in rule.costs
+        else count == other.errors[name]
+        for name, count in rule.errors.items()
+    )  # fmt: skip
 
 
 def _told(rule: Rule) -> str:
@@ -316,11 +325,12 @@ def _rule(
         needed, hopeless = labels_needed(ranked, risks, level * later, method, options)
         counted = {name: (0, tally.m) for name, tally in some.items()}
         none = dict.fromkeys(risks, 0)
-        return Rule(dict(risks), group, np.inf, 0, ranked.m, none, level, needed, hopeless, counted, costs)
-    best = int(places[-1])
-    errors = {name: tally.errors[best].item() for name, tally in tallies.items()}
-    counted = {name: (int(tally.n[best]), tally.m) for name, tally in some.items()}
-    threshold, n = float(ranked.threshold[best]), int(ranked.n[best])
+        best = closest(ranked, risks) if hopeless else {}
+        return Rule(dict(risks), group, np.inf, 0, ranked.m, none, level, needed, hopeless, counted, costs, best)
+    last = int(places[-1])
+    errors = {name: tally.errors[last].item() for name, tally in tallies.items()}
+    counted = {name: (int(tally.n[last]), tally.m) for name, tally in some.items()}
+    threshold, n = float(ranked.threshold[last]), int(ranked.n[last])
     return Rule(dict(risks), group, threshold, n, ranked.m, errors, level, counted=counted, costs=costs)
 
 
@@ -366,13 +376,10 @@ def _thresholds(method: str, given: Any) -> NDArray[np.float64] | None:
 def _groups(scores: Scores) -> list[tuple[Any, Scores]]:
     """The cases of each group."""
     assert scores.by is not None
-    keys = [group_key(group) for group in scores.by.tolist()]
-    values = sorted(set(keys))
-    places = {key: place for place, key in enumerate(values)}
-    codes = np.array([places[key] for key in keys], dtype=np.int64)
+    groups, codes = group_codes(scores.by)
     order = np.argsort(codes, kind="stable")
-    parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(values))))
-    return [(group, scores.only(rows)) for (_, group), rows in zip(values, parts, strict=True)]
+    parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(groups))))
+    return [(group, scores.only(rows)) for group, rows in zip(groups, parts, strict=True)]
 
 
 @functools.cache

@@ -29,6 +29,7 @@ __all__ = [
     "Options",
     "Start",
     "cost_starts",
+    "could_show",
     "first_looked_at",
     "least_cases",
     "preset_weights",
@@ -47,6 +48,8 @@ __all__ = [
 FALLBACK = ((1 / 4, 0.8), (1 / 2, 0.1), (3 / 4, 0.1))
 #: One start, with all of it.
 FIXED = ((1 / 4, 1.0),)
+
+_ONE = np.ones(1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -363,7 +366,7 @@ def statements(method: str, targets: Sequence[Mapping[str, float]], groups: int)
 def shows_alone(
     method: str, m: int, n: int, errors: float, risk: float, level: float, options: Options, costs: bool = False
 ) -> bool:
-    """Whether the method, if it looks at the rule that accepts n of m cases, finds so many errors few enough.
+    """Whether the method, if it looks at the rule that accepts n of m cases, finds so many errors few enough; roughly.
 
     Args:
         method: the method.
@@ -387,12 +390,34 @@ def shows_alone(
     return bool(passes(errors, n, risk, level / share))
 
 
+def could_show(
+    method: str, m: int, risk: float, level: float, options: Options, costs: bool = False, rough: bool = False
+) -> bool:
+    """Whether the method shows anything with m cases if all are right and equally confident, so accepted together.
+
+    Args:
+        method: the method.
+        m: cases.
+        risk: that is to be shown.
+        level: of the test.
+        options: of the method.
+        costs: whether the harm has costs between 0 and 1.
+        rough: for plans: of many cases, a band's levels are those of the next power of two, which are a little lower.
+    """
+    if not m:
+        return False
+    if method == "band":
+        return bool(risk_bounds(m, _ONE * m, _ONE * 0, level, options.r_max, options.levels, rough)[0] <= risk)
+    level /= {"sgr": tests_of(m), "bonferroni": options.ranks}.get(method, 1)
+    if costs:
+        return log_wealth_at_most(m, 0.0, risk) >= -math.log(level)
+    return bool(passes(0, m, risk, level))
+
+
 @functools.lru_cache(maxsize=1024)
 def least_cases(method: str, risk: float, level: float, options: Options, costs: bool = False) -> int:
-    """With fewer calibration cases than this the method shows nothing, even if all are right and equally confident."""
-    if method == "sgr" and not costs:  # equal confidences are looked at together
-        return smallest(lambda m: bool(passes(0, m, risk, level / tests_of(m))), MOST)
-    return smallest(lambda m: shows_alone(method, m, m, 0, risk, level, options, costs), MOST)
+    """With fewer calibration cases than this the method shows nothing, whatever their labels are; roughly for bands."""
+    return smallest(lambda m: could_show(method, m, risk, level, options, costs, rough=True), MOST)
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int:

@@ -8,18 +8,26 @@ if TYPE_CHECKING:
     from squad.selective.certificate import Rule
 
 __all__ = [
+    "COST",
+    "FALSE",
+    "MISSED",
+    "MISS_RATE",
+    "WRONG",
     "amount",
     "certainty",
     "confidence_text",
     "limit",
     "percent",
     "rate",
+    "rate_text",
     "risk_cell",
     "risk_label",
     "risks_text",
     "seen",
+    "split_harm",
 ]
 
+#: Harms that are known by name, most of them with the name of a class behind.
 WRONG, MISSED, FALSE, MISS_RATE, COST = "wrong", "missed", "false", "miss rate", "cost"
 
 
@@ -59,7 +67,7 @@ def risk_label(rule: "Rule") -> str:
     if list(rule.risks) == [WRONG]:
         return f"risk {percent(rule.risks[WRONG])}"
     parts = [
-        f"{risk:.10g} (mean {_short(harm)})" if harm in rule.costs else f"{percent(risk)} ({harm})"
+        f"{risk:.10g} (mean {_short(harm)})" if _is_cost(harm, rule) else f"{percent(risk)} ({harm})"
         for harm, risk in rule.risks.items()
     ]
     return f"risk {parts[0] if len(parts) == 1 else ', '.join(parts[:-1]) + ' and ' + parts[-1]}"
@@ -69,7 +77,7 @@ def risk_cell(rule: "Rule") -> str:
     """The same for a table, under the heading "risk": "5 %, missed ill 2 %"."""
     return ", ".join(
         f"mean {_short(harm)} {risk:.10g}"
-        if harm in rule.costs
+        if _is_cost(harm, rule)
         else percent(risk)
         if harm == WRONG
         else f"{harm} {percent(risk)}"
@@ -77,7 +85,7 @@ def risk_cell(rule: "Rule") -> str:
     )
 
 
-def limit(harm: str, risk: float, costs: bool = False, counted: bool = False) -> str:
+def limit(harm: str, risk: float, costs: bool = False, counted: bool = False, told: bool = False) -> str:
     """What is guaranteed of a harm, as a clause.
 
     Args:
@@ -85,27 +93,37 @@ def limit(harm: str, risk: float, costs: bool = False, counted: bool = False) ->
         risk: the largest share of accepted cases that may suffer it, or their largest mean cost.
         costs: whether it has costs between 0 and 1 instead of errors.
         counted: whether it is counted on some cases only.
+        told: whether its name says what it is; another's "missed appointment" is about no class.
 
     >>> limit("wrong", 0.05)
     'at most 5 % of accepted cases are wrong'
     >>> limit("miss rate ill", 0.02, counted=True)
-    'at most 2 % of accepted cases of ill are wrong'
+    'at most 2 % of accepted cases of class ill are wrong'
     """
-    kind, name = _split(harm)
-    if costs:
+    kind, name = split_harm(harm)
+    if costs or harm == COST:
         within = " (of those it is counted on)" if counted else ""
         return f"the mean {_short(harm)} of accepted cases{within} is at most {risk:.10g}"
     if kind == MISS_RATE:
-        return f"at most {percent(risk)} of accepted cases of {name} are wrong"
+        return f"at most {percent(risk)} of accepted cases of class {name} are wrong"
+    kind = kind if told or kind == WRONG else ""
     return f"at most {percent(risk)} of accepted cases {_suffering(kind, name, harm, counted)}"
 
 
 def rate(rule: "Rule", harm: str) -> str:
     """How often a harm was seen among the accepted calibration cases, or what these cost on average."""
-    n = rule.counts(harm)[0]
-    if harm in rule.costs:
-        return f"{rule.errors[harm] / n:.4g} over {n:,}" if n else "none"
-    return f"{amount(rule.errors[harm])} of {n:,}"
+    return rate_text(harm, rule.errors[harm], rule.counts(harm)[0], harm in rule.costs)
+
+
+def rate_text(harm: str, errors: float, n: int, costs: bool = False) -> str:
+    """So many errors among n cases, or what these cost on average.
+
+    >>> rate_text("wrong", 3, 1200), rate_text("cost", 1.5, 100)
+    ('3 of 1,200', 'mean 0.015, of 100')
+    """
+    if costs or harm == COST:
+        return f"mean {errors / n:.4g}, of {n:,}" if n else "none"
+    return f"{amount(errors)} of {n:,}"
 
 
 def seen(rule: "Rule", of_them: bool = False) -> str:
@@ -121,12 +139,12 @@ def seen(rule: "Rule", of_them: bool = False) -> str:
 
 
 def _seen(rule: "Rule", harm: str, of_them: str) -> str:
-    if harm in rule.costs:
+    if _is_cost(harm, rule):
         return f"total {_short(harm)} {amount(rule.errors[harm])}"
-    kind, name = _split(harm)
+    kind, name = split_harm(harm)
     number = amount(rule.errors[harm]) if rule.errors[harm] else "none"
     if harm in rule.counted:
-        what = f"cases of {name} wrong" if kind == MISS_RATE else f"cases with harm {harm!r}"
+        what = f"cases of class {name} wrong" if kind == MISS_RATE else f"cases with harm {harm!r}"
         return f"{number} of {rule.counts(harm)[0]:,} {what}"
     if kind in (WRONG, MISSED, FALSE):
         return f"{number}{of_them} {harm}"
@@ -143,14 +161,23 @@ def _suffering(kind: str, name: str, harm: str, counted: bool) -> str:
     return f"{'that it is counted on ' if counted else ''}have the harm {harm!r}"
 
 
-def _split(harm: str) -> tuple[str, str]:
-    """The kind of a harm that is known by name, and its class; a user's own harm has neither."""
+def split_harm(harm: str) -> tuple[str, str]:
+    """The kind of a harm that is known by name, and its class; a user's own harm has neither.
+
+    >>> split_harm("miss rate ill"), split_harm("late")
+    (('miss rate', 'ill'), ('', ''))
+    """
     if harm == WRONG:
         return WRONG, ""
     for kind in (MISSED, FALSE, MISS_RATE):
-        if harm.startswith(f"{kind} ") and (name := harm.removeprefix(f"{kind} ").strip()):
+        if harm.startswith(f"{kind} ") and (name := harm.removeprefix(f"{kind} ")).strip():
             return kind, name
     return "", ""
+
+
+def _is_cost(harm: str, rule: "Rule") -> bool:
+    """Whether its mean is spoken of: costs of 0 and 1 are tested as errors, and are costs all the same."""
+    return harm == COST or harm in rule.costs
 
 
 def _short(harm: str) -> str:

@@ -2,7 +2,7 @@
 
 Tests of thresholds that were fixed before the calibration set was drawn, in an order that was fixed as well, need
 nothing of the ranking: the guarantee holds for any risk-coverage curve.  A pilot only chooses *which* thresholds are
-tested, and in which order.  A bad pilot (small, from elsewhere, or of rows that early stopping has looked at) costs
+tested, and in which order.  A bad pilot (small, from elsewhere, or of rows that were used for early stopping) costs
 coverage, not validity.
 
 References:

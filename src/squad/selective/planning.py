@@ -15,7 +15,7 @@ from squad.selective.methods import Options, first_looked_at, least_cases, shows
 from squad.selective.power import SAMPLES, SIMULATED, Flat, Pilot, chance_of_one, succeeds
 from squad.selective.scores import WRONG, Ranked, Scores
 
-__all__ = ["check_share", "labels_needed", "plan", "success_probability"]
+__all__ = ["check_share", "closest", "labels_needed", "plan", "success_probability"]
 
 #: The least risk and delta: nobody can label what smaller ones take.
 SMALLEST = 1e-9
@@ -24,7 +24,7 @@ NEAR = 0.9
 #: Samples that the search for the number begins with.
 ROUGH = 2000
 #: More cases than this are not planned for from a pilot.
-PILOTED = 1 << 24
+MOST_PILOTED = 1 << 24
 
 
 def check_share(name: str, value: float) -> float:
@@ -73,8 +73,8 @@ def plan(
             that accepts ``coverage``.
         pilot: confidences and whether the answers are right, of cases like those to come and new to the model.  They
             must not be among the calibration cases.
-        attempt: which attempt to certify the model it will be, and so at which share of ``delta``; None for the only
-            one.
+        attempt: which attempt to certify the model it will be, and so at which share of ``delta``: 1 for the first one
+            of ``Predictor.certify`` and ``squad certify``.  None for the only one, as of :func:`squad.certify`.
         ranks: of "bonferroni".
         r_max: of "band".
 
@@ -215,7 +215,7 @@ class _Question:
             return self.chance(m, samples) >= power
 
         low, high = 0, max(8, round(self._guess()))
-        most = MOST if self.wrong is None else PILOTED
+        most = MOST if self.wrong is None else MOST_PILOTED
         while high < most and not enough(high):
             low, high = high, high + max(1, high // (3 if self.wrong is None else 1))
         if high >= most:
@@ -265,7 +265,11 @@ def labels_needed(
         good &= (ranked.tallies[name].rates < risk) & (ranked.tallies[name].n > 0)
     if not good.any() and ranked.n[-1]:
         return None, True
-    good &= first_looked_at(method, options, len(good))
+    first = good & first_looked_at(method, options, len(good))
+    if method == "grid" and not first.any():
+        return (least if ranked.m < least else None), False
+    # Another pilot may choose another threshold to begin with.
+    good = first if first.any() else good
     if not good.any():
         return (least if ranked.m < least else None), False
     wanted = np.zeros(int(good.sum()))
@@ -277,6 +281,14 @@ def labels_needed(
     shares = {name: float(ranked.tallies[name].n[place] / ranked.m) for name in risks}
     needed = max(least, _until(shares, rates, risks, level, method, options, costs))
     return (needed if ranked.m < needed < MOST else None), False
+
+
+def closest(ranked: Ranked, risks: Mapping[str, float]) -> dict[str, tuple[float, int]]:
+    """By harm, the errors and the cases they are counted on, at the threshold that comes closest to the risks."""
+    tallies = {name: ranked.tallies[name] for name in risks}
+    far = np.max([np.where(one.n > 0, one.rates / risks[name], np.inf) for name, one in tallies.items()], axis=0)
+    place = int(far.argmin())
+    return {name: (one.errors[place].item(), int(one.n[place])) for name, one in tallies.items()}
 
 
 def _until(

@@ -26,13 +26,15 @@ from scipy import special
 from squad.core.checks import check_number
 from squad.errors import ArgumentError
 from squad.selective.bounds import MOST
-from squad.selective.groups import ByGroup, plain
+from squad.selective.groups import ByGroup, group_codes, plain
 from squad.selective.scores import WRONG, Scores, as_array, as_groups
 
 __all__ = ["Resampled", "drawn_text", "resample"]
 
 #: The chance that a stratum has fewer cases than are drawn of it: then nothing is certified.
 RUNS_OUT = 1e-4
+#: So many strata are named in a certificate, at the most.
+MANY = 4
 
 
 class Resampled:
@@ -98,9 +100,16 @@ def drawn_text(details: Mapping[str, Any]) -> str | None:
     found = details.get("resampling")
     if not isinstance(found, Mapping):
         return None
+    which = f"{found['drawn']:,} of {found['cases']:,} were drawn"
     if found.get("by") == "weights":
-        return "new cases come from the source of the calibration cases as it is after weighting, drawn independently"
-    return "new cases come from these strata in the shares given, like the calibration cases, drawn independently"
+        return f"new cases are drawn independently, and are distributed as the weighted calibration cases ({which})"
+    strata = found["strata"]
+    shares = ", ".join(f"{one['stratum']} {100 * one['share']:.4g} %" for one in strata[:MANY])
+    more = f" and {len(strata) - MANY:,} more" if len(strata) > MANY else ""
+    return (
+        f"new cases are drawn independently, {shares}{more}, and within these strata are like the calibration cases"
+        f" ({which})"
+    )
 
 
 def _by_weights(scores: Scores, weights: NDArray[np.float64], max_weight: float | None, estimated: bool) -> Resampled:
@@ -128,15 +137,10 @@ def _by_weights(scores: Scores, weights: NDArray[np.float64], max_weight: float 
         "estimated": bool(estimated),
         "key": key.hex(),
     }
-    which = f"{int(kept.sum()):,} of {len(scores):,} calibration cases were drawn by their weights"
-    notes = [
-        f"the weights are the true ratios of how often a case occurs among new cases and in the sample ({which})",
-        f"no case can weigh more than {most:g}"
-        + ("" if max_weight is not None else ", the largest weight that was observed"),
-    ]
-    if estimated:
-        notes.append("the weights, which were estimated, are right: the guarantee is for the population they describe")
-    return Resampled(scores.only(kept), details, notes)
+    weights_are = "the weights, which were estimated, are" if estimated else "the weights are"
+    largest = "" if max_weight is not None else ", the largest that was observed"
+    note = f"{weights_are} the true ratios of frequencies, and none can exceed {most:g}{largest}"
+    return Resampled(scores.only(kept), details, [note])
 
 
 def _by_strata(scores: Scores, strata: NDArray[Any], population: Mapping[Any, float]) -> Resampled:
@@ -176,13 +180,7 @@ def _by_strata(scores: Scores, strata: NDArray[Any], population: Mapping[Any, fl
         ],
         "key": key.hex(),
     }
-    shown = ", ".join(f"{name} {100 * share:.4g} %" for name, share in list(zip(names, shares, strict=True))[:8])
-    which = f"{total:,} of {len(scores):,} calibration cases were drawn"
-    notes = [
-        f"new cases have these shares of the strata: {shown}{', ...' if len(names) > 8 else ''} ({which})",
-        "within a stratum the calibration cases are like new ones",
-    ]
-    return Resampled(scores.only(kept), details, notes)
+    return Resampled(scores.only(kept), details, [])
 
 
 def _most_drawn(sizes: NDArray[np.int64], shares: NDArray[np.float64]) -> int:
@@ -237,9 +235,15 @@ def _weights(weights: ArrayLike | torch.Tensor, count: int) -> NDArray[np.float6
 
 
 def _key(scores: Scores, more: NDArray[Any]) -> tuple[NDArray[np.int64], bytes]:
-    """The cases in an order of their own (``more`` orders equal ones), and a hash of them in that order."""
+    """The cases in an order of their own, whatever order they came in, and a hash of them in that order.
+
+    Cases of equal confidence are ordered by all that is known of them (``more`` is their weight or stratum): those that
+    are still equal then may change places.
+    """
     wrong = scores.harms[WRONG]
-    order = np.lexsort((more, wrong, scores.confidence))
+    groups = [] if scores.by is None else [group_codes(scores.by)[1]]
+    losses = [loss.astype(np.float64) for name, loss in sorted(scores.harms.items()) if name != WRONG]
+    order = np.lexsort((more, *groups, *losses, wrong, scores.confidence))
     digest = hashlib.sha256(b"squad-torch resampling 1\n")
     for part, kind in ((scores.confidence, "<f8"), (wrong, "<u1")):  # weights are no seed to try until one suits
         digest.update(part[order].astype(kind).tobytes())

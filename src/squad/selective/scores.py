@@ -1,7 +1,7 @@
 """Scores of a calibration set: confidences, and for each harm whether a case, once accepted, has suffered it."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError
+from squad.selective.phrases import WRONG
 from squad.selective.tallies import Tally
 
 __all__ = ["WRONG", "Ranked", "Scores", "as_array", "as_groups", "rank"]
-
-#: The harm that ``correct`` speaks of.
-WRONG = "wrong"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +25,13 @@ class Scores:
         harms: by name, (m,): what an accepted case must not do too often.  Booleans, or costs between 0 and 1 with NaN
             where the harm is not counted.  "wrong" is among them.
         by: (m,) groups that get a threshold each; None for one threshold.
+        costs: the harms that may cost something between 0 and 1, even if none of these cases does.
     """
 
     confidence: NDArray[np.float64]
     harms: Mapping[str, NDArray[Any]]
     by: NDArray[Any] | None = None
+    costs: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -43,8 +43,9 @@ class Scores:
         correct: ArrayLike | torch.Tensor,
         harms: Mapping[str, ArrayLike | torch.Tensor] | None = None,
         by: ArrayLike | torch.Tensor | None = None,
+        costs: Collection[str] = (),
     ) -> "Scores":
-        """Check what came, of whatever type."""
+        """Check what came, of whatever type; a harm with a number between 0 and 1 is one of the costs."""
         numbers = as_array("confidence", confidence)
         if numbers.ndim != 1 or (numbers.dtype.kind not in "biuf" and numbers.size):
             got = f"{numbers.dtype} of shape {numbers.shape}"
@@ -70,7 +71,8 @@ class Scores:
             raise ArgumentError.of("by", "a missing value", "the group of every case", hint)
         if groups is not None and groups.shape != numbers.shape:
             raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape ({len(numbers)},): a group a case")
-        return cls(numbers, losses, groups)
+        fractions = {name for name, loss in losses.items() if not _only_errors(loss)}
+        return cls(numbers, losses, groups, frozenset({*costs, *fractions}))
 
     def sha256(self) -> str:
         """A hash of the confidences, losses and groups, in their order."""
@@ -83,7 +85,7 @@ class Scores:
     def only(self, rows: NDArray[Any]) -> "Scores":
         """Some of the cases."""
         losses = {name: loss[rows] for name, loss in self.harms.items()}
-        return Scores(self.confidence[rows], losses, None if self.by is None else self.by[rows])
+        return Scores(self.confidence[rows], losses, None if self.by is None else self.by[rows], self.costs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,7 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
     is the highest confidence that it does not accept; none for the last, which accepts everything.
     """
     m = len(scores)
-    order = np.argsort(-scores.confidence)
+    order = np.argsort(-scores.confidence, kind="stable")  # sums of costs depend on their order, in the last digit
     sorted_ = scores.confidence[order]
     if thresholds is not None:
         n = np.searchsorted(-sorted_, -thresholds, side="left").astype(np.int64)
@@ -131,7 +133,8 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
         kappa = np.append(sorted_[n[:-1]], -np.inf)
     else:
         n, kappa = np.empty(0, dtype=np.int64), np.empty(0)
-    return Ranked(m, n, kappa, {name: Tally.of(loss, order, n) for name, loss in scores.harms.items()})
+    tallies = {name: Tally.of(loss, order, n, name in scores.costs) for name, loss in scores.harms.items()}
+    return Ranked(m, n, kappa, tallies)
 
 
 def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
@@ -186,3 +189,8 @@ def _losses(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[A
         hint = "Divide costs by the largest that there can be; NaN leaves a case out."
         raise ArgumentError.of(name, losses[odd][0], "0 or 1, or costs between them", hint)
     return losses.astype(np.bool_) if np.isin(losses, (0.0, 1.0)).all() else losses
+
+
+def _only_errors(loss: NDArray[Any]) -> bool:
+    """Whether each case suffers it or not, or is not counted."""
+    return loss.dtype == np.bool_ or bool((np.isnan(loss) | np.isin(loss, (0.0, 1.0))).all())

@@ -8,7 +8,7 @@ from squad.selective.methods import Options, least_cases
 if TYPE_CHECKING:
     from squad.selective.certificate import Rule
 
-__all__ = ["Shortage", "shortage_text", "shortages"]
+__all__ = ["Shortage", "fewest_cases", "shortage_text", "shortages"]
 
 
 class Shortage(NamedTuple):
@@ -45,9 +45,16 @@ def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Sho
     return sorted(found, key=lambda one: one.cases)
 
 
+def fewest_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
+    """The fewest calibration cases with which anything could be shown of a rule, if all predictions were right."""
+    settings = Options(options.get("ranks", 20), options.get("r_max", 0.1))
+    return max(least_cases(method, risk, rule.level, settings, harm in rule.costs) for harm, risk in rule.risks.items())
+
+
 def shortage_text(rule: "Rule", method: str, options: Mapping[str, Any]) -> str:
-    """The same as a further sentence; empty if nothing is missing."""
+    """The same in words; empty if nothing is missing."""
     found = shortages(rule, method, options)
-    parts = [f"{one.harm!r} is counted on {one.cases:,} of them and takes {one.least:,} at least" for one in found[:5]]
+    parts = [f"{one.harm!r} is counted on {one.cases:,} and takes at least {one.least:,}" for one in found[:5]]
     more = [f"{len(found) - 5:,} more harms have too few cases as well"] if len(found) > 5 else []
-    return f" Of the harms, {'; '.join([*parts, *more])}." if found else ""
+    cases = f"{rule.m:,} calibration case{'' if rule.m == 1 else 's'}"
+    return f"Too few of the {cases} count: {'; '.join([*parts, *more])}." if found else ""

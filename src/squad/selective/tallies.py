@@ -22,7 +22,7 @@ class Tally:
         m: cases that it is counted on.
         n: (rules,), how many of these each rule accepts; never falls.
         errors: (rules,), how many of the n suffered it; for costs, what they cost in all.
-        losses: (m,), costs in the order in which rules come to accept their cases; None if all are 0 or 1.
+        losses: (m,), costs in the order in which rules come to accept their cases; None if there are only errors.
     """
 
     m: int
@@ -32,21 +32,24 @@ class Tally:
     _wealth: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, loss: NDArray[Any], order: NDArray[np.int64], accepted: NDArray[np.int64]) -> "Tally":
+    def of(
+        cls, loss: NDArray[Any], order: NDArray[np.int64], accepted: NDArray[np.int64], costs: bool = False
+    ) -> "Tally":
         """Count.
 
         Args:
             loss: (cases,), booleans, or costs between 0 and 1 with NaN where the harm is not counted.
             order: (cases,), the most confident first.
             accepted: (rules,), how many of these each rule accepts.
+            costs: whether costs can be between 0 and 1.  Which test is made must not depend on the cases themselves.
         """
-        sorted_ = loss[order]
+        sorted_ = loss[order].astype(np.float64) if costs else loss[order]
         if sorted_.dtype == np.bool_:
             return cls(len(loss), accepted, np.append(0, np.cumsum(sorted_, dtype=np.int64))[accepted])
         counted = ~np.isnan(sorted_)
         n = np.append(0, np.cumsum(counted, dtype=np.int64))[accepted]
         losses = sorted_[counted]
-        if np.isin(losses, (0.0, 1.0)).all():
+        if not costs:
             return cls(len(losses), n, np.append(0, np.cumsum(losses.astype(np.int64)))[n])
         return cls(len(losses), n, np.append(0.0, np.cumsum(losses))[n], losses)
 

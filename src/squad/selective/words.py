@@ -13,27 +13,31 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from scipy.special import bdtrc
+
 from squad.printable import printable
-from squad.selective.attempts import advice, assumption, statement
+from squad.selective.attempts import advice, assumption, spends, statement
 from squad.selective.phrases import (
     certainty,
     confidence_text,
     limit,
     percent,
     rate,
+    rate_text,
     risk_cell,
     risk_label,
     risks_text,
     seen,
 )
 from squad.selective.resampling import drawn_text
-from squad.selective.shortage import shortage_text
+from squad.selective.shortage import fewest_cases, shortage_text
 
 if TYPE_CHECKING:
     from squad.selective.certificate import Certificate, Rule
 
 __all__ = [
     "assumptions",
+    "beyond_chance",
     "certainty",
     "confidence_text",
     "failure",
@@ -50,7 +54,6 @@ __all__ = [
 ]
 
 GROWS = "selective risk does not fall as coverage grows (where it does: tested by simulation, not proven)"
-EACH_GROWS = "the rate of each harm does not fall as coverage grows (where it does: tested by simulation, not proven)"
 DISTINCT = "hardly any two confidences are equal (where they are: tested by simulation, not proven)"
 GROWS_OR_DISTINCT = (
     "selective risk does not fall as coverage grows, or hardly any confidences are equal (else: tested, not proven)"
@@ -61,8 +64,8 @@ NEEDS = {
     "fixed_sequence": (GROWS,),
     "bonferroni": (GROWS_OR_DISTINCT,),
     "sgr": (GROWS, DISTINCT),
-    "grid": ("the thresholds were named before the calibration cases were looked at",),
-    "band": ("the largest risk, {r_max}, was fixed before the calibration cases were looked at",),
+    "grid": ("the thresholds were named before the calibration cases were used",),
+    "band": ("the largest risk, {r_max}, was fixed before the calibration cases were used",),
     "preset": ("the thresholds were chosen with cases other than the calibration cases",),
     "pareto": ("the thresholds and the order of their tests were chosen with cases other than the calibration cases",),
 }
@@ -70,6 +73,10 @@ NEEDS = {
 FEW_TIES = 0.01
 #: So many harms of one rule are named in the headline, at the most.
 MANY = 3
+#: So many rules of which nothing was certified have a line each.
+FEW_LINES = 5
+#: So many errors that chance has them more rarely than this are no chance.
+SURPRISING = 0.05
 
 
 def whole(certificate: "Certificate") -> str:
@@ -145,7 +152,7 @@ def guarantee(certificate: "Certificate") -> str:
     if len(rules) == 1 and len(first.risks) > 1:
         return "all of this holds"
     where = "" if len(rules) == 1 else ", in every certified group,"
-    return _clean(" and ".join(_limits(first)) + where)
+    return _clean(" and ".join(_limits(first, certificate)) + where)
 
 
 def assumptions(certificate: "Certificate") -> list[str]:
@@ -155,9 +162,9 @@ def assumptions(certificate: "Certificate") -> list[str]:
         or f"new cases and the {_cases(certificate.m)} come from the same source, drawn independently",
         assumption(certificate),
     ]
-    several = any(len(rule.risks) > 1 for rule in certificate.rules)
+    other = next((list(rule.risks) for rule in certificate.rules if list(rule.risks) != ["wrong"]), None)
     for need in NEEDS.get(certificate.method, ()):
-        text = EACH_GROWS if several and need == GROWS else need
+        text = need if other is None else need.replace("selective risk", _rate_of(other, certificate.rules[0]))
         if need in (DISTINCT, GROWS_OR_DISTINCT) and certificate.ties > FEW_TIES * certificate.m:
             text += f": {certificate.ties:,} of {certificate.m:,} are"
         found.append(text.format(r_max=percent(certificate.options.get("r_max", math.nan))))
@@ -167,6 +174,13 @@ def assumptions(certificate: "Certificate") -> list[str]:
     return [_clean(text) for text in found]
 
 
+def _rate_of(harms: Sequence[str], rule: "Rule") -> str:
+    """What must not fall, where wrong predictions are not all that is certified."""
+    if len(harms) > 1:
+        return "the rate of each harm"
+    return f"the {'mean ' if harms[0] in rule.costs else 'rate of '}{harms[0]}"
+
+
 def punctuated(texts: Sequence[str]) -> list[str]:
     """The items of a list that ends a sentence."""
     return [f"{text}{'.' if place == len(texts) - 1 else ';'}" for place, text in enumerate(texts)]
@@ -174,24 +188,57 @@ def punctuated(texts: Sequence[str]) -> list[str]:
 
 def failure(rule: "Rule", certificate: "Certificate") -> str:
     """Why nothing was certified for a rule, and what would help, in one line."""
-    return _clean(_reason(rule, certificate) + shortage_text(rule, certificate.method, certificate.options))
+    missing = shortage_text(rule, certificate.method, certificate.options)
+    return _clean(missing + _uncounted(certificate) if missing else _reason(rule, certificate))
+
+
+def _uncounted(certificate: "Certificate") -> str:
+    return " This does not count as an attempt." if certificate.attempt is not None and not spends(certificate) else ""
 
 
 def _reason(rule: "Rule", certificate: "Certificate") -> str:
     method = certificate.method
     if rule.hopeless:
+        sure = ": more labels will not help" if beyond_chance(rule) else ", which may be chance"
         return (
-            f"Errors among the {_cases(rule.m)} reach this risk at every threshold: more labels will not help. Allow a"
-            " higher risk, or improve the model."
+            f"Errors among the {_cases(rule.m)} reach this risk at every threshold{sure}. {_closest(rule)}"
+            "Allow a higher risk, or improve the model."
         )
     if rule.needed is None and method == "grid":
         return f"The strictest threshold accepts too few of the {_cases(rule.m)}, or too many errors among them."
+    if rule.needed is None and method == "pareto":
+        return f"Too many errors among the {_cases(rule.m)} at the threshold that the pilot suggested first."
     if rule.needed is None:
         return f"Too many errors among the most confident of the {_cases(rule.m)}, where this method starts."
     if rule.m == 0:
         return f"There are no calibration cases: it takes at least {rule.needed:,}."
-    are = "is" if rule.m == 1 else "are"
-    return f"{_cases(rule.m)} {are} too few. {advice(certificate, rule.needed)}"
+    least = fewest_cases(rule, method, certificate.options)
+    few = f"{_cases(rule.m)} {'is' if rule.m == 1 else 'are'} too few"
+    if rule.m < least:
+        few += f": it takes at least {least:,}, even if all predictions are right"
+    return f"{few}. {advice(certificate, rule.needed)}"
+
+
+def beyond_chance(rule: "Rule") -> bool:
+    """Whether a harm is so frequent, even at the threshold that comes closest, that chance does not explain it.
+
+    Certificates of earlier versions do not know, and took it for granted.
+    """
+    return not rule.closest or any(
+        errors > 0 and n > 0 and harm not in rule.costs and bdtrc(errors - 1, n, rule.risks[harm]) < SURPRISING
+        for harm, (errors, n) in rule.closest.items()
+    )
+
+
+def _closest(rule: "Rule") -> str:
+    """What comes closest to the risks: the harms that are too frequent there."""
+    found = [
+        f"{rate_text(harm, errors, n, harm in rule.costs)}{f' ({harm})' if harm != 'wrong' else ''}"
+        for harm, (errors, n) in rule.closest.items()
+        if n and errors >= rule.risks[harm] * n * (1 - 1e-12)
+    ]
+    more = f" and {len(found) - MANY:,} more harms" if len(found) > MANY else ""
+    return f"At best: {', '.join(found[:MANY])}{more}. " if found else ""
 
 
 def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] | None:
@@ -205,12 +252,17 @@ def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] 
         rule = certificate.rules[0]
         if not rule.certified or len(rule.risks) == 1:
             return None
-        cells = [[limit, rate(rule, harm)] for limit, harm in zip(_limits(rule), rule.risks, strict=True)]
+        limits = _limits(rule, certificate)
+        cells = [[text, rate(rule, harm)] for text, harm in zip(limits, rule.risks, strict=True)]
         return ["bound", "seen"], [[_clean(cell) for cell in row] for row in cells]
     targets, groups = len(certificate.targets) > 1, certificate.by is not None
     heads = [*(["risk"] if targets else []), *([str(certificate.by)] if groups else [])]
     rows = []
+    short = [rule for rule in certificate.rules if not rule.certified]
+    left_out = {id(rule) for rule in short[FEW_LINES:]} if len(short) > FEW_LINES + 1 else set()
     for rule in certificate.rules:
+        if id(rule) in left_out:
+            continue
         row = [risk_cell(rule)] if targets else []
         row += [str(rule.group)] if groups else []
         if rule.certified:
@@ -219,6 +271,11 @@ def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] 
         else:
             row.append(f"not certified: {_briefly(rule)}")
         rows.append([_clean(cell) for cell in row])
+    if left_out:
+        most = max(rule.m for rule in short[FEW_LINES:])
+        rows.append(
+            ["..."] * (targets + groups) + [f"not certified: {len(left_out):,} more, of {most:,} cases at most"]
+        )
     return [_clean(head) for head in (*heads, "confidence", "accepted", "of these")], rows
 
 
@@ -226,7 +283,7 @@ def _briefly(rule: "Rule") -> str:
     """Why nothing was certified, in a few words."""
     cases = f"{rule.m:,} case{'' if rule.m == 1 else 's'}"
     if rule.hopeless:
-        return f"{cases}, more labels will not help"
+        return f"{cases}, errors reach this risk at every threshold"
     return f"{cases}, about {rule.needed:,} needed" if rule.needed is not None else f"{cases}, too many errors"
 
 
@@ -241,8 +298,11 @@ def _aligned(head: list[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-def _limits(rule: "Rule") -> list[str]:
-    return [limit(harm, risk, harm in rule.costs, harm in rule.counted) for harm, risk in rule.risks.items()]
+def _limits(rule: "Rule", certificate: "Certificate") -> list[str]:
+    told = certificate.details.get("harms", ())  # a predictor notes which it made from labels
+    return [
+        limit(harm, risk, harm in rule.costs, harm in rule.counted, harm in told) for harm, risk in rule.risks.items()
+    ]
 
 
 def _accepted(rule: "Rule") -> str:

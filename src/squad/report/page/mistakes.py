@@ -4,7 +4,7 @@ from squad.report.markup import Markup, join, plain_table
 from squad.report.page.layout import NOTHING, section, side_by_side
 from squad.report.parts import Content, Model
 from squad.report.words import count, exact, percent
-from squad.selective.phrases import amount
+from squad.selective.phrases import COST, FALSE, MISS_RATE, MISSED, WRONG, amount, split_harm
 
 __all__ = ["harm_name", "mistakes"]
 
@@ -21,15 +21,14 @@ def mistakes(content: Content) -> Markup:
 
 def harm_name(name: str) -> str:
     """A harm as a reader knows it."""
-    for kind, text in (
-        ("missed", "“{}” called something else"),
-        ("false", "“{}” said, but wrong"),
-        ("miss rate", "“{}” called something else, of all “{}”"),
-    ):
-        label = name.removeprefix(f"{kind} ")
-        if label and label != name:
-            return text.format(label, label)
-    return {"wrong": "Wrong answer", "cost": "Cost"}.get(name, name)
+    kind, label = split_harm(name)
+    texts = {
+        MISSED: "“{}” called something else",
+        FALSE: "“{}” said, but wrong",
+        MISS_RATE: "“{}” called something else, of all “{}”",
+        WRONG: "Wrong answer",
+    }
+    return texts[kind].format(label, label) if kind else "Cost" if name == COST else name
 
 
 def _rate(part: float | None, whole: int | None, costs: bool = False) -> str:
