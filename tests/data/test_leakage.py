@@ -68,6 +68,7 @@ TABLES: dict[str, Draw] = {
     "20 of yes and no": whole(2, 20),
     "depending on each other": patterns,
     "tenths": lambda random, count: random.integers(12, size=(count, 3)) / 10,
+    "prices": lambda random, count: np.round(100 * random.random((count, 1)), 2),
     "continuous": continuous(2),
 }
 
@@ -75,7 +76,10 @@ TABLES: dict[str, Draw] = {
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("name", TABLES)
 def test_honest_rows_are_not_refused(name: str, distinct: bool) -> None:
-    """Nor are they left out, even if equal rows were removed before fit, or these were cast to float32."""
+    """Nor are they left out, even if equal rows were removed before fit, or these were cast to float32.
+
+    Unless their columns depend on each other, and equal rows were removed: then nothing tells them from copies.
+    """
     random, refused, dropped, runs = np.random.default_rng(0), 0, 0, 8
     for run in range(runs):
         x, new = TABLES[name](random, 600), TABLES[name](random, 500)
@@ -85,7 +89,26 @@ def test_honest_rows_are_not_refused(name: str, distinct: bool) -> None:
         refused += found.refusal is not None
         dropped += int(found.rows.sum())
     assert refused == 0
-    assert dropped <= 0.005 * runs * 500
+    if not (distinct and name == "depending on each other"):
+        assert dropped <= 0.005 * runs * 500
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("doubled", [0, 8, 200])
+@pytest.mark.parametrize("share", [0.33, 0.95])
+@pytest.mark.parametrize("table", [whole(2, 20), whole(20, 6), continuous(3)])
+def test_copies_are_found_among_rows_that_repeat_each_other(
+    table: Draw, share: float, doubled: int, distinct: bool
+) -> None:
+    """Training rows drawn with replacement, or once each among doubled new ones, are no population that repeats."""
+    random = np.random.default_rng(0)
+    x, new = table(random, 500), table(random, 400)
+    if distinct:
+        x = random.permutation(np.unique(x, axis=0))
+    count = round(share * 400)
+    copies = x[random.choice(len(x), count, replace=not doubled)]
+    found = Fitted.on(x).leaked(np.r_[copies, new[count:], new[count : count + doubled]])
+    assert found.refusal is not None or found.rows[:count].mean() > 0.9
 
 
 def test_exact_hashes_alone_refuse_honest_rows_if_equals_were_removed() -> None:
@@ -106,7 +129,7 @@ def test_rows_of_training_whose_equals_were_removed_are_still_found() -> None:
     assert found.rows.all()
     continuous_rows = continuous(4)(random, 800)
     again = continuous_rows[random.integers(800, size=800)]  # drawn with replacement
-    assert Fitted.on(continuous_rows).leaked(again).refusal is not None
+    assert Fitted.on(continuous_rows).leaked(again).rows.all()
 
 
 @pytest.mark.parametrize("features", [4, 20, 60])

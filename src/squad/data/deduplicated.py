@@ -21,9 +21,12 @@ __all__ = ["Distinct", "equal_pairs"]
 #: That rows were removed is taken for shown where chance has so few equal pairs less often than this.
 LEVEL = 1e-3
 
-#: A column is discrete if each of its values occurs so often on average, or if it has room for so many times as many
-#: values as there are rows: between continuous numbers there are steps a thousand times as small.
-OFTEN, ROOM = 3, 10
+#: A column is discrete if each of its values occurs so often on average, or if all of its steps are multiples of the
+#: smallest one, to this part of it.
+OFTEN, STRAY = 3, 0.1
+
+#: Columns that depend on each other repeat more often than independent ones, by this factor at least.
+LEEWAY = 3.0
 
 #: More pairs are as good as so many.
 MOST = 2.0**52
@@ -72,7 +75,22 @@ class Distinct(NamedTuple):
 
     def removed_from(self, rows: int, pairs: float) -> bool:
         """Whether they were removed from other rows of the same source too, which have so many equal pairs."""
-        return too_few(pairs, self.expected * (rows * (rows - 1)) / max(self.rows * (self.rows - 1), 1))
+        return too_few(pairs, self._expected_of(rows * (rows - 1) / 2))
+
+    def explains(self, pairs: float, equal: float) -> bool:
+        """Whether the columns of fit take so few values that so many of these pairs are equal by chance.
+
+        Args:
+            pairs: of two rows each, both new or one of fit.
+            equal: how many of them are equal.
+        """
+        from scipy.special import pdtrc
+
+        expected = self._expected_of(pairs)
+        return 0 < equal <= LEEWAY * expected or (expected > 0 and float(pdtrc(equal - 1, expected)) >= LEVEL)
+
+    def _expected_of(self, pairs: float) -> float:
+        return 2 * self.expected * pairs / max(self.rows * (self.rows - 1), 1)
 
     @classmethod
     def from_tensor(cls, counts: Tensor) -> "Distinct":
@@ -95,8 +113,14 @@ def _room(column: NDArray[np.float32], rows: int) -> float:
     if len(values) < 2:
         return 1.0
     steps = np.diff(values)
-    room = float((values[-1] - values[0]) / steps.min()) + 1
-    return room if OFTEN * len(values) <= rows or room <= ROOM * rows else 0.0
+    smallest = float(steps.min())
+    room = float(values[-1] - values[0]) / smallest + 1
+    if OFTEN * len(values) <= rows:
+        return room
+    # Of numbers in float32, which are themselves multiples of something tiny.
+    rounding = float(np.abs(values).max()) * np.finfo(np.float32).eps / smallest
+    stray = float(np.abs(steps / smallest - np.round(steps / smallest)).max())
+    return room if rounding < STRAY / 4 and stray < STRAY + rounding else 0.0
 
 
 def _mixed(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:

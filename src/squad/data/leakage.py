@@ -19,11 +19,8 @@ __all__ = ["Leaked", "check_rows", "leaked"]
 #: Copies that could be chance are left out one by one where chance explains so many of them less often than this.
 DROPPED = 0.01
 
-#: Rows that fill the population (a calibration set has so many times as many) say nothing by being found again.
-MANY = 3
-
-#: Where more of the rows than this were seen, repeats among themselves do not explain it.
-NEARLY_ALL = 0.98
+#: Training rows drawn several times repeat each other evenly; with so many times as many equal pairs, rows do not.
+UNEVEN = 1.5
 
 #: Axes of a grid from which on a row that agrees in all grids is a copy, if no two rows of fit agree in any.
 CONCLUSIVE = 8
@@ -184,19 +181,22 @@ REFUSED, LEFT_OUT, KEPT = "refused", "left out", "kept"
 def _explained(distinct: Distinct | None, way: Likeness, exact: Likeness) -> str:
     """Whether equal rows were removed before fit, so that chance repeats more often than rows of fit tell.
 
-    If they were, new rows repeat old ones as well as each other, and are kept.  If only their columns say so, and the
-    rows hardly ever repeat each other, they had their copies removed too, or are rows of training: the ones that fit
-    saw are left out, which is on the safe side.  Whether they repeat each other is told by hashes, whichever the
-    comparison: equal rows stay equal if all of them are rounded.
+    If they were, new rows repeat old ones as well as each other.  They are kept where rows of fit hardly ever repeat,
+    and either the columns take so few values that new rows must, or some of them repeat far more often than training
+    rows would if they were drawn several times.  Else rows that repeat each other may come from a population that
+    repeats itself, or may be training rows: nothing tells which, so the ones that fit saw are left out, which is on the
+    safe side.  Whether rows repeat each other is told by hashes, whichever the comparison: equal
+    rows stay equal if all of them are rounded.
     """
     if distinct is None:
         return REFUSED
     rows = len(way.own)
-    if distinct.removed:
-        return KEPT if exact.repeating and not distinct.removed_from(rows, exact.pairs) else LEFT_OUT
-    filled = MANY * distinct.distinct <= rows
-    few_values = filled or (distinct.discrete and way.total < NEARLY_ALL * rows)
-    return KEPT if exact.repeating and few_values else REFUSED
+    if exact.repeating:
+        removed = distinct.removed or not distinct.pairs
+        pairs = rows * (rows - 1) / 2
+        by_chance = distinct.explains(pairs, exact.pairs) or exact.pairs > UNEVEN * pairs / max(distinct.distinct, 1)
+        return KEPT if removed and by_chance and not distinct.removed_from(rows, exact.pairs) else LEFT_OUT
+    return LEFT_OUT if distinct.removed or distinct.explains(rows * distinct.distinct, way.total) else REFUSED
 
 
 def _very_rows(memory: Memory, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
