@@ -28,7 +28,7 @@ SEED = 31
 LEVEL = 0.95
 RATES = (0.02, 0.1)
 #: Rows and how many samples of so many are drawn.
-SIZES = {100: 1000, 200: 1000, 500: 1000, 2000: 150}
+SIZES = {100: 1000, 200: 2000, 500: 2000, 2000: 500}
 #: Resamples of an interval: few, so that there can be many intervals.
 REPEATS = 200
 NAME = "intervals"

@@ -33,7 +33,7 @@ FOUND = 0.9
 #: The guarantee, the features of its table, networks, and new rows that tell the true risk.
 RISK, DELTA, WIDTHS, SEEDS, NEW = 0.1, 0.05, (2, 20), 2, 5000
 #: Honest sets of each table; sizes of fit and calibration.
-SETS, SIZES = 50, ((500, 400),)
+SETS, SIZES = 400, ((500, 400),)
 
 Numbers = NDArray[np.float64]
 Hashes = NDArray[np.uint64]

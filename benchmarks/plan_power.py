@@ -2,7 +2,7 @@
 
 Every cell is a risk, an error rate, a coverage and a method.  Of the number of cases that plan gives, `squad.certify`'s
 own method is run on 2,000 samples; success is a certificate that accepts at least nine tenths of the coverage.  The
-stated probability must be met within 2 points.  Beside it: the numbers that were given before, for one test of a fixed
+stated probability must be met within 2 points.  For comparison: the numbers that were given before, for one test of a fixed
 number of accepted cases, and how often the method succeeds with those.
 
 Ranked: the same share of errors among the accepted, growing with the cube of the rank, and half of the others are
@@ -18,6 +18,7 @@ from benchmarks.harness import arguments, rows, save
 from squad.selective import plan, success_probability
 from squad.selective.bounds import MOST, fewest_with, tail
 from squad.selective.methods import METHODS, Options
+from squad.selective.pilots import PILOTED, Pilot, order_of, thresholds_of
 from squad.selective.scores import WRONG, Scores, rank
 
 DELTA, POWER = 0.01, 0.9
@@ -25,7 +26,12 @@ DELTA, POWER = 0.01, 0.9
 CELLS = tuple(
     (risk, share * risk, coverage) for risk in (0.02, 0.1) for share in (0.0, 0.25, 0.5) for coverage in (0.5, 0.8)
 )
-COMPARED = ("fallback", "fixed_sequence", "sgr", "bonferroni", "band", "grid")
+COMPARED = ("fallback", "fixed_sequence", "sgr", "bonferroni", "band", "grid", "preset", "pareto")
+#: Cases of the pilot that fixes the thresholds of preset and pareto, drawn anew for each sample.
+LARGE = 20_000
+#: Plans from the scores of so many cases of a ranked population: risk, coverage, method.
+PILOT = 2000
+PLANNED = tuple((risk, 0.5, method) for risk in (0.02, 0.1) for method in COMPARED)
 REPETITIONS = 2000
 SEED = 20_261_121
 
@@ -40,19 +46,58 @@ def before(risk: float, coverage: float, error: float) -> int:
     return math.ceil(n / coverage - 1e-9)
 
 
-def succeeded(m: int, risk: float, error: float, coverage: float, method: str, ranked: bool, seed: int) -> bool:
-    rng = np.random.default_rng([SEED, seed])
+def drawn(rng: np.random.Generator, m: int, error: float, coverage: float, ranked: bool) -> Scores:
     q, luck = np.sort(rng.random(m)), rng.random(m)
     if ranked:
         wrong = luck < np.where(q < coverage, 4 * error * (q / coverage) ** 3, 0.5)
     else:
         wrong = luck < np.where(q < coverage, error, 1.0)
+    return Scores(1 - q, {WRONG: wrong})
+
+
+def accepts_enough(scores: Scores, pilot: Scores | None, risk: float, coverage: float, method: str) -> bool:
+    """Whether the method succeeds; ``pilot`` fixes the thresholds of preset and pareto."""
+    m = len(scores)
+    thresholds, options = None, Options()
     if method == "grid":  # one threshold, named in advance
-        one = rank(Scores(1 - q, {WRONG: wrong}), np.array([1 - coverage]))
+        one = rank(scores, np.array([1 - coverage]))
         return bool(one.tallies[WRONG].passes(0, risk, DELTA))
-    all_ = rank(Scores(1 - q, {WRONG: wrong}))
-    shown = np.flatnonzero(METHODS[method](all_, all_.tallies[WRONG], risk, DELTA, Options()))
+    if pilot is not None:
+        thresholds, shares = thresholds_of(pilot.confidence)
+        order = order_of(Pilot(pilot, True), thresholds, {WRONG: risk}, m, DELTA)
+        options = Options(shares=shares, order=order)
+    all_ = rank(scores, thresholds)
+    shown = np.flatnonzero(METHODS[method](all_, all_.tallies[WRONG], risk, DELTA, options))
     return bool(len(shown) and all_.n[shown[-1]] >= 0.9 * coverage * m - 1e-9)
+
+
+def succeeded(m: int, risk: float, error: float, coverage: float, method: str, ranked: bool, seed: int) -> bool:
+    rng = np.random.default_rng([SEED, seed])
+    scores = drawn(rng, m, error, coverage, ranked)
+    pilot = drawn(rng, LARGE, error, coverage, ranked) if method in PILOTED else None
+    return accepts_enough(scores, pilot, risk, coverage, method)
+
+
+def from_pilot(risk: float, coverage: float, method: str) -> dict[str, object]:
+    """A plan from scores, and how often it comes true for cases drawn from these."""
+    known = drawn(np.random.default_rng([SEED, PILOT]), PILOT, 0.4 * risk, 0.7, ranked=True)
+    wrong = known.harms[WRONG]
+    given = known.confidence, ~wrong
+    m = plan(risk, DELTA, coverage, power=POWER, method=method, pilot=given)
+    often = 0
+    for seed in range(REPETITIONS):
+        rng = np.random.default_rng([SEED, seed, 1])
+        taken = np.sort(rng.integers(PILOT, size=m))
+        scores = Scores(known.confidence[taken] - 1e-9 * rng.random(m), {WRONG: wrong[taken]})
+        if method == "grid":  # the threshold that accepts the share of the pilot
+            limit = np.sort(known.confidence)[::-1][round(coverage * PILOT) - 1] - 2e-9
+            often += bool(rank(scores, np.array([limit])).tallies[WRONG].passes(0, risk, DELTA))
+            continue
+        pilot = Scores(known.confidence - 1e-9, {WRONG: wrong}) if method in PILOTED else None
+        often += accepts_enough(scores, pilot, risk, coverage, method)
+    stated = success_probability(m, risk, DELTA, coverage, method=method, pilot=given)
+    cell = {"risk": risk, "coverage": coverage, "method": method, "m": m, "stated": stated}
+    return {**cell, "simulated": often / REPETITIONS}
 
 
 def share(m: int, risk: float, error: float, coverage: float, method: str, ranked: bool, often: int) -> float:
@@ -98,8 +143,18 @@ def main() -> None:
             for one in results
         ],
     )
-    settings = {"delta": DELTA, "power": POWER, "repetitions": REPETITIONS, "methods": COMPARED}
-    save("plan_power", options.out, settings, results, SEED)
+    pilots = [from_pilot(*cell) for cell in PLANNED]
+    for one in pilots:
+        print(one, flush=True)
+    settings = {
+        "delta": DELTA,
+        "power": POWER,
+        "repetitions": REPETITIONS,
+        "methods": COMPARED,
+        "large": LARGE,
+        "pilot": PILOT,
+    }
+    save("plan_power", options.out, settings, {"cells": results, "pilots": pilots}, SEED)
 
 
 if __name__ == "__main__":

@@ -224,7 +224,7 @@ def covered(record: Record) -> str:
                     shown.append("")
                     continue
                 mark = " ~" if one["flagged"] > 0.5 else ""
-                shown.append(f"{100 * one['before']:.0f} → {100 * one['after']:.0f}{mark}")
+                shown.append(f"{100 * one['before']:.1f} → {100 * one['after']:.1f}{mark}")
             lines.append([f"`{name}`", f"{100 * rate:g} %", *shown])
     samples = [one["defined"] for one in record.results]
     note = f"{min(samples):,} to {max(samples):,} samples per cell, {record.settings['repeats']} resamples each."
@@ -331,13 +331,22 @@ def samples(record: Record) -> str:
 def planned(record: Record) -> str:
     """What plan says, and how often it comes true."""
     lines = [["risk", "errors", "coverage", "method", "labels", "stated", "simulated", "ranked", "before", "simulated"]]
-    for one in record.results:
+    for one in record.results["cells"]:
         shown = [f"{100 * one[name]:.1f} %" for name in ("stated", "simulated", "ranked")]
         old = [f"{one['before']['m']:,}", f"{100 * one['before']['simulated']:.0f} %"]
         shares = [f"{100 * one['risk']:g} %", f"{100 * one['error']:g} %", f"{100 * one['coverage']:g} %"]
         lines.append([*shares, f"`{one['method']}`", f"{one['m']:,}", *shown, *old])
-    apart = max(abs(one["stated"] - one["simulated"]) for one in record.results)
-    return f"{table(lines)}\n\nStated and simulated are at most {100 * apart:.1f} points apart."
+    pilots = [["risk", "coverage", "method", "labels", "stated", "simulated"]]
+    for one in record.results["pilots"]:
+        shown = [f"{100 * one[name]:.1f} %" for name in ("stated", "simulated")]
+        shares = [f"{100 * one[name]:g} %" for name in ("risk", "coverage")]
+        pilots.append([*shares, f"`{one['method']}`", f"{one['m']:,}", *shown])
+    every = [*record.results["cells"], *record.results["pilots"]]
+    apart = max(abs(one["stated"] - one["simulated"]) for one in every)
+    return (
+        f"{table(lines)}\n\nFrom a pilot of {record.settings['pilot']:,} cases, for cases drawn from it:\n\n"
+        f"{table(pilots)}\n\nStated and simulated are at most {100 * apart:.1f} points apart."
+    )
 
 
 def again(record: Record) -> str:
@@ -447,10 +456,10 @@ def novelty(record: Record) -> str:
     return f"{table(lines)}\n\n{text}\n\n{table(few)}\n\n{tails}"
 
 
-def write_selection() -> None:
-    """docs/selection.md between its markers."""
+def selection_tables() -> dict[str, str]:
+    """What stands between the markers of docs/selection.md, by their names."""
     results = ROOT / "benchmarks" / "results"
-    for name, made, record in (
+    made = (
         ("coverage", coverage, "certify_coverage"),
         ("overconfident", overconfident, "certify_coverage"),
         ("harms", several_harms, "certify_coverage"),
@@ -470,8 +479,14 @@ def write_selection() -> None:
         ("plan", planned, "plan_power"),
         ("again", again, "attempts"),
         ("shares", shares, "attempts"),
-    ):
-        between(ROOT / "docs" / "selection.md", name, made(Record.load(results / f"{record}.json")))
+    )
+    return {name: write(Record.load(results / f"{record}.json")) for name, write, record in made}
+
+
+def write_selection() -> None:
+    """docs/selection.md between its markers."""
+    for name, text in selection_tables().items():
+        between(ROOT / "docs" / "selection.md", name, text)
 
 
 def populations() -> str:

@@ -253,7 +253,7 @@ def test_targets_agree_about_what_is_above_a_threshold(method: str) -> None:
         ("grid", {"thresholds": ["0.9"]}),
         ("band", {"r_max": 0.1, "levels": "other"}),
         ("pareto", {"thresholds": [0.9, 0.8], "orders": [[0, 1]]}),  # the rule's threshold is none of these
-        ("preset", {"thresholds": [0.9, 0.8], "shares": [0.1, 0.2]}),
+        ("preset", {"thresholds": [0.9, 0.8], "shares": [0.1, 0.2], "counted": {}}),
     ],
 )
 def test_options_that_are_not_the_methods(method: str, options: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from squad.selective.bounds import passes
 from squad.selective.methods import METHODS, Options
-from squad.selective.power import SIMULATED, Flat, Paths, Pilot, chance_of_one, succeeds
+from squad.selective.power import SIMULATED, Drawn, Flat, Paths, chance_of_one, succeeds
 from squad.selective.scores import WRONG, Scores, rank
 
 OPTIONS = Options(ranks=7, r_max=0.4)
@@ -44,8 +44,8 @@ def test_a_sample_succeeds_as_the_method_does(method: str, data: st.DataObject) 
             assert succeeds(path(wrong), least, method, risk, level, OPTIONS)[0] == (n >= least), (n, least)
 
 
-@pytest.mark.parametrize("coarse", [Flat(0.7, 0.04, 300), Pilot(np.random.default_rng(0).random(80) < 0.1)])
-def test_samples_are_paths(coarse: Flat | Pilot) -> None:
+@pytest.mark.parametrize("coarse", [Flat(0.7, 0.04, 300), Drawn(np.random.default_rng(0).random(80) < 0.1)])
+def test_samples_are_paths(coarse: Flat | Drawn) -> None:
     found = coarse.draw(300)
     assert (np.diff(found.n, axis=1) >= 0).all()
     assert (np.diff(found.errors, axis=1) >= 0).all()

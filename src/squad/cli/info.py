@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.accuracy import accuracy_text
-from squad.cli.screen import facts
+from squad.cli.screen import facts, tell, tell_paragraphs
 
 __all__ = ["info"]
 
@@ -34,7 +34,7 @@ def info(
     record = predictor.record
     network, training = predictor.config.to_dict(), record.get("training", {})
     rows = record.get("rows", {})
-    shown: list[tuple[str, str | list[str]]] = [
+    shown: list[tuple[str, str]] = [
         ("network", f"{predictor.config.name}: {_settings(network)}"),
         ("inputs", _inputs(predictor)),
         *_columns(predictor),
@@ -43,8 +43,9 @@ def info(
         ("answers", f"{predictor.num_samples} {predictor.sampling} samples a member"),
         ("recalibration", str(predictor.recalibration) if predictor.recalibration else "none"),
         ("novelty check", _novelty(predictor)),
-        ("certificate", str(predictor.certificate).split("\n") if predictor.certificate else "none"),
+        ("attempts to certify", _attempts(predictor)),
         ("remembers", _memory(predictor)),
+        *([] if predictor.certificate else [("certificate", "none")]),
     ]
     if record:
         shown += [
@@ -59,6 +60,9 @@ def info(
             *(("note", note) for note in record.get("notes", [])),
         ]
     facts(str(model), shown)
+    if predictor.certificate:
+        tell("certificate")
+        tell_paragraphs(predictor.certificate)
 
 
 def _columns(predictor: Any) -> list[tuple[str, str]]:
@@ -85,6 +89,21 @@ def _novelty(predictor: Any) -> str:
     return f"by {' and '.join(parts)}" if parts else "none: rows unlike the training rows are not referred"
 
 
+def _attempts(predictor: Any) -> str:
+    """How many there were, how they ended, and what the next one may use of delta."""
+    from squad.selective.attempts import share
+
+    attempts = predictor.attempts
+    if not attempts:
+        return "none"
+    good = sum(bool(one.get("certified")) for one in attempts)
+    largest = max(one["delta"] for one in attempts)
+    return (
+        f"{len(attempts):,}, {good:,} certified; the next one at {100 * share(len(attempts) + 1):.3g} % of delta, which"
+        f" must be at least {largest:g}"
+    )
+
+
 def _memory(predictor: Any) -> str:
     """What the folder holds of its rows."""
     kept = []
@@ -92,7 +111,9 @@ def _memory(predictor: Any) -> str:
         kept.append(f"hashes of {len(predictor.memory.rows):,} rows and {len(predictor.memory.groups):,} groups")
     if predictor.calibration is not None:
         kept.append(f"{len(predictor.calibration):,} calibration scores")
-    return " and ".join(kept) or "nothing of its rows"
+    if predictor.validation_scores is not None:
+        kept.append(f"{len(predictor.validation_scores):,} validation scores")
+    return ", ".join(kept) or "nothing of its rows"
 
 
 def _toml(predictor: Any) -> str:

@@ -1,7 +1,7 @@
 """``squad predict`` and ``squad evaluate``: a saved model on new rows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +34,8 @@ DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data
 
 #: Error rates among answered cases that evaluate tells the coverage for.
 RISKS = (0.005, 0.01, 0.02, 0.05)
+#: A target with a longer name than this is numbered.
+SHORT = 30
 #: The columns of answers.
 ANSWER = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
 
@@ -207,15 +209,7 @@ def evaluate(
             ("AUGRC x 1000", f"{1000 * found['augrc']:.2f}"),
             ("AUROC of errors", "-" if found["failure_auroc"] is None else f"{found['failure_auroc']:.4f}"),
             *((f"coverage at {100 * risk:g} % risk", f"{100 * found[f'coverage@{risk}']:.1f} %") for risk in RISKS),
-            *(
-                (f"accepted at {name}", f"{100 * one['coverage']:.1f} %, {one['errors']:,} of {one['n']:,} wrong")
-                for name, one in accepted.get("accepted", {}).items()
-            ),
-            *(
-                (f"{harm}, at {name}", f"{found['errors']:,g} of {found['n']:,}" + _rate(found["rate"]))
-                for name, one in accepted.get("accepted", {}).items()
-                for harm, found in one.get("harms", {}).items()
-            ),
+            *_accepted_rows(accepted.get("accepted", {})),
         ],
     )
 
@@ -238,12 +232,21 @@ def _accepted(predictor: Any, x: Any, positions: Any) -> dict[str, Any]:
     return {"accepted": found}
 
 
-def _rate(rate: float | None) -> str:
-    return "" if rate is None else f" ({100 * rate:.2f} %)"
+def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Lines of a table: what each target accepts, and below it each harm."""
+    from squad.selective.phrases import COST, rate_text
+
+    for number, (name, one) in enumerate(accepted.items(), 1):
+        which = f" at {name}" if len(name) <= SHORT else f" (target {number} of {len(accepted)})"
+        yield f"accepted{which}", f"{100 * one['coverage']:.1f} %, {one['errors']:,} of {one['n']:,} wrong"
+        for harm, found in one.get("harms", {}).items():
+            text = rate_text(harm, found["errors"], found["n"], found["costs"])
+            share = "" if found["costs"] or harm == COST or not found["n"] else f" ({100 * found['rate']:.2f} %)"
+            yield f"  {harm}", text + share
 
 
 def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: Any) -> dict[str, Any]:
-    """For each harm beside "wrong" that labels tell: on how many accepted rows it is counted, and the errors there."""
+    """For each harm other than "wrong" that labels tell: on how many accepted rows it is counted, and the errors."""
     from squad.predictor.harms import known_harm
 
     found = {}
@@ -259,6 +262,7 @@ def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: A
                 "n": len(there),
                 "errors": float(there.sum()),
                 "rate": float(there.mean()) if len(there) else None,
+                "costs": any(name in rule.costs for rule in predictor.certificate.rules),
             }
     return found
 

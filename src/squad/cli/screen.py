@@ -132,8 +132,8 @@ def table(
     console.print(shown)
 
 
-def facts(title: str, rows: Sequence[tuple[str, str | Sequence[str]]]) -> None:
-    """Names and what they stand for, a text or several lines, on stdout, without lines around."""
+def facts(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Names and what they stand for on stdout, without lines around."""
     from rich.console import Console
     from rich.table import Table
 
@@ -141,10 +141,8 @@ def facts(title: str, rows: Sequence[tuple[str, str | Sequence[str]]]) -> None:
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
     console = Console(highlight=False, markup=False, emoji=False)
-    left = console.width - max((len(printable(name, keep="")) for name, _ in rows), default=0) - 2
     for name, value in rows:
-        lines = [printable(line, keep="") for line in ([value] if isinstance(value, str) else value)]
-        shown.add_row(printable(name, keep=""), lines[0] if isinstance(value, str) else wrapped("\n".join(lines), left))
+        shown.add_row(printable(name, keep=""), printable(value, keep=""))
     console.print(printable(title), style="bold")
     console.print(shown)
 

@@ -1,17 +1,21 @@
-"""Copies among calibration rows: a case counts once."""
+"""Copies among calibration rows: a case counts once.  And copies of them in another set."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data.memory import Memory
-from squad.data.repeats import LEVEL_OF_ALL
+from squad.data.memory import Memory, row_hashes
+from squad.data.repeats import LEVEL_OF_ALL, NOTHING_KNOWN, RARE, usually_repeated
 
-__all__ = ["copies_among"]
+__all__ = ["copies_among", "copies_between"]
 
 #: A file in which every row occurs equally often was repeated as a whole, if it has so many different rows at least.
 DIFFERENT = 8
+
+#: So few rows in common may be chance anywhere.
+FEW = 5
 
 Hashes = NDArray[np.uint64]
 
@@ -56,8 +60,36 @@ def copies_among(
     return copies
 
 
+def copies_between(
+    x: NDArray[np.float32], hashes: Hashes, cells: Hashes | None, memory: Memory | None, record: Mapping[str, Any]
+) -> int:
+    """How many rows are copies or near copies of others; 0 if chance may explain them.
+
+    Args:
+        x: (N, features), encoded rows.
+        hashes: of the others.
+        cells: (grids, others), theirs; None if the model keeps none.
+        memory: of the model.
+        record: of the model.
+    """
+    alike = np.isin(row_hashes(x), hashes)
+    usual = usually_repeated(record.get("repeats", NOTHING_KNOWN))
+    distinct = None if memory is None else memory.distinct
+    if distinct is not None and distinct.explains(float(len(x)) * len(hashes), float(alike.sum())):
+        return 0
+    if memory is not None and memory.near is not None and cells is not None and memory.near.used.any():
+        near = memory.near
+        least = int(near.used.sum()) // 2 + 1  # most of the grids
+        found = [
+            np.isin(one, others) for one, others in zip(near.cells_of(x)[near.used], cells[near.used], strict=True)
+        ]
+        alike |= np.sum(found, axis=0) >= least
+        usual = max(usual, near.every[least - 1] / max(near.every[-1], 1))
+    return int(alike.sum()) if alike.sum() > FEW + (2 * usual + RARE) * len(x) else 0
+
+
 def _nth(place: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The how-manieth of its like each row is, from 0; ``place`` says which of the values it has."""
+    """The index of each row among its equals; ``place`` says which of the values it has."""
     order = np.argsort(place, kind="stable")
     found = np.empty(len(place), dtype=np.int64)
     found[order] = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)

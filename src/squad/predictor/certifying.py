@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
-from squad.data.copies import copies_among
+from squad.data.copies import copies_among, copies_between
 from squad.data.leakage import check_rows, leaked
 from squad.data.memory import check_groups, row_hashes
-from squad.data.repeats import NOTHING_KNOWN, RARE, usually_repeated
+from squad.data.repeats import NOTHING_KNOWN, RARE
 from squad.data.splits import row_order
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError, SquadError, SquadWarning
@@ -373,16 +373,23 @@ def check_pilot_rows(predictor: "Predictor", x: Any, found: Labelled) -> None:
         x: the rows of the pilot.
         found: the calibration rows.
     """
-    encoded = predictor.encode(predictor.checked(x))
+    rows = predictor.checked(x)
+    known = predictor.record.get("group")
+    if found.groups and known is not None and isinstance(rows, Table) and known in rows.columns:
+        both = set(found.groups) & {str(text) for text in labels(rows, known, strict=False).tolist() if text}
+        if both:
+            raise CertificationError(
+                f"{len(both):,} groups of the pilot are in the calibration set, such as {sorted(both)[0]!r}: thresholds"
+                " must be chosen with other cases. Pass rows of other groups."
+            )
+    encoded = predictor.encode(rows)
     usable = np.ones(len(encoded.x), dtype=np.bool_)
     usable[list(encoded.problems)] = False
-    both = int(np.isin(row_hashes(encoded.x[usable]), found.hashes).sum())
-    # Discrete rows repeat by chance; how often is known from fit.
-    expected = usually_repeated(predictor.record.get("repeats", NOTHING_KNOWN))
-    if both > 5 + (2 * expected + 0.01) * usable.sum():
+    alike = copies_between(encoded.x[usable], found.hashes, found.cells, predictor.memory, predictor.record)
+    if alike:
         raise CertificationError(
-            f"{both:,} of {int(usable.sum()):,} rows of the pilot are in the calibration set: thresholds must be chosen"
-            " with other rows. Pass such rows."
+            f"{alike:,} of {int(usable.sum()):,} rows of the pilot are in the calibration set, or nearly so: thresholds"
+            " must be chosen with other cases. Pass rows that are not in it."
         )
 
 

@@ -20,7 +20,7 @@ from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.consistency import SLACK, named, options_of
 from squad.selective.groups import group_codes, group_key
 from squad.selective.methods import METHODS, Options, shown_for_all, statements
-from squad.selective.pilots import PILOTED, check_pilot, order_of, pilot_of, thresholds_of
+from squad.selective.pilots import PILOTED, check_pilot, counted_shares, order_of, pilot_of, thresholds_of
 from squad.selective.planning import check_share, closest, labels_needed
 from squad.selective.resampling import resample
 from squad.selective.scores import WRONG, Ranked, Scores, rank
@@ -84,7 +84,7 @@ def certify(
         r_max: of "band": the largest risk that may be asked for.
         pilot: of "preset" and "pareto": cases that are not in the calibration set, which choose the thresholds that are
             tested; validation cases will do.  (confidence, correct), or (confidence, correct, harms); for "preset"
-            confidences alone are enough.
+            confidences alone are enough, unless a harm is counted on some cases only.
         attempt: 1, 2, ... if this may not be the only attempt to certify the model: each uses its own share of
             ``delta`` (90 %, 5 %, 2.5 %, ...), so that all of them together keep it.  None is the only one.
 
@@ -147,7 +147,7 @@ def _piloted(
     check_pilot(pilot, method, targets, scores)
     thresholds, shares = thresholds_of(pilot.scores.confidence)
     if method == "preset":
-        return {"chosen": thresholds, "shares": shares}
+        return {"chosen": thresholds, "shares": shares, "counted": counted_shares(pilot, targets)}
     orders = tuple(order_of(pilot, thresholds, target, m, level) for target in targets)
     return {"chosen": thresholds, "orders": orders}
 
@@ -170,6 +170,7 @@ def _at_level(
         check_share("r_max", options.get("r_max", 0.1)),
         options.get("levels", BERK_JONES),
         tuple(options.get("shares", ())),
+        tuple(options.get("counted", ())),
         tuple(options.get("orders", ())),
     )
     thresholds = _thresholds(method, options.get("thresholds"))
@@ -204,6 +205,7 @@ def _at_level(
             used["levels"] = settings.levels
     if method == "preset":
         used["shares"] = list(settings.shares)
+        used["counted"] = dict(settings.counted)
     if method == "pareto":
         used["orders"] = [list(order) for order in settings.orders]
     if thresholds is not None:
@@ -232,6 +234,7 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
         "r_max": settings.r_max,
         "levels": settings.levels,
         "shares": settings.shares,
+        "counted": settings.counted,
         "orders": settings.orders,
     }
 

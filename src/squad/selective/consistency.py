@@ -55,7 +55,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "bonferroni": ("ranks",),
     "band": ("r_max", "levels"),
     "grid": ("thresholds",),
-    "preset": ("thresholds", "shares"),
+    "preset": ("thresholds", "shares", "counted"),
     "pareto": ("thresholds", "orders"),
 }
 
@@ -107,7 +107,7 @@ def options_of(certificate: "Certificate") -> tuple[Options, list[float] | None]
         if not found or any(low >= high for high, low in itertools.pairwise(found)):
             raise ValueError("its thresholds do not go from the strictest to the laxest")
         if certificate.method == "preset":
-            return Options(shares=_shares(given["shares"], len(found))), found
+            return Options(shares=_shares(given["shares"], len(found)), counted=_counted(given["counted"])), found
         if certificate.method == "pareto":
             return Options(orders=_orders(given["orders"], len(found), len(certificate.targets))), found
         return Options(), found
@@ -121,6 +121,14 @@ def _shares(given: Any, count: int) -> tuple[float, ...]:
     if not given[0] > 0 or not given[-1] <= 1 or any(low >= high for low, high in itertools.pairwise(given)):
         raise ValueError("the coverages of its thresholds do not grow between 0 and 1")
     return tuple(map(float, given))
+
+
+def _counted(given: Any) -> tuple[tuple[str, float], ...]:
+    """The share of cases that harms are counted on, by the pilot."""
+    good = isinstance(given, dict) and all(type(share) is float and 0 < share < 1 for share in given.values())
+    if not good:
+        raise ValueError(f"harms are counted on shares of cases, not on {str(given)[:60]}")
+    return tuple((str(harm), share) for harm, share in given.items())
 
 
 def _orders(given: Any, count: int, targets: int) -> tuple[tuple[int, ...], ...]:
@@ -262,12 +270,9 @@ def _share(method: str, cases: int, m: int, n: int, risk: float, level: float, o
 def _preset_share(rule: "Rule", options: Options, place: int) -> float:
     """The same for the threshold at ``place`` of those chosen in advance: harms have one chain together."""
     shares = []
+    harms = [(harm, risk, harm in rule.costs) for harm, risk in rule.risks.items()]
     for near in (1.0, 1 - SLACK, 1 + SLACK):
-        begins = []
-        for harm, risk in rule.risks.items():
-            m = rule.counts(harm)[1]
-            begins.append(((cost_starts if harm in rule.costs else starts)(m, risk, near * rule.level, FALLBACK), m))
-        weights = preset_weights(begins, options.shares)
+        weights = preset_weights(rule.m, harms, near * rule.level, options)
         shares.append(sum(weight for start, weight in weights.items() if start <= place))
     return max(shares)
 

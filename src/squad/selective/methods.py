@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from squad.selective.bands import BERK_JONES, risk_bounds
 from squad.selective.bets import log_wealth_at_most
 from squad.selective.bounds import MOST, fewest, fewest_with, most_errors, passes
-from squad.selective.scores import Ranked
+from squad.selective.scores import WRONG, Ranked
 from squad.selective.tallies import Tally
 
 __all__ = [
@@ -61,6 +61,7 @@ class Options:
         r_max: of band, the largest risk that may be asked for.
         levels: of band, how its levels are found.
         shares: of preset, the coverage that each threshold was chosen for.
+        counted: of preset, the share of cases that a harm is counted on, for harms that are not counted on all.
         orders: of pareto, the places of thresholds in the order of their tests, for each target.
         order: the one of the target that is tested.
     """
@@ -69,12 +70,17 @@ class Options:
     r_max: float = 0.1
     levels: str = BERK_JONES
     shares: tuple[float, ...] = ()
+    counted: tuple[tuple[str, float], ...] = ()
     orders: tuple[tuple[int, ...], ...] = ()
     order: tuple[int, ...] = ()
 
     def of_target(self, place: int) -> "Options":
         """With the order of one target."""
         return dataclasses.replace(self, order=self.orders[place]) if self.orders else self
+
+    def counted_of(self, harm: str, m: int) -> int:
+        """On how many of m cases a harm is counted, by the pilot: how many it is in fact is known from labels only."""
+        return math.floor(dict(self.counted).get(harm, 1.0) * m)
 
 
 @dataclass(frozen=True)
@@ -266,21 +272,26 @@ def band(ranked: Ranked, tally: Tally, risk: float, level: float, options: Optio
     return risk_bounds(tally.m, tally.n, tally.errors, level, options.r_max, options.levels) <= risk
 
 
-def preset_weights(begins: Sequence[tuple[Sequence[Start], int]], shares: Sequence[float]) -> dict[int, float]:
+def preset_weights(
+    m: int, harms: Sequence[tuple[str, float, bool]], level: float, options: Options
+) -> dict[int, float]:
     """Weights by place: each start is at the first threshold that was chosen to accept as many cases.
 
-    That must not depend on how many cases a threshold does accept, which depends on the calibration set.  Of several
-    harms the one that must start last decides.
+    That must not depend on how many cases a threshold does accept, nor on how many cases have a class, which depend on
+    the calibration set.  Of several harms the one that must start last decides.
 
     Args:
-        begins: of each harm, its starts and how many cases it is counted on.
-        shares: the coverage that each threshold was chosen for.
+        m: calibration cases.
+        harms: name, risk and whether it has costs, of each.
+        level: of the tests.
+        options: of the method.
     """
     found = []
-    for begin, m in begins:
+    for name, risk, costs in harms:
+        of = options.counted_of(name, m)
         weights: dict[int, float] = {}
-        for start in begin:
-            place = next((place for place, share in enumerate(shares) if share * m >= start.n), None)
+        for start in (cost_starts if costs else starts)(of, risk, level, FALLBACK):
+            place = next((place for place, share in enumerate(options.shares) if share * of >= start.n), None)
             if place is not None:
                 weights[place] = weights.get(place, 0.0) + start.weight
         if not weights:
@@ -289,15 +300,17 @@ def preset_weights(begins: Sequence[tuple[Sequence[Start], int]], shares: Sequen
     return max(found, key=lambda weights: next(iter(weights)))
 
 
-def _preset(harms: Sequence[tuple[Tally, float]], level: float, options: Options) -> NDArray[np.bool_]:
+def _preset(ranked: Ranked, risks: Mapping[str, float], level: float, options: Options) -> NDArray[np.bool_]:
     """One chain for all harms: chains of their own would take more than delta if no harm is the worst everywhere."""
-    begins = [(starts_of(tally, risk, level, FALLBACK), tally.m) for tally, risk in harms]
-    return _chains(harms, preset_weights(begins, options.shares), level)
+    tallies = {name: ranked.tallies[name] for name in risks}
+    named = [(name, risk, tallies[name].losses is not None) for name, risk in risks.items()]
+    harms = [(tallies[name], risk) for name, risk in risks.items()]
+    return _chains(harms, preset_weights(ranked.m, named, level, options), level)
 
 
 def preset(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
     """Thresholds that a pilot fixed in advance, from the strictest on, with several starts (Wiens 2003)."""
-    return _preset([(tally, risk)], level, options)
+    return _preset(dataclasses.replace(ranked, tallies={WRONG: tally}), {WRONG: risk}, level, options)
 
 
 def pareto(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
@@ -341,7 +354,7 @@ def shown_for_all(
     if method == "sgr":  # searches for each harm would look at different ranks
         return _search(ranked, harms, level)
     if method == "preset":
-        return _preset(harms, level, options)
+        return _preset(ranked, risks, level, options)
     shown = np.ones(len(ranked.n), dtype=np.bool_)
     for tally, risk in harms:
         shown &= METHODS[method](ranked, tally, risk, level, options)

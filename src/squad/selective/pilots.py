@@ -22,7 +22,7 @@ from squad.errors import ArgumentError
 from squad.selective.bounds import passes
 from squad.selective.scores import Scores, as_array, rank
 
-__all__ = ["PILOTED", "THRESHOLDS", "Pilot", "check_pilot", "order_of", "pilot_of", "thresholds_of"]
+__all__ = ["PILOTED", "THRESHOLDS", "Pilot", "check_pilot", "counted_shares", "order_of", "pilot_of", "thresholds_of"]
 
 #: The methods that take a pilot.
 PILOTED = ("preset", "pareto")
@@ -76,6 +76,17 @@ def thresholds_of(confidence: NDArray[np.float64], count: int = THRESHOLDS) -> t
     accepted = np.searchsorted(-falling, -limits, side="left")
     some = accepted > 0
     return limits[some], tuple((accepted[some] / cases).tolist())
+
+
+def counted_shares(pilot: Pilot, targets: Sequence[Mapping[str, float]]) -> tuple[tuple[str, float], ...]:
+    """For the harms that are not counted on all cases of the pilot, on which share of cases they are, about."""
+    found = {}
+    for name in dict.fromkeys(name for target in targets for name in target if name in pilot.scores.harms):
+        loss = pilot.scores.harms[name]
+        count = len(loss) if loss.dtype == np.bool_ else int((~np.isnan(loss)).sum())
+        if count < len(loss):
+            found[name] = (count + 1) / (len(loss) + 2)
+    return tuple(found.items())
 
 
 def order_of(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +12,10 @@ from squad.core.checks import check_choice, check_count, check_number
 from squad.errors import ArgumentError
 from squad.selective.attempts import check_attempt, share
 from squad.selective.bounds import MOST
-from squad.selective.methods import Options, first_looked_at, least_cases, shows_alone, smallest
-from squad.selective.power import SAMPLES, SIMULATED, Flat, Pilot, chance_of_one, succeeds
+from squad.selective.methods import FALLBACK, FIXED, Options, first_looked_at, least_cases, shows_alone, smallest
+from squad.selective.pilots import PILOTED
+from squad.selective.power import SAMPLES, SIMULATED, Drawn, Flat, chance_of_one, succeeds
+from squad.selective.power_piloted import Ideal
 from squad.selective.scores import WRONG, Ranked, Scores
 
 __all__ = ["check_share", "closest", "labels_needed", "plan", "success_probability"]
@@ -23,6 +26,8 @@ SMALLEST = 1e-9
 NEAR = 0.9
 #: Samples that the search for the number begins with.
 ROUGH = 2000
+#: Where few cases may do and many do not, so many times as many as a test takes are tried.
+FAR = 16
 #: More cases than this are not planned for from a pilot.
 MOST_PILOTED = 1 << 24
 
@@ -60,8 +65,8 @@ def plan(
     least nine tenths of ``coverage``.  What is known of the model is that the share ``coverage`` of all cases can be
     accepted with an error rate of ``error``; then the chance is that of the least favourable population, in which all
     accepted cases have this error rate and all others are wrong, and no lower for any other whose risk grows with
-    coverage.  Or a ``pilot`` is known, and the chance is that of cases drawn from it: an estimate, and as good as the
-    pilot is large.
+    coverage and whose confidences are hardly ever equal.  Or a ``pilot`` is known, and the chance is that of cases
+    drawn from it: an estimate, and as good as the pilot is large.
 
     Args:
         risk: the share of wrong answers among the accepted that may not be exceeded.
@@ -70,7 +75,8 @@ def plan(
         error: the share of wrong answers expected among these; below ``risk``.
         power: the chance to succeed.
         method: that will be used, as of :func:`squad.certify`.  "grid" stands for one threshold, named in advance,
-            that accepts ``coverage``.
+            that accepts ``coverage``.  For "preset" and "pareto" the cases that choose their thresholds are taken to be
+            many (with a few hundred they accept less).
         pilot: confidences and whether the answers are right, of cases like those to come and new to the model.  They
             must not be among the calibration cases.
         attempt: which attempt to certify the model it will be, and so at which share of ``delta``: 1 for the first one
@@ -153,7 +159,7 @@ class _Question:
     ) -> "_Question":
         risk = check_share("risk", risk)
         level = check_share("delta", delta) * share(check_attempt(attempt))
-        check_choice("method", method, (*SIMULATED, "grid"))
+        check_choice("method", method, (*SIMULATED, *PILOTED, "grid"))
         options = Options(check_count("ranks", ranks, 1), check_share("r_max", r_max))
         if method == "band" and risk > options.r_max:
             raise ArgumentError.of("risk", f"{risk:g}", f"at most r_max ({options.r_max:g}) for the method band")
@@ -196,17 +202,40 @@ class _Question:
             assert self.coverage is not None
             return chance_of_one(m, self.coverage, self.error, self.risk, self.level)
         least = 1 if self.coverage is None else math.ceil(NEAR * self.coverage * m - 1e-9)
+        if self.method in PILOTED:
+            return float(self._ideal.succeeds(m, least, self.method, self.risk, self.level, samples).mean())
         paths = self._population(m, samples).draw(m)
         return float(succeeds(paths, least, self.method, self.risk, self.level, self.options).mean())
 
-    def _population(self, m: int, samples: int) -> Flat | Pilot:
+    @cached_property
+    def _ideal(self) -> Ideal:
+        """What a large pilot, which chooses the thresholds, knows of the population."""
         if self.wrong is not None:
-            return Pilot(self.wrong, samples)
+            return Ideal.of(self.wrong)
+        assert self.coverage is not None
+        return Ideal.flat(self.coverage, self.error)
+
+    def _population(self, m: int, samples: int) -> Flat | Drawn:
+        if self.wrong is not None:
+            return Drawn(self.wrong, samples)
         assert self.coverage is not None
         most = 1 << math.ceil(math.log2(max(m, 2)))  # the same samples for m alone as for m among others
         if (found := self._known) is None or (found[0], found[1]) != (most, samples):
             found = self._known = (most, samples, Flat(self.coverage, self.error, most, samples))
         return found[2]
+
+    @property
+    def _starts_too_late(self) -> bool:
+        """Whether the method starts where too much is accepted already, so that many cases are no better than few."""
+        begin = {"fallback": FALLBACK, "fixed_sequence": FIXED}.get(self.method, ())
+        return bool(begin) and all(self._risk_at(share) >= self.risk for share, _ in begin)
+
+    def _risk_at(self, share: float) -> float:
+        """The risk of the rule that accepts this share."""
+        if self.wrong is not None:
+            return float(self.wrong[: max(1, round(share * len(self.wrong)))].mean())
+        assert self.coverage is not None
+        return (min(share, self.coverage) * self.error + max(0.0, share - self.coverage)) / share
 
     def fewest(self, power: float) -> int:
         """The fewest cases with this chance, or up to a percent more; power does not quite grow with every case."""
@@ -216,8 +245,15 @@ class _Question:
 
         low, high = 0, max(8, round(self._guess()))
         most = MOST if self.wrong is None else MOST_PILOTED
+        if self._starts_too_late:
+            most = min(most, FAR * high)
         while high < most and not enough(high):
             low, high = high, high + max(1, high // (3 if self.wrong is None else 1))
+        if high >= most and self._starts_too_late:
+            raise ArgumentError(
+                f"The method {self.method} starts at a quarter of the cases or more, where errors reach the risk of"
+                f" {self.risk:g} already. Take the method sgr, band or bonferroni for so low a coverage."
+            )
         if high >= most:
             what = "error" if self.wrong is None else "pilot"
             raise ArgumentError.of(

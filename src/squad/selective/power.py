@@ -18,7 +18,7 @@ from squad.selective.bands import risk_bounds
 from squad.selective.bounds import MOST, passes
 from squad.selective.methods import FALLBACK, FIXED, Options, starts, tests_of
 
-__all__ = ["SIMULATED", "Flat", "Paths", "Pilot", "chance_of_one", "succeeds"]
+__all__ = ["SAMPLES", "SEED", "SIMULATED", "Boundary", "Drawn", "Flat", "Paths", "chance_of_one", "succeeds"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -31,7 +31,7 @@ SAMPLES = 20_000
 CORNERS, LONGEST = 3_000_000, 3000
 #: Terms of a sum over accepted cases.
 TERMS = 1000
-#: Counts of errors whose boundary is kept; where there are more, every so-manieth.
+#: Counts of errors whose boundary is kept; where there are more, every k-th.
 BOUNDARY = 20_000
 
 
@@ -105,8 +105,8 @@ class Flat:
         return Paths(m, np.append(n, np.full_like(good, m), 1), np.append(np.where(inside, counts, errors), errors, 1))
 
 
-class Pilot:
-    """The population that a few scores suggest: cases are drawn from them, with replacement.
+class Drawn:
+    """The population that a pilot suggests: cases are drawn from them, with replacement.
 
     Copies of one score are accepted one by one: the population has no equal confidences.
 
@@ -133,7 +133,7 @@ class Pilot:
 def chance_of_one(m: int, coverage: float, error: float, risk: float, level: float) -> float:
     """The chance that one rule passes that was named in advance: accepted cases are binomial, and errors among them.
 
-    Exactly, but for sums of thousands of terms, of which every so-manieth is taken.
+    Exactly, but for sums of thousands of terms, of which every k-th is taken.
     """
     spread = 7 * math.sqrt(m * coverage * (1 - coverage)) + 10
     n = np.arange(max(0, math.floor(m * coverage - spread)), min(m, math.ceil(m * coverage + spread)) + 1)
@@ -167,7 +167,7 @@ def _walk(plan: tuple[tuple[float, float], ...]) -> Test:
             for weight in np.unique(weights):
                 chain = np.flatnonzero(weights == weight)
                 some = paths.only(chain)
-                good = _Boundary.of(risk, float(weight * level), paths.m)
+                good = Boundary.of(risk, float(weight * level), paths.m)
                 alive = good(some.at(start.n), start.n)
                 bad = ~good(some.errors, some.n) & (some.n > start.n)
                 # Within a run of errors each is worse than the one before: the corners, and the end, say it all.
@@ -186,7 +186,7 @@ def _walk(plan: tuple[tuple[float, float], ...]) -> Test:
 
 def _sgr(paths: Paths, least: int, risk: float, level: float, options: Options) -> Bools:
     tests = tests_of(paths.m)
-    good = _Boundary.of(risk, level / tests, paths.m)
+    good = Boundary.of(risk, level / tests, paths.m)
     low = np.zeros(len(paths.n), dtype=np.int64)
     high = np.full(len(paths.n), paths.m + 1)
     for _ in range(tests):
@@ -198,7 +198,7 @@ def _sgr(paths: Paths, least: int, risk: float, level: float, options: Options) 
 
 
 def _bonferroni(paths: Paths, least: int, risk: float, level: float, options: Options) -> Bools:
-    good = _Boundary.of(risk, level / options.ranks, paths.m)
+    good = Boundary.of(risk, level / options.ranks, paths.m)
     ranks = sorted({-(-place * paths.m // options.ranks) for place in range(1, options.ranks + 1)})
     found = np.zeros(len(paths.n), dtype=np.bool_)
     for n in ranks:
@@ -228,7 +228,7 @@ SIMULATED: dict[str, Test] = {
 }
 
 
-class _Boundary:
+class Boundary:
     """Whether so many errors among n pass, for arrays: the fewest cases that pass with k errors are found once."""
 
     def __init__(self, risk: float, level: float, m: int) -> None:
@@ -244,18 +244,19 @@ class _Boundary:
         self.fewest = np.where(high > m, MOST, high)
 
     def __call__(self, errors: Ints, n: Ints | int) -> Bools:
+        """Whether so many errors among n are few enough, for arrays."""
         place = np.minimum(errors if self.step == 1 else -(-errors // self.step), len(self.fewest) - 1)
         return np.asarray(self.fewest[place] <= n)
 
     @classmethod
-    def of(cls, risk: float, level: float, m: int) -> "_Boundary":
+    def of(cls, risk: float, level: float, m: int) -> "Boundary":
         """For at least m cases; those of another m will mostly do."""
         return _boundary(risk, level, 1 << math.ceil(math.log2(max(m, 2))))
 
 
 @functools.lru_cache(maxsize=64)
-def _boundary(risk: float, level: float, m: int) -> _Boundary:
-    return _Boundary(risk, level, m)
+def _boundary(risk: float, level: float, m: int) -> Boundary:
+    return Boundary(risk, level, m)
 
 
 def _most_errors(n: Ints, risk: float, level: float) -> Ints:

@@ -10,9 +10,9 @@ of a multinomial law with the population's shares, and then so many cases of eac
 cases.  M is found from the sizes of the strata alone, as large as it may be if a stratum shall run out once in 10,000
 times; then nothing is certified.  A certificate is thus false no more often than with endless strata: delta at most.
 
-Which cases are drawn is decided by a generator whose key is a hash of the cases themselves (the ranks of their
-confidences, and their errors): the same every time, on every machine, in whatever order they come and on whatever
-scale.  There is no seed to try until one suits.
+Which cases are drawn is decided by a generator whose key is a hash of the cases themselves: the same every time, on
+every machine, in whatever order they come.  There is no seed; to change the scale of the confidences, or the largest
+weight, until the result suits is to certify several times.
 """
 
 import hashlib
@@ -246,9 +246,7 @@ def _key(scores: Scores, more: NDArray[Any]) -> tuple[NDArray[np.int64], bytes]:
     losses = [loss.astype(np.float64) for name, loss in sorted(scores.harms.items()) if name != WRONG]
     order = np.lexsort((more, *groups, *losses, wrong, scores.confidence))
     digest = hashlib.sha256(b"squad-torch resampling 1\n")
-    # Ranks, and no weights: another scale of the confidences is no seed to try until one suits.
-    ranks = np.unique(scores.confidence, return_inverse=True)[1]
-    for part, kind in ((ranks, "<i8"), (wrong, "<u1")):
+    for part, kind in ((scores.confidence, "<f8"), (wrong, "<u1")):  # weights are no seed to try until one suits
         digest.update(part[order].astype(kind).tobytes())
     return order, digest.digest()[:16]
 

@@ -1,0 +1,92 @@
+"""How likely ``preset`` and ``pareto`` are to succeed, whose thresholds a pilot has fixed: simulated.
+
+The pilot is taken to be large: its thresholds stand at every percent of coverage.  A sample is then the number of cases
+between neighbouring thresholds, which is multinomial, and the errors among them, which are binomial.
+``tests/selective/test_power.py`` holds these tests to those of :mod:`squad.selective.methods`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from squad.selective.methods import Options, preset_weights
+from squad.selective.pilots import THRESHOLDS, Pilot, order_of, thresholds_of
+from squad.selective.power import SAMPLES, SEED, Boundary
+from squad.selective.scores import WRONG, Scores
+
+__all__ = ["Ideal"]
+
+#: Cases of a pilot that stands for a large one.
+LARGE = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Ideal:
+    """A population, as a large pilot knows it.
+
+    Attributes:
+        pilot: cases in the proportions of the population.
+        thresholds: (K,), the strictest first.
+        shares: (K,), the coverage of each.
+        rates: (K,), the error rate between each threshold and the one before.
+    """
+
+    pilot: Pilot
+    thresholds: NDArray[np.float64]
+    shares: tuple[float, ...]
+    rates: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, wrong: NDArray[np.bool_]) -> "Ideal":
+        """Of cases that stand for it, the most confident first."""
+        confidence = 1.0 - np.arange(len(wrong)) / len(wrong)
+        thresholds, shares = thresholds_of(confidence, THRESHOLDS)
+        ends = np.round(np.array(shares) * len(wrong)).astype(np.int64)
+        errors = np.append(0, np.cumsum(wrong))[ends]
+        rates = np.diff(errors, prepend=0) / np.diff(ends, prepend=0)
+        return cls(Pilot(Scores(confidence, {WRONG: wrong}), True), thresholds, shares, rates)
+
+    @classmethod
+    def flat(cls, coverage: float, error: float) -> "Ideal":
+        """The least favourable population of a rule; see :class:`squad.selective.power.Flat`."""
+        good = round(coverage * LARGE)
+        evenly = np.floor(error * np.arange(1, good + 1)) > np.floor(error * np.arange(good))
+        return cls.of(np.append(evenly, np.ones(LARGE - good, dtype=np.bool_)))
+
+    def succeeds(
+        self, m: int, least: int, method: str, risk: float, level: float, samples: int = SAMPLES
+    ) -> NDArray[np.bool_]:
+        """(samples,), whether the method shows a rule that accepts at least ``least`` of m cases, and one."""
+        rng = np.random.default_rng([SEED, m])
+        steps = np.diff(self.shares, prepend=0.0)
+        between = rng.multinomial(m, steps / steps.sum(), samples)
+        errors = np.cumsum(rng.binomial(between, self.rates), axis=1)
+        n = np.cumsum(between, axis=1)
+        if method == "pareto":
+            return self._in_order(n, errors, m, least, risk, level)
+        return self._in_chains(n, errors, m, least, risk, level)
+
+    def _in_order(
+        self, n: NDArray[np.int64], errors: NDArray[np.int64], m: int, least: int, risk: float, level: float
+    ) -> NDArray[np.bool_]:
+        good = Boundary.of(risk, level, m)
+        alive, found = np.ones(len(n), dtype=np.bool_), np.zeros(len(n), dtype=np.bool_)
+        for place in order_of(self.pilot, self.thresholds, {WRONG: risk}, m, level):
+            alive &= good(errors[:, place], n[:, place])
+            found |= alive & (n[:, place] >= max(least, 1))
+        return found
+
+    def _in_chains(
+        self, n: NDArray[np.int64], errors: NDArray[np.int64], m: int, least: int, risk: float, level: float
+    ) -> NDArray[np.bool_]:
+        weights = preset_weights(m, [(WRONG, risk, False)], level, Options(shares=self.shares))
+        chain, found = np.zeros(len(n)), np.zeros(len(n), dtype=np.bool_)
+        for place in range(len(self.shares)):
+            chain = chain + weights.get(place, 0.0)
+            for weight in np.unique(chain[chain > 0]):
+                mine = np.flatnonzero(chain == weight)
+                passed = Boundary.of(risk, float(weight * level), m)(errors[mine, place], n[mine, place])
+                found[mine[passed]] |= n[mine[passed], place] >= max(least, 1)
+                chain[mine[~passed]] = 0.0
+        return found
