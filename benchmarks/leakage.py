@@ -5,6 +5,9 @@ left out, by hashes of exact rows alone and with the cells of near rows.
 
 Risk: what a model with default settings gets certified on such rows, and its true risk.
 
+Repeating: the same in tables of whole numbers, where the calibration rows repeat each other as well: training rows drawn
+with replacement, or once each among new rows some of which occur twice.
+
 Honest: calibration rows that are new, in tables that repeat rows by chance; with training rows as they come, and with
 equal ones removed before fit.
 """
@@ -121,6 +124,22 @@ def power(features: int) -> list[dict[str, Any]]:
     ]
 
 
+def repeating(name: str, share: float, doubled: int) -> dict[str, Any]:
+    """How often copies are found among rows that repeat each other."""
+    found: dict[bool, list[bool]] = {False: [], True: []}
+    for run in range(RUNS):
+        random = np.random.default_rng([SEED, doubled, run])
+        x, new = TABLES[name](random, FIT), TABLES[name](random, CALIBRATION)
+        fitted, count = Fitted(x), round(share * CALIBRATION)
+        copies = x[random.choice(FIT, count, replace=not doubled)]
+        keys = fitted.looked_up(np.r_[copies, new[count:], new[count : count + doubled]])
+        for near in (False, True):
+            refused, dropped = fitted.found(*keys, near)
+            found[near].append(bool(refused or dropped[:count].mean() >= FOUND))
+    both = {"before": float(np.mean(found[False])), "after": float(np.mean(found[True]))}
+    return {"table": name, "share": share, "doubled": doubled, **both}
+
+
 def labelled_rows(features: int, count: int, seed: int) -> tuple[Numbers, NDArray[Any]]:
     """Rows of which a fifth or so has the other label."""
     random = np.random.default_rng([SEED, features, seed])
@@ -205,6 +224,25 @@ def many_zeros(random: np.random.Generator, count: int) -> Numbers:
     return np.asarray(random.random((count, 6)) * (random.random((count, 6)) < 0.2))
 
 
+def prices(random: np.random.Generator, count: int) -> Numbers:
+    """Log-normal, in cents."""
+    return np.asarray(np.round(random.lognormal(3, 0.7, (count, 1)), 2))
+
+
+def continuous_kinds(kinds: int, share: float) -> Draw:
+    """A share of the rows is of so many kinds, all others are new."""
+    every = np.random.default_rng(SEED).normal(size=(kinds, 4))
+
+    def draw(random: np.random.Generator, count: int) -> Numbers:
+        known = every[random.integers(kinds, size=count)]
+        return np.where(random.random((count, 1)) < share, known, random.normal(size=(count, 4)))
+
+    return draw
+
+
+#: Tables in which rows hardly ever repeat by chance, though every column takes few values.
+ROOMY = ("20 columns of yes and no", "6 columns of 20 whole numbers", "5 continuous columns")
+
 TABLES: dict[str, Draw] = {
     "3 columns of 4 whole numbers": whole_numbers(4, 3),
     "3 columns of 10 whole numbers": whole_numbers(10, 3),
@@ -217,6 +255,10 @@ TABLES: dict[str, Draw] = {
     "2 columns with 2 decimals": decimals(2, 2),
     "3 columns of few values, 1 continuous": mixed,
     "6 columns that are mostly 0": many_zeros,
+    "6 columns of 20 whole numbers": whole_numbers(20, 6),
+    "1 column of prices with cents": prices,
+    "500 kinds of continuous rows": continuous_kinds(500, 1.0),
+    "1 in 10 rows of 200 continuous kinds": continuous_kinds(200, 0.1),
     "1 continuous column": continuous(1),
     "5 continuous columns": continuous(5),
 }
@@ -281,7 +323,22 @@ def main() -> None:
         ],
     )
     settings = {"risk": RISK, "delta": DELTA, "fit": FIT, "calibration": CALIBRATION, "runs": RUNS, "sets": SETS}
-    save("leakage", options.out, settings, {"copies": copies, "risks": true, "honest": tables}, SEED)
+    again = [
+        repeating(name, share, doubled)
+        for name in ROOMY
+        for share in (1 / 3, 0.95)
+        for doubled in (0, 8, 30)  # 0: drawn with replacement
+    ]
+    rows(
+        "Sets with copies among rows that repeat each other that are found, in %",
+        ["table", "share", "doubled", "before", "after"],
+        [
+            [a["table"], f"{a['share']:.2f}", str(a["doubled"]), _percent(a["before"]), _percent(a["after"])]
+            for a in again
+        ],
+    )
+    results = {"copies": copies, "risks": true, "honest": tables, "repeating": again}
+    save("leakage", options.out, settings, results, SEED)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Every cell is a risk, an error rate, a coverage and a method.  Of the number of cases that plan gives, `squad.certify`'s
 own method is run on 2,000 samples; success is a certificate that accepts at least nine tenths of the coverage.  The
-stated probability must be met within 2 points.  For comparison: the numbers that were given before, for one test of a fixed
-number of accepted cases, and how often the method succeeds with those.
+stated probability must be met within 2 points.  For comparison: the numbers that were given before, for one test of a
+fixed number of accepted cases, and how often the method succeeds with those.
 
 Ranked: the same share of errors among the accepted, growing with the cube of the rank, and half of the others are
 wrong.  Its stated probability is a lower bound only.

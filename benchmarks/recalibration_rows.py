@@ -21,7 +21,7 @@ SEED = 5
 CLASSES = 3
 SCALES = (1.0, 2.0, 3.0)
 SIZES = (50, 100, 200, 1000)
-REPETITIONS = 50
+REPETITIONS = 200
 #: Rows whose true NLL is measured, and rows that are very many.
 MEASURED, MANY = 1000, 10_000
 

@@ -275,6 +275,17 @@ def risks(record: Record) -> str:
     return table(lines)
 
 
+def repeating(record: Record) -> str:
+    """Copies among rows that repeat each other."""
+    lines = [["table", "copies", "drawn with replacement", "8 new rows twice", "30 new rows twice"]]
+    cells = {(one["table"], one["share"], one["doubled"]): one for one in record.results["repeating"]}
+    for name, share in dict.fromkeys((name, share) for name, share, _ in cells):
+        found = [cells[name, share, doubled] for doubled in (0, 8, 30)]
+        shown = [f"{100 * one['before']:.0f} → {100 * one['after']:.0f} %" for one in found]
+        lines.append([name, f"{100 * share:.0f} %", *shown])
+    return table(lines)
+
+
 def removed(record: Record) -> str:
     """Honest sets that are refused, and rows that are left out, by exact hashes alone and now."""
     lines = [["table", "fit, calibration", "refused", "rows left out", "equals removed: refused", "rows left out"]]
@@ -473,6 +484,7 @@ def selection_tables() -> dict[str, str]:
         ("honest", honest, "calibration_rows"),
         ("copies", copies, "leakage"),
         ("risks", risks, "leakage"),
+        ("repeating", repeating, "leakage"),
         ("removed", removed, "leakage"),
         ("bets", bets, "certify_samples"),
         ("samples", samples, "certify_samples"),
