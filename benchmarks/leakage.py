@@ -5,7 +5,7 @@ left out, by hashes of exact rows alone and with the cells of near rows.
 
 Risk: what a model with default settings gets certified on such rows, and its true risk.
 
-Repeating: the same in tables of whole numbers, where the calibration rows repeat each other as well: training rows drawn
+Repeating: the same in tables of whole numbers, where calibration rows repeat each other as well: training rows drawn
 with replacement, or once each among new rows some of which occur twice.
 
 Honest: calibration rows that are new, in tables that repeat rows by chance; with training rows as they come, and with
