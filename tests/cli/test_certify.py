@@ -104,7 +104,7 @@ class TestCertify:
         found = run("certify", "model", "shuffled.csv", "--risk", ".1")
         assert found.code == 3
         assert found.out.startswith("Not certified at risk 1")
-        assert "nothing was saved" in found.err
+        assert "no certificate was saved" in found.err
         assert unsettled(model) == before
 
     def test_too_few_rows_are_no_wrong_input(self, run: Run, model: Path, here: Path) -> None:
@@ -113,8 +113,9 @@ class TestCertify:
         found = run("certify", "model", "test.csv", "--risk", ".01")
         assert found.code == 3
         assert found.out.startswith("Not certified at risk 1")
-        assert "60 calibration rows are too few: it takes at least 469" in found.err
-        assert "does not count" in found.err
+        assert "60 calibration cases are too few: it takes at least 469" in found.out
+        assert "does not count" in found.out
+        assert "remembers" not in found.err
         assert listing(here) == before
 
     def test_too_few_scores(self, run: Run, here: Path) -> None:
@@ -122,10 +123,10 @@ class TestCertify:
         (here / "few.csv").write_text("\n".join(lines[:41]) + "\n")
         found = run("certify", "--scores", "few.csv", "--risk", ".01")
         assert found.code == 3
-        assert "40 calibration rows are too few: it takes at least 459" in found.err
+        assert "40 calibration cases are too few: it takes at least 459" in found.out
         enough = run("certify", "--scores", "scores.csv", "--risk", ".01")
         assert enough.code == 3
-        assert "too few" not in enough.err
+        assert "at least" not in enough.out
 
     def test_a_certificate_that_accepts_nothing_is_none(self, run: Run, model: Path, here: Path) -> None:
         table = pd.read_csv(here / "calibration.csv", dtype=str)
@@ -229,7 +230,7 @@ class TestCertify:
         [
             (("model", "calibration.csv"), "--risk must be given"),
             (("model", "calibration.csv", "--risk", "x"), "a share such as .02"),
-            (("model", "calibration.csv", "--risk", ".1,.2"), "one risk for 'wrong'"),
+            (("model", "calibration.csv", "--risk", ".1,.2"), "one number for 'wrong'"),
             (("model", "calibration.csv", "--risk", "2"), "risk must be"),
             (("model", "calibration.csv", "--risk", ".1", "--delta", "0"), "delta must be"),
             (("model", "calibration.csv", "--risk", ".1", "--method", "magic"), "method must be one of"),
@@ -328,7 +329,7 @@ class TestPlan:
     def test_a_number(self, run: Run) -> None:
         found = run("plan", "--risk", ".02", "--coverage", ".7", "--error", ".01")
         assert found.out == f"{squad.plan(0.02, 0.01, 0.7, 0.01, attempt=1)}\n"
-        assert "at most 2 % of the accepted answers" in found.err
+        assert "risk 2 %" in found.err
         assert re.search(r"with probability 9[01] %", found.err)
 
     def test_another_method_and_attempt(self, run: Run) -> None:
@@ -464,7 +465,7 @@ class TestAttempts:
         found = run(*CERTIFY)
         assert found.code == 0, found.err
         assert "attempt 2 of this model, at 5 % of delta" in found.out
-        assert "labels of earlier attempts" in found.out
+        assert "labels that are used again" in found.out
         again = squad.load(model)
         assert again.certificate is not None
         assert again.certificate.attempt == 2
@@ -517,6 +518,40 @@ class TestAttempts:
         assert "does not remember attempt 1" in found.err
         assert listing(model) == before
         assert len(squad.load(here / "safe").attempts) == 1
+        failed = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--out", "other")
+        assert failed.code == 3
+        assert "does not remember attempt 1" in failed.err
+        assert "model remembers" not in failed.err
+        assert listing(model) == before
+
+    def test_attempts_of_the_folder_that_is_replaced(self, run: Run, model: Path, here: Path) -> None:
+        assert run(*CERTIFY, "--out", "safe").code == 0
+        assert run("certify", "safe", *CERTIFY[2:], "--overwrite").code == 0  # attempt 2, of which model knows nothing
+        assert len(squad.load(model).attempts) == 1
+        found = run(*CERTIFY, "--out", "safe", "--overwrite")
+        assert "attempt 3 of this model" in found.out
+        assert [len(squad.load(here / name).attempts) for name in ("model", "safe")] == [3, 3]
+
+    def test_info_tells_of_them(self, run: Run, model: Path) -> None:
+        def told() -> str:
+            (line,) = [line for line in run("info", "model").out.splitlines() if line.startswith("attempts to certify")]
+            return " ".join(line.split())
+
+        assert told() == "attempts to certify none"
+        self.failed(run)
+        assert "1, 0 certified; the next one at 5 % of delta" in told()
+        assert run(*CERTIFY).code == 0
+        assert "2, 1 certified; the next one at 2.5 % of delta" in told()
+
+    def test_too_few_rows_of_a_class_do_not_count(self, run: Run, model: Path, here: Path) -> None:
+        table = pd.read_csv(here / "calibration.csv", dtype=str)
+        ill = table["y"] == "ill"
+        pd.concat([table[~ill], table[ill][:5]]).to_csv(here / "well.csv", index=False)
+        found = run("certify", "model", "well.csv", "--risk", ".3,miss rate=.2", "--delta", ".05")
+        assert found.code == 3
+        assert "'miss rate ill' is counted on 5 and takes at least" in found.out
+        assert "does not count" in found.out
+        assert squad.load(model).attempts == []
 
     def test_a_smaller_delta(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0

@@ -105,9 +105,9 @@ class TestDecisions:
         assert answer.decision[2] == "referred"
         assert answer.reason.tolist()[:2] == ["", ""]
         assert answer.reason[2] == "nothing was certified where group is none"
-        with pytest.raises(squad.ArgumentError, match="a group a row"):
+        with pytest.raises(squad.ArgumentError, match="a group per row"):
             safe.answer(x)
-        with pytest.raises(squad.ArgumentError, match="a group a row"):
+        with pytest.raises(squad.ArgumentError, match="a group per row"):
             safe.answer(x, by=["odd"])
 
     def test_groups_are_what_was_certified(self, fitted: Predictor, of_table: Predictor) -> None:

@@ -1,6 +1,7 @@
 """Harms by name: the miss rate of a class, and costs of confusions."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import squad
 from squad.predictor import Predictor
 from squad.predictor.harms import cost_matrix, expand, harm_of
 from squad.selective.attempts import share
+from squad.selective.scores import Scores, rank
 from tests.predictor.examples import frame, points
 
 COSTS = {("a", "b"): 1.0, ("b", "a"): 0.2, None: 0.1}
@@ -55,7 +57,7 @@ class TestMissRate:
         certificate = fitted.certify(x[some], y[some], {"miss rate": 0.1}, 0.05).certificate
         assert certificate is not None
         assert not certificate.certified
-        assert "'miss rate c' is counted on 0 of them and takes 30 at least" in str(certificate)
+        assert "'miss rate c' is counted on 0 and takes at least 30" in str(certificate)
         assert squad.Certificate.from_json(certificate.to_json()) == certificate
 
     def test_a_class_of_few_rows_is_named(self, fitted: Predictor) -> None:
@@ -63,7 +65,7 @@ class TestMissRate:
         some = (y != "c") | (np.arange(3000) < 30)
         few = int((y[some] == "c").sum())
         certificate = fitted.certify(x[some], y[some], {"miss rate": 0.05}, 0.05).certificate
-        assert f"'miss rate c' is counted on {few} of them and takes 61 at least" in str(certificate)
+        assert f"'miss rate c' is counted on {few} and takes at least 61" in str(certificate)
 
     def test_an_unknown_class_is_refused(self, fitted: Predictor) -> None:
         with pytest.raises(squad.ArgumentError, match="'miss rate d'"):
@@ -159,3 +161,61 @@ class TestSamples:
         for column, match in (("u", "feature"), ("who", "'1-0' in column 'who'|'1-"), ("w", "empty"), ("none", "none")):
             with pytest.raises(squad.SquadError, match=match):
                 of_table.certify(data, data["y"].to_numpy(), 0.1, weights=column, one_per_group=False)
+
+
+class TestWords:
+    def test_harms_of_labels_are_told_apart_from_those_of_users(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        risk = {"wrong": 0.2, "missed a": 0.2, "false alarm": 0.9}
+        made = fitted.certify(x, y, risk, 0.1, harms={"false alarm": np.zeros(3000, dtype=bool)}).certificate
+        assert made is not None
+        assert "are a and labelled otherwise" in str(made)
+        assert "have the harm 'false alarm'" in str(made)
+        assert made.details["harms"] == ["missed a"]
+
+    def test_the_class_that_fails_is_named(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        y = np.where((y == "b") & (np.arange(3000) % 2 == 0), "c", y)  # half of b is labelled c
+        made = fitted.certify(x, y, {"wrong": 0.5, "miss rate": 0.1}, 0.1).certificate
+        assert made is not None
+        assert not made.certified
+        errors, n = made.rules[0].failing["miss rate c"]
+        assert n == made.rules[0].counted["miss rate c"][1]
+        assert f"miss rate c {errors} of {n:,}" in str(made)
+        assert not {"wrong", "miss rate b"} & set(made.rules[0].failing)
+        assert squad.Certificate.from_json(made.to_json()) == made
+
+
+class TestCostsThatNobodyHas:
+    """Which test is made is decided by the costs that there are, not by those that the cases have."""
+
+    def test_no_error_at_all(self) -> None:
+        rng = np.random.default_rng(0)
+        scores = Scores.of(rng.random(200), np.ones(200, dtype=bool), {"cost": np.zeros(200)}, costs={"cost"})
+        tally = rank(scores).tallies["cost"]
+        assert tally.losses is not None
+        plain = rank(Scores.of(scores.confidence, np.ones(200, dtype=bool), {"cost": np.zeros(200)}))
+        assert plain.tallies["cost"].losses is None
+
+    def test_a_matrix_says_so(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        sure = fitted.answer(x).label == y
+        made = fitted.certify(x[sure], y[sure], {"cost": 0.1}, 0.1, costs=COSTS)
+        assert made.certificate is not None
+        assert made.certificate.rules[0].costs == ("cost",)
+        assert "mean cost" in made.certificate.headline
+        zero_one = fitted.certify(x[sure], y[sure], {"cost": 0.1}, 0.1, costs={None: 1.0}).certificate
+        assert zero_one is not None
+        assert zero_one.rules[0].costs == ()
+        assert "mean cost" in zero_one.headline
+
+
+class TestGroups:
+    def test_1_and_its_text_are_two(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        by: Any = [1, "1"] * 1500
+        safe = fitted.certify(x, y, 0.3, 0.1, by=by)
+        assert safe.certificate is not None
+        assert [rule.group for rule in safe.certificate.rules] == [1, "1"]
+        assert sum(rule.m for rule in safe.certificate.rules) == safe.certificate.m
+        assert len(safe.answer(x, by=by)) == 3000

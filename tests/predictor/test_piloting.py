@@ -1,6 +1,7 @@
 """Validation rows choose the thresholds that are tested."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from squad.errors import ArgumentError
 from squad.fitting import fit_predictor
 from squad.predictor import CertificationError, Predictor
 from squad.selective.pilots import thresholds_of
-from tests.predictor.examples import QUICK, points
+from tests.predictor.examples import QUICK, frame, points
 
 
 def test_fit_keeps_the_scores_of_validation_rows(fitted: Predictor, of_table: Predictor) -> None:
@@ -90,3 +91,31 @@ def test_places_of_other_classes_are_refused(fitted: Predictor, tmp_path: Path) 
     broken = fitted._changed(validation_scores=type(kept)(kept.confidence, kept.predicted + 9, kept.right, "mean", 1))
     with pytest.raises(ArtifactError, match="classes"):
         squad.load(broken.save(tmp_path / "model"))
+
+
+def test_nor_do_near_copies_of_them(fitted: Predictor) -> None:
+    x, y = points(2000, 1)
+    for near in (x.astype(np.float32).astype(np.float64), x.round(4), x + 1e-7):
+        with pytest.raises(CertificationError, match="of the pilot"):
+            fitted.certify(x, y, risk=0.1, method="pareto", pilot=(near[:400], y[:400]))
+
+
+def test_nor_do_rows_of_their_groups(of_table: Predictor) -> None:
+    model = of_table
+    new, pilot = frame(900, 1), frame(300, 2)
+    new["who"], pilot["who"] = [f"n{i}" for i in range(900)], [f"p{i}" for i in range(300)]
+    arguments: dict[str, Any] = {"risk": 0.3, "delta": 0.1, "method": "preset"}
+    assert model.certify(new, new["y"].to_numpy(), pilot=(pilot, pilot["y"].to_numpy()), **arguments).certificate
+    pilot.loc[0, "who"] = "n7"
+    with pytest.raises(CertificationError, match="'n7'"):
+        model.certify(new, new["y"].to_numpy(), pilot=(pilot, pilot["y"].to_numpy()), **arguments)
+
+
+def test_a_pilot_without_a_row_that_can_be_used(fitted: Predictor) -> None:
+    with pytest.raises(ArgumentError, match="None of the 3 rows of the pilot"):
+        fitted.certify(*points(2000, 1), risk=0.1, method="pareto", pilot=(np.full((3, 2), 1e6), ["a", "b", "c"]))
+
+
+def test_a_wrong_name_is_told_as_such(fitted: Predictor) -> None:
+    with pytest.raises(ArgumentError, match="'missed d'"):
+        fitted.certify(*points(300, 1), risk={"missed d": 0.1}, method="pareto")

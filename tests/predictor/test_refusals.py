@@ -174,7 +174,7 @@ class TestRefusals:
             ({"x": np.zeros((0, 2)), "y": []}, "rows with their labels"),
             ({"groups": [1]}, "groups must be of shape"),
             ({"by": "site"}, "an array has no columns"),
-            ({"by": [1, 2]}, "a group a row"),
+            ({"by": [1, 2]}, "a group per row"),
             ({"risk": 2.0}, "risk must be"),
             ({"method": "magic"}, "method must be one of"),
             ({"x": np.full((100, 2), np.nan)}, "None of the 100 rows can be used"),

@@ -18,6 +18,8 @@ from squad.models import CONFIGS
 from squad.predictor import Predictor
 from squad.report.content import gather
 from squad.report.parts import Model
+from squad.selective import band_of
+from squad.selective.attempts import share
 from tests.report.builders import CLASSES, ROWS, certified, features, frame, images, labels_for, model
 
 
@@ -51,6 +53,22 @@ def test_every_network_and_kind_of_rows(name: str, kind: str) -> None:
     assert case.confidence == answer.confidence.min()
     assert (case.picture is not None) == (kind == "images")
     assert [name for name, _ in case.row][:1] == {"images": [], "features": ["feature 1"], "table": ["age"]}[kind]
+
+
+def test_the_slider_is_tested_at_the_share_of_the_attempt() -> None:
+    once = certified(model())
+    twice = certified(once)
+    assert twice.certificate is not None
+    assert twice.calibration is not None
+    assert twice.certificate.attempt == 2
+    x = images(100, seed=4)
+    slider = content_of(twice, x, labels_for(twice, x)).slider
+    assert slider.delta == twice.certificate.delta
+    right = ~twice.calibration.harms["wrong"]
+    band = band_of(twice.calibration.confidence, right, twice.certificate.delta * share(2), slider.r_max)
+    for choice in slider.choices:
+        place = band.at(choice.risk)
+        assert (choice.coverage or 0.0) == (0.0 if place is None else band.n[place] / band.m)
 
 
 def test_counts_under_a_certificate() -> None:

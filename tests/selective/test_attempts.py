@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import squad
 from squad.selective import Certificate, certificate, certify
-from squad.selective.attempts import MOST_ATTEMPTS, attempts_in, next_attempt, noted, share, spends
+from squad.selective.attempts import MOST_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
 from squad.selective.certificate import CertificateError
 from squad.selective.certify import check_scores
 from squad.selective.scores import Scores
@@ -143,3 +143,58 @@ class TestRemembered:
     def test_a_record_that_was_edited(self, attempts: Any) -> None:
         with pytest.raises(squad.ArgumentError, match="'attempts' of the record"):
             attempts_in({"attempts": attempts})
+
+
+class TestWhatCounts:
+    """An attempt that could not have succeeded uses nothing; every other one does."""
+
+    @pytest.mark.parametrize("method", ["fallback", "fixed_sequence", "sgr", "bonferroni", "grid", "preset", "pareto"])
+    @pytest.mark.parametrize("costs", [False, True])
+    def test_fewer_cases_than_any_that_succeed(self, method: str, costs: bool) -> None:
+        """With the best that there can be: all right, equally confident, and no cost but the first one's."""
+        given: dict[str, Any] = {}
+        if method == "grid":
+            given = {"thresholds": [-1.0]}
+        if method in ("preset", "pareto"):
+            given = {"pilot": (np.zeros(99), np.ones(99), {"cost": np.zeros(99)})}
+        for m in range(20, 200):
+            cost = np.zeros(m)
+            cost[0] = 0.001 * costs
+            made = certify(
+                np.ones(m), np.ones(m), {"cost": 0.05}, 0.1, method, harms={"cost": cost}, attempt=1, **given
+            )
+            if made.certified:
+                assert spends(made)
+                break
+            if not spends(made):
+                best = certify(
+                    np.ones(m), np.ones(m), {"cost": 0.05}, 0.1, method, harms={"cost": np.zeros(m)}, attempt=1, **given
+                )
+                assert not best.certified
+        else:
+            pytest.fail("nothing was certified")
+
+    def test_a_band_of_many_cases(self) -> None:
+        """Levels of the next power of two would say that it could not."""
+        made = [certify(np.ones(m), np.ones(m), 0.0008, 0.1, "band", attempt=1) for m in (9_800, 10_000)]
+        assert [one.certified for one in made] == [spends(one) for one in made]
+
+    def test_a_class_with_too_few_cases(self) -> None:
+        confidence, correct = scores(2000)
+        few = np.where(np.arange(2000) < 20, ~correct, np.nan)
+        made = certify(
+            confidence, correct, {"wrong": 0.1, "miss rate x": 0.1}, 0.05, harms={"miss rate x": few}, attempt=1
+        )
+        assert not made.certified
+        assert not spends(made)
+        assert "'miss rate x' is counted on 20" in str(made)
+        assert "does not count" in str(made)
+
+
+class TestMerged:
+    def test_copies_of_a_model_that_were_certified_apart(self) -> None:
+        first, mine, its = ({"attempt": number, "delta": 0.1, "m": m} for number, m in ((1, 5), (2, 6), (2, 7)))
+        assert merged([first, mine], [first, its]) == [first, mine, {**its, "attempt": 3}]
+        assert merged([first], [first, its]) == [first, its]
+        assert merged([first, mine], []) == [first, mine]
+        assert attempts_in({"attempts": merged([first, mine], [first, its])})

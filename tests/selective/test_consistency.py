@@ -1,6 +1,7 @@
 """A certificate that is read must follow from its own counts and, where they are stored, from its scores."""
 
 import copy
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -379,3 +380,19 @@ def test_a_risk_above_the_largest_of_a_band() -> None:
     data["rules"][0]["risks"]["wrong"] = 0.11
     with pytest.raises(CertificateError, match="r_max"):
         Certificate.from_json(sealed(data))
+
+
+def test_sums_of_costs_are_compared_but_for_rounding() -> None:
+    rng = np.random.default_rng(3)
+    confidence = rng.integers(20, size=2000) / 20
+    correct = rng.random(2000) > 0.2 * (1 - confidence)
+    cost = np.where(correct, 0.0, rng.random(2000))
+    made = certify(confidence, correct, {"cost": 0.1}, 0.1, harms={"cost": cost})
+    scores = Scores.of(confidence, correct, {"cost": cost})
+    check_scores(made, scores)
+    total = made.rules[0].errors["cost"]
+    near = dataclasses.replace(made.rules[0], errors={"cost": total * (1 + 1e-14)})
+    check_scores(dataclasses.replace(made, rules=(near,)), scores)
+    other = dataclasses.replace(made.rules[0], errors={"cost": total * 0.999})
+    with pytest.raises(CertificateError, match="contradicts"):
+        check_scores(dataclasses.replace(made, rules=(other,)), scores)

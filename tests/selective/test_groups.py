@@ -49,3 +49,12 @@ def test_a_list_keeps_its_types() -> None:
     by = [1] * 500 + ["a"] * 500
     made = certify(np.linspace(0.5, 1, 1000), np.ones(1000, dtype=bool), 0.05, by=by)
     assert [rule.group for rule in made.rules] == [1, "a"]
+
+
+def test_whole_numbers_as_files_have_them() -> None:
+    found = ByGroup([("1", "a"), ("2", "b"), ("x.0", "c")])
+    assert [found.find(group) for group in (1, 1.0, "1.0", "2.00", "x.0", "x", "1.5", "1e0")] == [
+        "a", "a", "a", "b", "c", None, None, None,
+    ]  # fmt: skip
+    both = ByGroup([("1", "a"), ("1.0", "b")])
+    assert (both.find("1"), both.find("1.0"), both.find(1)) == ("a", "b", None)

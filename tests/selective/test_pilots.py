@@ -101,16 +101,17 @@ def test_a_pilot_is_checked_once() -> None:
 def test_chains_of_their_own_for_harms_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = module._preset
 
-    def apart(harms: Any, level: float, options: Any) -> Any:
-        return np.logical_and.reduce([plain([harm], level, options) for harm in harms])
+    def apart(ranked: Any, risks: Any, level: float, options: Any) -> Any:
+        return np.logical_and.reduce([plain(ranked, {name: risk}, level, options) for name, risk in risks.items()])
 
     monkeypatch.setattr(module, "_preset", apart)
     assert found("preset", harms=3)
 
 
 def test_starts_where_the_sample_puts_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_count(harms: Any, level: float, options: Any) -> Any:
-        (tally, risk), *_ = harms
+    def by_count(ranked: Any, risks: Any, level: float, options: Any) -> Any:
+        (name, risk), *_ = risks.items()
+        tally = ranked.tallies[name]
         return module.walk(tally, module.starts_of(tally, risk, level, module.FALLBACK), risk, level)
 
     monkeypatch.setattr(module, "_preset", by_count)

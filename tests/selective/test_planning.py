@@ -178,3 +178,10 @@ class TestBounds:
     def test_tails_against_scipy(self) -> None:
         n, k = np.meshgrid(np.arange(0, 60), np.arange(0, 60))
         assert np.allclose(tail(k, n, 0.07), binom.cdf(k, n, 0.07), atol=1e-13)
+
+
+@pytest.mark.parametrize("method", ["fallback", "fixed_sequence"])
+def test_a_coverage_below_the_first_start(method: str) -> None:
+    with pytest.raises(squad.ArgumentError, match="starts at a quarter"):
+        squad.plan(0.05, 0.05, coverage=0.15, error=0.01, method=method)
+    assert squad.plan(0.05, 0.05, coverage=0.15, error=0.01, method="sgr") < 10_000

@@ -11,7 +11,9 @@ from scipy.stats import binom
 
 from squad.selective.bounds import passes
 from squad.selective.methods import METHODS, Options
+from squad.selective.pilots import Pilot, order_of, thresholds_of
 from squad.selective.power import SIMULATED, Drawn, Flat, Paths, chance_of_one, succeeds
+from squad.selective.power_piloted import Ideal
 from squad.selective.scores import WRONG, Scores, rank
 
 OPTIONS = Options(ranks=7, r_max=0.4)
@@ -97,3 +99,29 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
         if n and passes(k, n, risk, level)
     )
     assert chance_of_one(m, coverage, error, risk, level) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["preset", "pareto"])
+@pytest.mark.parametrize(("coverage", "error", "m"), [(0.5, 0.03, 350), (0.8, 0.0, 100), (0.8, 0.05, 600)])
+def test_thresholds_of_a_large_pilot(method: str, coverage: float, error: float, m: int) -> None:
+    """As often as the method itself, with thresholds from many cases."""
+    risk, level, often = 0.1, 0.05, 400
+    least = math.ceil(0.9 * coverage * m)
+    rng = np.random.default_rng(1)
+
+    def drawn(count: int) -> Scores:
+        q = rng.random(count)
+        return Scores(1 - q, {WRONG: rng.random(count) < np.where(q < coverage, error, 1.0)})
+
+    found = 0
+    pilot = drawn(20_000)
+    thresholds, shares = thresholds_of(pilot.confidence)
+    order = order_of(Pilot(pilot, True), thresholds, {WRONG: risk}, m, level)
+    for _ in range(often):
+        ranked = rank(drawn(m), thresholds)
+        shown = np.flatnonzero(
+            METHODS[method](ranked, ranked.tallies[WRONG], risk, level, Options(shares=shares, order=order))
+        )
+        found += bool(len(shown) and ranked.n[shown[-1]] >= least)
+    stated = Ideal.flat(coverage, error).succeeds(m, least, method, risk, level).mean()
+    assert abs(found / often - stated) < 4 * math.sqrt(0.25 / often)

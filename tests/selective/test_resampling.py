@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,15 +70,16 @@ class TestWeights:
         noted = made.details["resampling"]
         assert (noted["cases"], noted["drawn"]) == (6000, made.m)
         assert noted["effective"] == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), abs=0.1)
-        assert "after weighting" in str(made)
+        assert f"{made.m:,} of 6,000 were drawn" in str(made)
         assert "true ratios" in str(made)
-        assert "no case can weigh more than 4" in str(made)
+        assert "none can exceed 4" in str(made)
+        assert len(re.findall("^ - ", str(made), re.M)) == 4
         assert "observed" not in str(made)
         assert "estimated" not in str(made)
         assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
         guessed = certify(scores.confidence, right, 0.1, 0.05, weights=weights, estimated_weights=True)
         assert guessed.rules == made.rules
-        assert "no case can weigh more than 4, the largest weight that was observed" in str(guessed)
+        assert "none can exceed 4, the largest that was observed" in str(guessed)
         assert "estimated" in str(guessed)
 
     @pytest.mark.parametrize(
@@ -171,6 +174,7 @@ class TestStrata:
         assert 0.08 < ill["drawn"] / made.m < 0.12
         assert 3100 < made.m < 3000 / 0.9
         assert "ill 10 %, well 90 %" in str(made)
+        assert len(re.findall("^ - ", str(made), re.M)) == 3
         assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
 
     def test_a_share_of_0_leaves_a_stratum_out(self) -> None:
@@ -224,3 +228,29 @@ def test_cases_drawn_by_strata_have_the_law_of_the_population_by_brute_force(mon
     assert law.pop((0.1, 0.2)) == pytest.approx(0.25**2)
     assert law.pop((0.3, 0.4)) == pytest.approx(0.75**2)
     assert list(law.values()) == pytest.approx([2 * 0.25 * 0.75 / 4] * 4)
+
+
+@pytest.mark.parametrize("how", ["weights", "strata"])
+def test_the_order_of_equal_cases_does_not_matter(how: str) -> None:
+    """Cases that tie in confidence but differ in group or another harm are drawn in whatever order they come."""
+    rng = np.random.default_rng(0)
+    m = 1500
+    confidence, correct = rng.integers(5, size=m) / 5, rng.random(m) < 0.9
+    by, late = rng.choice(["a", "b", "c"], m), rng.random(m) < 0.1
+    kind = rng.integers(2, size=m)
+
+    def made(rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[object]:
+        given: dict[str, Any] = (
+            {"weights": 1.0 + kind[rows], "max_weight": 2.0}
+            if how == "weights"
+            else {"strata": kind[rows], "population": {0: 0.3, 1: 0.7}}
+        )
+        found = certify(
+            confidence[rows], correct[rows], {"wrong": 0.3, "late": 0.3}, 0.1, harms={"late": late[rows]}, by=by[rows],
+            **given,
+        )  # fmt: skip
+        return list(found.rules)
+
+    expected = made(np.arange(m))
+    for seed in range(3):
+        assert made(np.random.default_rng(seed).permutation(m)) == expected

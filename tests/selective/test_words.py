@@ -142,10 +142,7 @@ class TestSeveral:
         assert "5 % (wrong) and 2 % (missed ill)" in certificate.headline
         assert (rule_table(certificate) or ([], []))[1] == [
             ["at most 5 % of accepted cases are wrong", f"{rule.errors['wrong']} of {rule.n:,}"],
-            [
-                "at most 2 % of accepted cases are ill and labelled otherwise",
-                f"{rule.errors['missed ill']} of {rule.n:,}",
-            ],
+            ["at most 2 % of accepted cases have the harm 'missed ill'", f"{rule.errors['missed ill']} of {rule.n:,}"],
         ]
         assert "each harm" in assumptions(certificate)[2]
 
@@ -205,9 +202,10 @@ class TestHarms:
         ("harm", "settings", "clause"),
         [
             ("wrong", {}, "at most 2 % of accepted cases are wrong"),
-            ("missed ill", {}, "at most 2 % of accepted cases are ill and labelled otherwise"),
-            ("false ill", {}, "at most 2 % of accepted cases are wrongly labelled ill"),
-            ("miss rate ill", {"counted": True}, "at most 2 % of accepted cases of ill are wrong"),
+            ("missed ill", {"told": True}, "at most 2 % of accepted cases are ill and labelled otherwise"),
+            ("false ill", {"told": True}, "at most 2 % of accepted cases are wrongly labelled ill"),
+            ("miss rate ill", {"counted": True}, "at most 2 % of accepted cases of class ill are wrong"),
+            ("false alarm", {}, "at most 2 % of accepted cases have the harm 'false alarm'"),
             ("cost", {"costs": True}, "the mean cost of accepted cases is at most 0.02"),
             ("late", {}, "at most 2 % of accepted cases have the harm 'late'"),
             ("delay", {"costs": True}, "the mean 'delay' of accepted cases is at most 0.02"),
@@ -224,9 +222,9 @@ class TestHarms:
             counted={"miss rate ill": (120, 300)},
             costs=("cost",),
         )
-        assert seen(one) == "23 wrong, 4 of 120 cases of ill wrong, total cost 3.421, none with harm 'late'"
+        assert seen(one) == "23 wrong, 4 of 120 cases of class ill wrong, total cost 3.421, none with harm 'late'"
         assert seen(one, of_them=True).startswith("23 of them wrong, ")
-        assert [rate(one, harm) for harm in one.risks] == ["23 of 672", "4 of 120", "0.005091 over 672", "0 of 672"]
+        assert [rate(one, harm) for harm in one.risks] == ["23 of 672", "4 of 120", "mean 0.005091, of 672", "0 of 672"]
         assert risk_cell(one) == "5 %, miss rate ill 10 %, mean cost 0.03, late 1 %"
         assert risk_label(one).endswith("10 % (miss rate ill), 0.03 (mean cost) and 1 % (late)")
 
@@ -276,3 +274,58 @@ def test_notes_of_a_predictor_are_bullets() -> None:
         (one,), "fallback", 0.01, 2000, details={"assumptions": ["it is chance", "7 were left out"]}
     )
     assert bullets(certificate)[-2:] == ["it is chance;", "7 were left out."]
+
+
+class TestWhatMustNotFall:
+    """The assumption is about what is certified."""
+
+    def test_one_harm_of_another_kind(self) -> None:
+        confidence, correct = sample()
+        cost = np.where(correct, 0.0, 0.3)
+        assert "the mean cost does not fall" in str(certify(confidence, correct, {"cost": 0.05}, harms={"cost": cost}))
+        missed = np.where(np.arange(4000) % 2, ~correct, np.nan)
+        for method in ("fallback", "bonferroni"):
+            text = str(certify(confidence, correct, {"miss rate x": 0.1}, method=method, harms={"miss rate x": missed}))
+            assert "the rate of miss rate x does not fall" in text
+            assert "selective risk" not in text
+        assert "selective risk does not fall" in str(made())
+
+
+class TestChance:
+    def test_few_cases_say_little(self) -> None:
+        for confidence, correct in (([0.9], [0]), (np.arange(10), np.arange(10) < 9)):
+            found = certify(confidence, correct, 0.05)
+            assert found.rules[0].hopeless
+            assert "may be chance" in str(found)
+            assert "will not help" not in str(found)
+
+    def test_many_say_enough(self) -> None:
+        found = certify(np.arange(500), np.arange(500) % 4 < 3, 0.05)
+        assert found.rules[0].closest["wrong"][1] > 100
+        assert "more labels will not help" in str(found)
+        assert f"{found.rules[0].closest['wrong'][0]} of " in str(found)
+        assert Certificate.from_json(found.to_json()) == found
+
+
+def test_many_groups_without_a_guarantee_have_one_line() -> None:
+    by = np.where(np.arange(4000) < 3000, -1, np.arange(4000) % 40)
+    rows = (rule_table(made(0.05, by=by)) or ([], []))[1]
+    assert len(rows) < 10
+    assert "35 more" in rows[-1][-1]
+
+
+class TestNeeded:
+    """What a failure advises is never more for a higher risk."""
+
+    @pytest.mark.parametrize("method", ["fallback", "pareto", "sgr"])
+    def test_a_higher_risk_takes_fewer(self, method: str) -> None:
+        rng = np.random.default_rng(0)
+        confidence, correct = rng.random(116), np.ones(116, dtype=bool)
+        correct[rng.choice(116, 10, replace=False)] = False
+        pilot: dict[str, Any] = {"pilot": (rng.random(60), rng.random(60) > 0.09)} if method == "pareto" else {}
+        needed = [
+            certify(confidence, correct, risk=risk, delta=1e-4, method=method, **pilot).needed
+            for risk in (0.1, 0.15, 0.2)
+        ]
+        known = [one for one in needed if one is not None]
+        assert known == sorted(known, reverse=True)

@@ -496,7 +496,7 @@ def decide(
         raise ArgumentError.of("by", "groups", f"left out: the certificate {what}")
     if kind == ARRAY and by is None:
         hint = "They stood in an array when it was certified: predictor.answer(x, by=groups), from Python."
-        raise ArgumentError.of("by", None, "a group a row: the certificate has a threshold for each", hint)
+        raise ArgumentError.of("by", None, "a group per row: the certificate has a threshold for each", hint)
     if kind is not None:
         every = np.ones(len(answer), dtype=np.bool_)
         groups = _groups_of(predictor, x, certificate.by if by is None else by, answer.label, len(answer), every)

@@ -57,6 +57,8 @@ class Rule:
         costs: the harms that have costs between 0 and 1 instead of errors.
         closest: by harm, if it is hopeless: the errors at the threshold that comes closest to the risks, and on how
             many cases they are counted.
+        failing: by harm that could not be shown even alone, if there are several: its errors if all cases were
+            accepted, and on how many cases they are counted.
     """
 
     risks: Mapping[str, float]
@@ -71,6 +73,7 @@ class Rule:
     counted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     costs: tuple[str, ...] = ()
     closest: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    failing: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def certified(self) -> bool:
@@ -104,6 +107,7 @@ class Rule:
             "counted": {name: list(pair) for name, pair in self.counted.items()},
             "costs": list(self.costs),
             "closest": {name: list(pair) for name, pair in self.closest.items()},
+            "failing": {name: list(pair) for name, pair in self.failing.items()},
         }
 
     @classmethod
@@ -130,12 +134,10 @@ class Rule:
             data["hopeless"],
             counted,
             costs,
-            {
-                str(name): ((_sum if name in costs else _count)(pair[0]), _count(pair[1]))
-                for name, pair in data.get("closest", {}).items()
-            },
+            _errors_of(data.get("closest", {}), costs),
+            _errors_of(data.get("failing", {}), costs),
         )
-        named = {*counted, *costs, *rule.closest}
+        named = {*counted, *costs, *rule.closest, *rule.failing}
         if set(rule.errors) != set(rule.risks) or not rule.risks or not named <= set(rule.risks):
             raise ValueError(f"risks of {', '.join(rule.risks)}, and errors of {', '.join(rule.errors)}")
         if rule.n > rule.m or data["coverage"] != rule.coverage:
@@ -429,6 +431,11 @@ def _pair(value: Any) -> tuple[int, int]:
         raise ValueError(f"{str(value)[:40]} is not a pair of counts")
     accepted, all_ = map(_count, value)
     return accepted, all_
+
+
+def _errors_of(data: Mapping[str, Any], costs: tuple[str, ...]) -> dict[str, tuple[float, int]]:
+    """By harm, errors (or what cases cost) and on how many cases they are counted."""
+    return {str(name): ((_sum if name in costs else _count)(pair[0]), _count(pair[1])) for name, pair in data.items()}
 
 
 def _sum(value: Any) -> float:

@@ -329,12 +329,29 @@ def _rule(
         counted = {name: (0, tally.m) for name, tally in some.items()}
         none = dict.fromkeys(risks, 0)
         best = closest(ranked, risks) if hopeless else {}
-        return Rule(dict(risks), group, np.inf, 0, ranked.m, none, level, needed, hopeless, counted, costs, best)
+        failing = _failing(ranked, risks, level, method, options)
+        return Rule(
+            dict(risks), group, np.inf, 0, ranked.m, none, level, needed, hopeless, counted, costs, best, failing
+        )
     last = int(places[-1])
     errors = {name: tally.errors[last].item() for name, tally in tallies.items()}
     counted = {name: (int(tally.n[last]), tally.m) for name, tally in some.items()}
     threshold, n = float(ranked.threshold[last]), int(ranked.n[last])
     return Rule(dict(risks), group, threshold, n, ranked.m, errors, level, counted=counted, costs=costs)
+
+
+def _failing(
+    ranked: Ranked, risks: Mapping[str, float], level: float, method: str, options: Options
+) -> dict[str, tuple[float, int]]:
+    """Of several harms, those that could not be shown even alone, with their errors if all cases were accepted."""
+    if len(risks) == 1 or not len(ranked.n):
+        return {}
+    tallies = {
+        name: ranked.tallies[name]
+        for name, risk in risks.items()
+        if not shown_for_all(method, ranked, {name: risk}, level, options).any()
+    }
+    return {name: (tally.errors[-1].item(), int(tally.n[-1])) for name, tally in tallies.items()}
 
 
 def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list[dict[str, float]]:

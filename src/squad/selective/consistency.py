@@ -191,9 +191,9 @@ def _check_rule(rule: "Rule", certificate: "Certificate", options: Options, thre
             refuse(f"{n:,} of {m:,} cases that count for {harm} accepted, and {rule.n:,} of {rule.m:,} in all")
         if errors > n:
             refuse(f"{errors:,} errors ({harm}) among {n:,} accepted cases")
-    for harm, (errors, n) in rule.closest.items():
-        if not rule.hopeless or n > rule.counts(harm)[1] or errors > n:
-            refuse(f"{errors:,} errors ({harm}) among {n:,} cases at the closest threshold")
+    for harm, (errors, n) in (*rule.closest.items(), *rule.failing.items()):
+        if rule.certified or n > rule.counts(harm)[1] or errors > n:
+            refuse(f"{errors:,} errors ({harm}) among {n:,} cases, where nothing could be shown")
     if not rule.certified:
         if rule.n:
             refuse(f"it accepts none, and {rule.n:,} of {rule.m:,} cases")

@@ -323,7 +323,7 @@ def closest(ranked: Ranked, risks: Mapping[str, float]) -> dict[str, tuple[float
     """By harm, the errors and the cases they are counted on, at the threshold that comes closest to the risks."""
     tallies = {name: ranked.tallies[name] for name in risks}
     far = np.max([np.where(one.n > 0, one.rates / risks[name], np.inf) for name, one in tallies.items()], axis=0)
-    place = int(far.argmin())
+    place = len(far) - 1 - int(far[::-1].argmin())  # of several the one that accepts most, which tells most
     return {name: (one.errors[place].item(), int(one.n[place])) for name, one in tallies.items()}
 
 

@@ -189,7 +189,7 @@ def punctuated(texts: Sequence[str]) -> list[str]:
 def failure(rule: "Rule", certificate: "Certificate") -> str:
     """Why nothing was certified for a rule, and what would help, in one line."""
     missing = shortage_text(rule, certificate.method, certificate.options)
-    return _clean(missing + _uncounted(certificate) if missing else _reason(rule, certificate))
+    return _clean(missing + _uncounted(certificate) if missing else _reason(rule, certificate) + _failing(rule))
 
 
 def _uncounted(certificate: "Certificate") -> str:
@@ -232,13 +232,24 @@ def beyond_chance(rule: "Rule") -> bool:
 
 def _closest(rule: "Rule") -> str:
     """What comes closest to the risks: the harms that are too frequent there."""
-    found = [
-        f"{rate_text(harm, errors, n, harm in rule.costs)}{f' ({harm})' if harm != 'wrong' else ''}"
+    found = {
+        harm: (errors, n)
         for harm, (errors, n) in rule.closest.items()
         if n and errors >= rule.risks[harm] * n * (1 - 1e-12)
-    ]
-    more = f" and {len(found) - MANY:,} more harms" if len(found) > MANY else ""
-    return f"At best: {', '.join(found[:MANY])}{more}. " if found else ""
+    }
+    return f"At best: {_rates(found, rule)}. " if found else ""
+
+
+def _failing(rule: "Rule") -> str:
+    """The harms that could not be shown even alone."""
+    if not rule.failing or len(rule.risks) == len(rule.failing) > MANY:
+        return ""
+    return f" Not even alone could be shown: {_rates(rule.failing, rule)}, if all cases were accepted."
+
+
+def _rates(found: Mapping[str, tuple[float, int]], rule: "Rule") -> str:
+    shown = [f"{harm} {rate_text(harm, errors, n, harm in rule.costs)}" for harm, (errors, n) in found.items()]
+    return ", ".join(shown[:MANY]) + (f" and {len(shown) - MANY:,} more" if len(shown) > MANY else "")
 
 
 def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] | None:
