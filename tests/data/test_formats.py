@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -172,3 +173,44 @@ def test_named_pipes(tmp_path: Path) -> None:
         writer.start()
         assert cells(path) == [["1", "2"]]
         writer.join()
+
+
+FAST = """
+import os, sys, threading, time
+from pathlib import Path
+from squad.data.tables import read
+from squad.files import reading
+
+path = Path(sys.argv[1])
+os.mkfifo(path)
+threading.Thread(target=lambda: path.write_bytes(b"a,b\\n1,2\\n")).start()
+plain = os.fstat
+
+def late(handle):
+    time.sleep(0.3)  # whoever writes is gone by now
+    return plain(handle)
+
+reading.os.fstat = late
+print(read(path).frame.to_numpy().tolist())
+"""
+
+
+def test_whoever_writes_to_a_pipe_may_be_gone_before_it_is_read(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FAST, str(tmp_path / "pipe")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "[['1', '2']]\n", done.stderr
+
+
+def test_pipes_without_a_name_and_without_a_byte(tmp_path: Path) -> None:
+    """Those of the shell, in which there is something or nothing."""
+    code = "import sys; from squad.data.tables import read; print(len(read(sys.argv[1]).frame))"
+    for command, expected in (
+        ("printf 'a,b\\n1,2\\n'", "1\n"),
+        ("sleep .2; printf 'a\\n1\\n2\\n'", "2\n"),
+        ("true", ""),
+    ):
+        line = f"{sys.executable} -c '{code}' <({command})"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout == expected, done.stderr
+        assert expected or "is empty" in done.stderr

@@ -8,7 +8,9 @@ import errno
 import io
 import os
 import re
+import select
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,10 +43,7 @@ def opened(path: str | Path, *, pipes: bool = False) -> Iterator[BinaryIO]:
     try:
         mode = os.fstat(handle).st_mode
         if pipes and stat.S_ISFIFO(mode):
-            # Again, and now wait: read at once, a pipe to which nobody has written yet would seem to be at its end.
-            again = os.open(path, flags)
-            os.close(handle)
-            handle = again
+            handle = _waited_for(handle, path, flags)
             mode = os.fstat(handle).st_mode
         if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
             raise OSError(errno.EINVAL, f"it is no plain file, but {_kind(mode)}", str(path))
@@ -54,6 +53,24 @@ def opened(path: str | Path, *, pipes: bool = False) -> Iterator[BinaryIO]:
         raise
     with file:
         yield file
+
+
+def _waited_for(handle: int, path: str | Path, flags: int) -> int:
+    """A pipe that somebody writes to, or has written to: read before that, it would seem to be at its end.
+
+    It must not be opened a second time for that: whoever writes a few rows is gone by then, and another one would be
+    waited for in vain.  Linux tells whether somebody has come and gone since a pipe was opened; others do not.
+    """
+    if sys.platform != "linux":
+        again = os.open(path, flags)
+        os.close(handle)
+        return again
+    if os.path.exists(os.path.realpath(path)):  # one with a name; the other end of one without is open already
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN | select.POLLHUP)
+        waiting.poll()
+    os.set_blocking(handle, True)
+    return handle
 
 
 def read_bytes(path: str | Path, most: int | None = None) -> bytes:
