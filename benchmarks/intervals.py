@@ -28,9 +28,9 @@ SEED = 31
 LEVEL = 0.95
 RATES = (0.02, 0.1)
 #: Rows and how many samples of so many are drawn.
-SIZES = {100: 1000, 200: 2000, 500: 2000, 2000: 500}
-#: Resamples of an interval: few, so that there can be many intervals.
-REPEATS = 200
+SIZES = {100: 500, 200: 2000, 500: 2000, 2000: 500}
+#: Resamples of an interval, as by default.
+REPEATS = 1000
 NAME = "intervals"
 NAMES = (
     "accuracy", "nll", "brier", "aurc", "e_aurc", "augrc", "risk_at_coverage", "failure_auroc", "failure_ap",

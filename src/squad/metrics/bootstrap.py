@@ -15,7 +15,7 @@ from squad.metrics.bca import acceleration, bca
 from squad.metrics.delong import delong
 from squad.metrics.failure import failure_ap, failure_auroc
 from squad.metrics.inputs import Values, check_array, check_confidence, check_probabilities, check_scores
-from squad.metrics.ood import ood_ap, ood_auroc
+from squad.metrics.ood import ood_auroc
 from squad.metrics.probabilistic import accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, e_aurc, risk_at_coverage
 from squad.metrics.resampled import OUTSIDE, Counts, on_counts, unwrapped
@@ -33,7 +33,6 @@ ENOUGH: dict[Callable[..., float], int] = {
     risk_at_coverage: 30,
     e_aurc: 50,
     failure_ap: 100,
-    ood_ap: 100,
     failure_auroc: 20,
     ood_auroc: 20,
 }
