@@ -13,7 +13,7 @@ from squad.selective.bounds import passes
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import Pilot, order_of, thresholds_of
 from squad.selective.power import SIMULATED, Drawn, Flat, Paths, chance_of_one, succeeds
-from squad.selective.power_piloted import Ideal
+from squad.selective.power_piloted import Piloted
 from squad.selective.scores import WRONG, Scores, rank
 
 OPTIONS = Options(ranks=7, r_max=0.4)
@@ -102,26 +102,23 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
 
 
 @pytest.mark.parametrize("method", ["preset", "pareto"])
-@pytest.mark.parametrize(("coverage", "error", "m"), [(0.5, 0.03, 350), (0.8, 0.0, 100), (0.8, 0.05, 600)])
-def test_thresholds_of_a_large_pilot(method: str, coverage: float, error: float, m: int) -> None:
-    """As often as the method itself, with thresholds from many cases."""
-    risk, level, often = 0.1, 0.05, 400
-    least = math.ceil(0.9 * coverage * m)
+@pytest.mark.parametrize("m", [250, 400])
+def test_thresholds_of_a_pilot(method: str, m: int) -> None:
+    """As often as the method itself, on cases drawn from the pilot that has chosen its thresholds."""
+    risk, level, often, least = 0.1, 0.05, 400, 100
     rng = np.random.default_rng(1)
-
-    def drawn(count: int) -> Scores:
-        q = rng.random(count)
-        return Scores(1 - q, {WRONG: rng.random(count) < np.where(q < coverage, error, 1.0)})
-
-    found = 0
-    pilot = drawn(20_000)
+    wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.04, 0.5)
+    pilot = Scores(-np.arange(500, dtype=float), {WRONG: wrong})
     thresholds, shares = thresholds_of(pilot.confidence)
     order = order_of(Pilot(pilot, True), thresholds, {WRONG: risk}, m, level)
+    found = 0
     for _ in range(often):
-        ranked = rank(drawn(m), thresholds)
+        taken = rng.integers(500, size=m)
+        ranked = rank(Scores(pilot.confidence[taken], {WRONG: wrong[taken]}), thresholds)
         shown = np.flatnonzero(
             METHODS[method](ranked, ranked.tallies[WRONG], risk, level, Options(shares=shares, order=order))
         )
         found += bool(len(shown) and ranked.n[shown[-1]] >= least)
-    stated = Ideal.flat(coverage, error).succeeds(m, least, method, risk, level).mean()
+    stated = Piloted.of(wrong).succeeds(m, least, method, risk, level).mean()
+    assert 0.05 < stated < 0.99
     assert abs(found / often - stated) < 4 * math.sqrt(0.25 / often)

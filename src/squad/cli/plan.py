@@ -25,7 +25,11 @@ def plan(
     error: Annotated[float, typer.Option(metavar="E", help="Share of errors you expect among these.")] = 0.0,
     power: Annotated[float, typer.Option(metavar="P", help="Probability of success.")] = 0.9,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="Method that squad certify will use; grid: one threshold.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Method that squad certify will use (grid: one threshold; preset and pareto need --pilot).",
+        ),
     ] = "fallback",
     pilot: Annotated[
         Path | None,

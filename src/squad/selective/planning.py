@@ -14,8 +14,8 @@ from squad.selective.attempts import check_attempt, share
 from squad.selective.bounds import MOST
 from squad.selective.methods import FALLBACK, FIXED, Options, first_looked_at, least_cases, shows_alone, smallest
 from squad.selective.pilots import PILOTED
-from squad.selective.power import SAMPLES, SIMULATED, Drawn, Flat, chance_of_one, succeeds
-from squad.selective.power_piloted import Ideal
+from squad.selective.power import SAMPLES, SEED, SIMULATED, Drawn, Flat, chance_of_one, succeeds
+from squad.selective.power_piloted import Piloted
 from squad.selective.scores import WRONG, Ranked, Scores
 
 __all__ = ["check_share", "closest", "labels_needed", "plan", "success_probability"]
@@ -24,6 +24,8 @@ __all__ = ["check_share", "closest", "labels_needed", "plan", "success_probabili
 SMALLEST = 1e-9
 #: The share of the coverage that was hoped for which counts as success.
 NEAR = 0.9
+#: By so much the simulated probability must be above the one that was asked for.
+SPARE = 0.004
 #: Samples that the search for the number begins with.
 ROUGH = 2000
 #: Where few cases may do and many do not, so many times as many as a test takes are tried.
@@ -75,8 +77,8 @@ def plan(
         error: the share of wrong answers expected among these; below ``risk``.
         power: the chance to succeed.
         method: that will be used, as of :func:`squad.certify`.  "grid" stands for one threshold, named in advance,
-            that accepts ``coverage``.  For "preset" and "pareto" the cases that choose their thresholds are taken to be
-            many (with a few hundred they accept less).
+            that accepts ``coverage``.  "preset" and "pareto" take a ``pilot``, which is then taken to choose their
+            thresholds as well.
         pilot: confidences and whether the answers are right, of cases like those to come and new to the model.  They
             must not be among the calibration cases.
         attempt: which attempt to certify the model it will be, and so at which share of ``delta``: 1 for the first one
@@ -87,7 +89,7 @@ def plan(
     >>> plan(risk=0.02, delta=0.01)  # if none of the answers is wrong
     228
     >>> plan(risk=0.02, delta=0.01, coverage=0.7, error=0.01)
-    6114
+    6236
     """
     power = check_share("power", power)
     asked = _Question.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max)
@@ -107,7 +109,7 @@ def success_probability(
     ranks: int = 20,
     r_max: float = 0.1,
 ) -> float:
-    """The chance that :func:`plan` speaks of, with m calibration cases: simulated, with a fixed seed, to .3 points.
+    """The chance that :func:`plan` speaks of, with m calibration cases: simulated, with a fixed seed, to .4 points.
 
     Args:
         m: calibration cases.
@@ -122,7 +124,7 @@ def success_probability(
         r_max: see there.
     """
     m = check_count("m", m, 1, MOST)
-    return _Question.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max).chance(m)
+    return _Question.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max).chance(m, seed=SEED + 1)
 
 
 @dataclass(eq=False)
@@ -142,7 +144,7 @@ class _Question:
     method: str
     options: Options
     wrong: NDArray[np.bool_] | None = None
-    _known: tuple[int, int, Flat] | None = None
+    _known: tuple[int, int, int, Flat] | None = None
 
     @classmethod
     def of(
@@ -167,6 +169,9 @@ class _Question:
             coverage = check_number("coverage", coverage, 0.0, 1.0, exclude=0.0)
         error = check_number("error", error, 0.0, 1.0)
         if pilot is None:
+            if method in PILOTED:
+                hint = "It is (confidence, correct) of some cases, such as validation cases."
+                raise ArgumentError.of("pilot", None, f"given to plan for the method {method}", hint)
             if error >= risk:
                 hint = "More labels will not help: accept fewer cases (a lower coverage), or allow a higher risk."
                 raise ArgumentError.of("error", f"{error:g}", f"below the risk of {risk:g}", hint)
@@ -196,33 +201,31 @@ class _Question:
             raise ArgumentError.of("pilot", got, f"below the risk of {risk:g} there", hint)
         return cls(risk, level, coverage, error, method, options, wrong)
 
-    def chance(self, m: int, samples: int = SAMPLES) -> float:
+    def chance(self, m: int, samples: int = SAMPLES, seed: int = SEED) -> float:
         """Of success with m cases."""
         if self.method == "grid":
             assert self.coverage is not None
             return chance_of_one(m, self.coverage, self.error, self.risk, self.level)
         least = 1 if self.coverage is None else math.ceil(NEAR * self.coverage * m - 1e-9)
         if self.method in PILOTED:
-            return float(self._ideal.succeeds(m, least, self.method, self.risk, self.level, samples).mean())
-        paths = self._population(m, samples).draw(m)
+            return float(self._piloted.succeeds(m, least, self.method, self.risk, self.level, samples, seed).mean())
+        paths = self._population(m, samples, seed).draw(m)
         return float(succeeds(paths, least, self.method, self.risk, self.level, self.options).mean())
 
     @cached_property
-    def _ideal(self) -> Ideal:
-        """What a large pilot, which chooses the thresholds, knows of the population."""
-        if self.wrong is not None:
-            return Ideal.of(self.wrong)
-        assert self.coverage is not None
-        return Ideal.flat(self.coverage, self.error)
+    def _piloted(self) -> Piloted:
+        """The pilot as what fixes thresholds, too."""
+        assert self.wrong is not None
+        return Piloted.of(self.wrong)
 
-    def _population(self, m: int, samples: int) -> Flat | Drawn:
+    def _population(self, m: int, samples: int, seed: int) -> Flat | Drawn:
         if self.wrong is not None:
-            return Drawn(self.wrong, samples)
+            return Drawn(self.wrong, samples, seed)
         assert self.coverage is not None
         most = 1 << math.ceil(math.log2(max(m, 2)))  # the same samples for m alone as for m among others
-        if (found := self._known) is None or (found[0], found[1]) != (most, samples):
-            found = self._known = (most, samples, Flat(self.coverage, self.error, most, samples))
-        return found[2]
+        if (found := self._known) is None or found[:3] != (most, samples, seed):
+            found = self._known = (most, samples, seed, Flat(self.coverage, self.error, most, samples, seed))
+        return found[3]
 
     @property
     def _starts_too_late(self) -> bool:
@@ -240,8 +243,8 @@ class _Question:
     def fewest(self, power: float) -> int:
         """The fewest cases with this chance, or up to a percent more; power does not quite grow with every case."""
 
-        def enough(m: int, samples: int = ROUGH) -> bool:
-            return self.chance(m, samples) >= power
+        def enough(m: int) -> bool:
+            return self.chance(m, ROUGH) >= power
 
         low, high = 0, max(8, round(self._guess()))
         most = MOST if self.wrong is None else MOST_PILOTED
@@ -265,13 +268,18 @@ class _Question:
         while high - low > max(1, high // 200):
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        # That was rough, by few samples; now with all of them.
+        # That was rough, by few samples; now with all of them, and with something to spare: of several numbers the one
+        # is taken that looks best, and looks a little better than it is.
         step = max(1, high // 100)
-        if enough(high, SAMPLES):
-            while high > step and enough(high - step, SAMPLES):
+
+        def surely(m: int) -> bool:
+            return self.chance(m) >= power + (0.0 if self.method == "grid" else min(SPARE, (1 - power) / 2))
+
+        if surely(high):
+            while high > step and surely(high - step):
                 high -= step
             return high
-        while not enough(high, SAMPLES):
+        while not surely(high):
             high += step
         return high
 

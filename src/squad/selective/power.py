@@ -28,7 +28,7 @@ SEED = 20_261_118
 #: Samples: a chance of .9 is then known to .2 points.
 SAMPLES = 20_000
 #: Corners that are kept at once, in all and of one sample; where there are more, several errors make one.
-CORNERS, LONGEST = 3_000_000, 3000
+CORNERS, LONGEST = 12_000_000, 3000
 #: Terms of a sum over accepted cases.
 TERMS = 1000
 #: Counts of errors whose boundary is kept; where there are more, every k-th.
@@ -74,16 +74,17 @@ class Flat:
         error: the rate.
         most: cases of a sample, at most.
         samples: how many.
+        seed: of the samples.
     """
 
-    def __init__(self, coverage: float, error: float, most: int, samples: int = SAMPLES) -> None:
-        self.coverage, self.most = coverage, most
+    def __init__(self, coverage: float, error: float, most: int, samples: int = SAMPLES, seed: int = SEED) -> None:
+        self.coverage, self.most, self.seed = coverage, most, seed
         mean = coverage * error * most
         count = math.ceil(mean + 8 * math.sqrt(mean)) + 8 if error else 0
         self.step = -(-count // LONGEST) if count else 1
         corners = -(-count // self.step)
         samples = min(samples, CORNERS // (corners + 1))
-        rng = np.random.default_rng(SEED)
+        rng = np.random.default_rng(seed)
         if not error:
             gaps = np.empty((samples, 0), dtype=np.int64)
         elif self.step == 1:
@@ -94,7 +95,7 @@ class Flat:
 
     def draw(self, m: int) -> Paths:
         """Samples of m cases; their errors stand at the same places for every m."""
-        good = np.random.default_rng([SEED, m]).binomial(m, self.coverage, len(self.places))[:, None]
+        good = np.random.default_rng([self.seed, m]).binomial(m, self.coverage, len(self.places))[:, None]
         inside = self.places <= good
         seen = int(inside.sum(1).max()) if inside.size else 0
         places, inside = self.places[:, :seen], inside[:, :seen]
@@ -113,9 +114,11 @@ class Drawn:
     Args:
         wrong: (N,), whether each is wrong, the most confident first.
         samples: how many.
+        seed: of the samples.
     """
 
-    def __init__(self, wrong: Bools, samples: int = SAMPLES) -> None:
+    def __init__(self, wrong: Bools, samples: int = SAMPLES, seed: int = SEED) -> None:
+        self.seed = seed
         # Cases beside each other that are all right, or all wrong, are drawn together.
         begins = np.append(0, np.flatnonzero(wrong[1:] != wrong[:-1]) + 1)
         self.wrong = wrong[begins]
@@ -124,7 +127,7 @@ class Drawn:
 
     def draw(self, m: int) -> Paths:
         """Samples of m cases."""
-        rng = np.random.default_rng([SEED, m])
+        rng = np.random.default_rng([self.seed, m])
         often = rng.multinomial(m, self.shares, self.samples)
         end = np.append(self.wrong[:-1] > self.wrong[1:], True)  # of a run of errors, and of all
         return Paths(m, np.cumsum(often, 1)[:, end], np.cumsum(often * self.wrong, 1)[:, end])

@@ -1,6 +1,6 @@
 """How likely ``preset`` and ``pareto`` are to succeed, whose thresholds a pilot has fixed: simulated.
 
-The pilot is taken to be large: its thresholds stand at every percent of coverage.  A sample is then the number of cases
+The pilot is both what fixes the thresholds and what tells of the population.  A sample is then the number of cases
 between neighbouring thresholds, which is multinomial, and the errors among them, which are binomial.
 ``tests/selective/test_power.py`` holds these tests to those of :mod:`squad.selective.methods`.
 """
@@ -15,18 +15,15 @@ from squad.selective.pilots import THRESHOLDS, Pilot, order_of, thresholds_of
 from squad.selective.power import SAMPLES, SEED, Boundary
 from squad.selective.scores import WRONG, Scores
 
-__all__ = ["Ideal"]
-
-#: Cases of a pilot that stands for a large one.
-LARGE = 20_000
+__all__ = ["Piloted"]
 
 
 @dataclass(frozen=True, eq=False)
-class Ideal:
-    """A population, as a large pilot knows it.
+class Piloted:
+    """A population, as a pilot knows it.
 
     Attributes:
-        pilot: cases in the proportions of the population.
+        pilot: its cases.
         thresholds: (K,), the strictest first.
         shares: (K,), the coverage of each.
         rates: (K,), the error rate between each threshold and the one before.
@@ -38,8 +35,8 @@ class Ideal:
     rates: NDArray[np.float64]
 
     @classmethod
-    def of(cls, wrong: NDArray[np.bool_]) -> "Ideal":
-        """Of cases that stand for it, the most confident first."""
+    def of(cls, wrong: NDArray[np.bool_]) -> "Piloted":
+        """Of whether its cases are wrong, the most confident first."""
         confidence = 1.0 - np.arange(len(wrong)) / len(wrong)
         thresholds, shares = thresholds_of(confidence, THRESHOLDS)
         ends = np.round(np.array(shares) * len(wrong)).astype(np.int64)
@@ -47,18 +44,18 @@ class Ideal:
         rates = np.diff(errors, prepend=0) / np.diff(ends, prepend=0)
         return cls(Pilot(Scores(confidence, {WRONG: wrong}), True), thresholds, shares, rates)
 
-    @classmethod
-    def flat(cls, coverage: float, error: float) -> "Ideal":
-        """The least favourable population of a rule; see :class:`squad.selective.power.Flat`."""
-        good = round(coverage * LARGE)
-        evenly = np.floor(error * np.arange(1, good + 1)) > np.floor(error * np.arange(good))
-        return cls.of(np.append(evenly, np.ones(LARGE - good, dtype=np.bool_)))
-
     def succeeds(
-        self, m: int, least: int, method: str, risk: float, level: float, samples: int = SAMPLES
+        self,
+        m: int,
+        least: int,
+        method: str,
+        risk: float,
+        level: float,
+        samples: int = SAMPLES,
+        seed: int = SEED,
     ) -> NDArray[np.bool_]:
         """(samples,), whether the method shows a rule that accepts at least ``least`` of m cases, and one."""
-        rng = np.random.default_rng([SEED, m])
+        rng = np.random.default_rng([seed, m])
         steps = np.diff(self.shares, prepend=0.0)
         between = rng.multinomial(m, steps / steps.sum(), samples)
         errors = np.cumsum(rng.binomial(between, self.rates), axis=1)
