@@ -274,8 +274,7 @@ def test_where_it_is_approximate_it_says_so() -> None:
             assert bootstrap(metric, c, right, repeats=5).approximate == (min(wrong, 2000 - wrong) < enough[metric])
         for proper in (metrics.nll, metrics.brier):
             assert bootstrap(proper, p, y, repeats=5).approximate == (min(wrong, 2000 - wrong) < enough[proper])
-    assert bootstrap(metrics.ood_ap, c, c[:99], repeats=5, paired=False).approximate
-    assert not bootstrap(metrics.ood_ap, c, c[:100], repeats=5, paired=False).approximate
+    assert bootstrap(metrics.ood_ap, c, c[:500], repeats=5, paired=False).approximate  # however many there are
     # Of 2,000 rows 100 are answered, and half of these are wrong: or 10.
     for wrong in (50, 10):
         right = ~np.isin(np.arange(2000), np.argsort(-c)[:wrong])

@@ -136,7 +136,7 @@ def certify(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Guarantee that at most a given share of accepted predictions is wrong.
+    """Guarantee an error rate among accepted predictions.
 
     Finds the lowest confidence above which predictions can be accepted, and saves it with the model: squad predict then
     accepts or refers each row. The rows must be new to the model and like those to come. Exit code 3 says that nothing
