@@ -144,7 +144,7 @@ class TestEdges:
             ({"correct": [0.5]}, "booleans, or 0 and 1; got 0.5"),
             ({"correct": ["yes"]}, "booleans, or 0 and 1"),
             ({"method": "magic"}, "one of 'fallback'"),
-            ({"thresholds": [0.5]}, "left out for the method fallback"),
+            ({"thresholds": [0.5]}, "the method is fallback"),
             ({"method": "grid"}, "named for the method grid"),
             ({"method": "grid", "thresholds": []}, "one at least"),
             ({"method": "grid", "thresholds": ["x"]}, "a list of numbers"),

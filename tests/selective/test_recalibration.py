@@ -394,8 +394,8 @@ def test_rows_without_an_answer_stay_so() -> None:
         (([[np.nan, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
         (([[1.0]], [0]), r"probabilities must be of at least 2 classes; got the shape \(1, 1\)"),
         ((np.empty((0, 2)), []), "must be of at least one row"),
-        (([[0.6, 0.4]] * 9, [0] * 9, "isotonic"), r"at least 10 rows; got 9\. Label more rows"),
-        (([[0.6, 0.4]] * 9, [0] * 9), r"at least 10 rows; got 9\. Label more rows"),
+        (([[0.6, 0.4]] * 9, [0] * 9, "isotonic"), r"at least 10 rows; got 9\. Label more"),
+        (([[0.6, 0.4]] * 9, [0] * 9), r"at least 10 rows; got 9\. Label more"),
     ],
 )
 def test_what_cannot_be_fitted(arguments: tuple[Any, ...], message: str) -> None:

@@ -151,7 +151,7 @@ def cost_matrix(costs: Costs, classes: Sequence[Any]) -> NDArray[np.float64]:
     if len(missing) and None not in costs:
         pair = tuple(classes[place] for place in missing[0].tolist())
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        hint = "Name it, or give one cost for all others under None."
+        hint = "Name it, or give one cost for all others: under None, in a file on a line without classes."
         raise ArgumentError.of("costs", f"none for {pair!r} (true, predicted){more}", "complete", hint)
     found[np.isnan(found)] = _number(None, costs.get(None, 0.0))
     return _between(found, classes)

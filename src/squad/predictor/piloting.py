@@ -109,7 +109,7 @@ def pilot_for(
     """
     if method not in PILOTED:
         if given is not None:
-            raise ArgumentError.of("pilot", "rows", f"left out for the method {method}; it is for preset and pareto")
+            raise ArgumentError(f"pilot is for the methods preset and pareto; the method is {method}. Leave it out.")
         return None
     if given is None:
         found = _kept(predictor, method)

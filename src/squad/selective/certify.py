@@ -138,7 +138,7 @@ def _piloted(
     """The options of a method that takes a pilot: thresholds, with the coverages or the orders to test them in."""
     if method not in PILOTED:
         if given is not None:
-            raise ArgumentError.of("pilot", "cases", f"left out for the method {method}; it is for preset and pareto")
+            raise ArgumentError(f"pilot is for the methods preset and pareto; the method is {method}. Leave it out.")
         return {}
     if given is None:
         hint = "It is (confidence, correct) of cases that are not in the calibration set, such as validation cases."
@@ -380,7 +380,7 @@ def _thresholds(method: str, given: Any) -> NDArray[np.float64] | None:
     """The user's thresholds, the strictest first."""
     if method != "grid":
         if given is not None:
-            raise ArgumentError.of("thresholds", "numbers", f"left out for the method {method}; it is for grid")
+            raise ArgumentError(f"thresholds are for the method grid; the method is {method}. Leave them out.")
         return None
     if given is None:
         raise ArgumentError.of("thresholds", None, "named for the method grid, such as [.99, .95, .9]")

@@ -83,12 +83,10 @@ def resample(
     if weights is not None and strata is not None:
         raise ArgumentError("Pass either weights or strata, not both. Strata are weights where no number is fixed.")
     if weights is None and (max_weight is not None or estimated_weights):
-        raise ArgumentError.of("weights", None, "given where max_weight or estimated_weights is")
+        raise ArgumentError("max_weight and estimated_weights are about weights. Pass weights as well.")
     if (strata is None) != (population is None):
-        missing = "population" if population is None else "strata"
-        raise ArgumentError.of(
-            missing, None, "given: strata need the shares of the population, and the other way round"
-        )
+        given, missing = ("strata", "population") if population is None else ("population", "strata")
+        raise ArgumentError(f"{given} needs {missing}: the share of each stratum among new cases. Pass both.")
     if weights is not None:
         return _by_weights(scores, _weights(weights, len(scores)), max_weight, estimated_weights)
     if strata is not None and population is not None:
@@ -124,8 +122,9 @@ def _by_weights(scores: Scores, weights: NDArray[np.float64], max_weight: float 
     kept = np.zeros(len(scores), dtype=np.bool_)
     kept[order] = _uniform(key, len(scores)) * most < weights[order]
     if not kept.any():
-        raise ArgumentError.of(
-            "max_weight", f"{most:g}", f"nearer to the weights: none of {len(scores):,} cases is drawn"
+        raise ArgumentError(
+            f"None of {len(scores):,} cases is drawn: their weights are far below max_weight, {most:g}. Look for a"
+            " weight that is too large."
         )
     effective = float(weights.sum()) ** 2 / float(np.sum(weights**2))
     details = {
@@ -148,8 +147,10 @@ def _by_strata(scores: Scores, strata: NDArray[Any], population: Mapping[Any, fl
     names, codes, shares = _strata(strata, population, len(scores))
     sizes = np.bincount(codes, minlength=len(names))
     if len(empty := np.flatnonzero((sizes == 0) & (shares > 0))):
-        hint = "Nothing is known about it: collect cases of this stratum, or leave it out of the population."
-        raise ArgumentError.of("strata", f"no case of {names[empty[0]]!r}", "one for every stratum with a share", hint)
+        raise ArgumentError(
+            f"population has a share of {names[empty[0]]!r}, but strata has no case of it. Collect cases of this"
+            " stratum, or leave it out of the population."
+        )
     total = _most_drawn(sizes, shares)
     order, key = _key(scores, codes)
     drawn = _uniform(key, len(scores) + total)
@@ -158,11 +159,9 @@ def _by_strata(scores: Scores, strata: NDArray[Any], population: Mapping[Any, fl
     )
     if len(short := np.flatnonzero(wanted > sizes)):
         name = names[short[0]]
-        raise ArgumentError.of(
-            "strata",
-            f"{int(sizes[short[0]]):,} cases of {name!r}, of which {int(wanted[short[0]]):,} were drawn",
-            f"larger than what chance draws of them, which fails once in {1 / RUNS_OUT:,.0f} times",
-            f"Add cases of {name!r}.",
+        raise ArgumentError(
+            f"strata has {int(sizes[short[0]]):,} cases of {name!r}, and chance draws {int(wanted[short[0]]):,}, which"
+            f" happens once in {1 / RUNS_OUT:,.0f} times. Add cases of {name!r}."
         )
     luck = np.empty(len(scores))
     luck[order] = drawn[: len(scores)]
