@@ -146,6 +146,20 @@ class TestSeveral:
         ]
         assert "each harm" in assumptions(certificate)[2]
 
+    def test_targets_of_many_harms_are_numbered(self) -> None:
+        confidence, correct = sample()
+        harms = {f"harm {place}": ~correct & (np.arange(4000) % 3 == place) for place in range(3)}
+        targets = [dict.fromkeys(harms, 0.05), {"wrong": 0.1}]
+        certificate = certify(confidence, correct, targets, harms=harms)
+        assert "harm 2" not in certificate.headline
+        lines = str(certificate).split("\n")
+        assert [line.strip().partition(":")[0] for line in lines[1:3]] == ["target 1", "target 2"]
+        assert lines[1].count("at most 5 %") == 3
+        head, rows = rule_table(certificate) or ([], [])
+        assert head[0] == "target"
+        assert [row[0] for row in rows] == ["1", "2"]
+        assert max(map(len, lines[3:6])) <= 100
+
     def test_many_harms_are_counted_in_the_headline(self) -> None:
         confidence, correct = sample()
         names = [f"harm {place}" for place in range(5)]

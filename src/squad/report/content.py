@@ -32,7 +32,15 @@ from squad.report.summaries import by_class, by_harm, confidence_groups, reliabi
 from squad.selective import Certificate
 from squad.selective.attempts import share
 from squad.selective.scores import WRONG
-from squad.selective.words import assumptions, failure, guarantee, headline_parts, method_text, rule_table
+from squad.selective.words import (
+    assumptions,
+    failure,
+    guarantee,
+    headline_parts,
+    method_text,
+    rule_table,
+    target_texts,
+)
 
 __all__ = ["gather"]
 
@@ -206,6 +214,7 @@ class _Tested:
         alone = len(rules) == 1 and not certificate.certified
         return Promise(
             *headline_parts(certificate),
+            target_texts(certificate),
             rule_table(certificate),
             guarantee(certificate),
             assumptions(certificate),

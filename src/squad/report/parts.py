@@ -55,6 +55,7 @@ class Promise:
 
     Attributes:
         title, accepted: the headline, and what follows it: which calibration cases are accepted.
+        targets: what each target bounds, where that is too much for a cell of the table.
         table: headings and cells of the rules, or harms, where there are several; else None.
         guarantee: what holds for accepted cases, as a clause.
         assumptions: what must be true for it.
@@ -70,6 +71,7 @@ class Promise:
 
     title: str
     accepted: str
+    targets: list[str]
     table: tuple[list[str], list[list[str]]] | None
     guarantee: str
     assumptions: list[str]

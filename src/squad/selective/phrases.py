@@ -126,16 +126,18 @@ def rate_text(harm: str, errors: float, n: int, costs: bool = False) -> str:
     return f"{amount(errors)} of {n:,}"
 
 
-def seen(rule: "Rule", of_them: bool = False) -> str:
+def seen(rule: "Rule", of_them: bool = False, most: int | None = None) -> str:
     """What was seen among the accepted calibration cases, harm by harm.
 
     Args:
         rule: of a certificate.
         of_them: whether it follows a sentence about these cases: "23 of them wrong" instead of "23 wrong".
+        most: how many harms are told; all if left out.
     """
-    return ", ".join(
-        _seen(rule, harm, " of them" if of_them and not place else "") for place, harm in enumerate(rule.errors)
-    )
+    told = [_seen(rule, harm, " of them" if of_them and not place else "") for place, harm in enumerate(rule.errors)]
+    if most is None or len(told) <= most + 1:
+        return ", ".join(told)
+    return f"{', '.join(told[:most])} and {len(told) - most:,} more harms"
 
 
 def _seen(rule: "Rule", harm: str, of_them: str) -> str:

@@ -49,6 +49,7 @@ __all__ = [
     "punctuated",
     "risks_text",
     "rule_table",
+    "target_texts",
     "terms",
     "whole",
 ]
@@ -81,7 +82,7 @@ SURPRISING = 0.05
 
 def whole(certificate: "Certificate") -> str:
     """The whole certificate, in several lines."""
-    lines = [headline(certificate)]
+    lines = [headline(certificate), *(f"   {text}" for text in target_texts(certificate))]
     if table := rule_table(certificate):
         lines += _aligned(*table)
     elif not certificate.certified:
@@ -117,7 +118,7 @@ def headline_parts(certificate: "Certificate") -> tuple[str, str]:
     what = "rules"
     if certificate.by is None:
         what = "targets"
-        if len(rules) <= MANY:
+        if len(rules) <= MANY and not target_texts(certificate):
             what += f" ({'; '.join(risk_cell(rule) for rule in rules)})"
     elif one_target:
         what = "groups" if certificate.by == "group" else f"groups (by {certificate.by})"
@@ -252,6 +253,17 @@ def _rates(found: Mapping[str, tuple[float, int]], rule: "Rule") -> str:
     return ", ".join(shown[:MANY]) + (f" and {len(shown) - MANY:,} more" if len(shown) > MANY else "")
 
 
+def target_texts(certificate: "Certificate") -> list[str]:
+    """What each of several targets bounds, where that is too much for a cell of a table; else nothing."""
+    targets = certificate.targets
+    if len(targets) == 1 or max(map(len, targets)) < MANY:
+        return []
+    return [
+        _clean(f"target {number}: {'; '.join(_limits(certificate.target(target)[0], certificate))}")
+        for number, target in enumerate(targets, 1)
+    ]
+
+
 def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] | None:
     """What is certified line by line, where that is more than one thing: headings and cells; None where it is not.
 
@@ -267,18 +279,19 @@ def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] 
         cells = [[text, rate(rule, harm)] for text, harm in zip(limits, rule.risks, strict=True)]
         return ["bound", "seen"], [[_clean(cell) for cell in row] for row in cells]
     targets, groups = len(certificate.targets) > 1, certificate.by is not None
-    heads = [*(["risk"] if targets else []), *([str(certificate.by)] if groups else [])]
+    numbered = bool(target_texts(certificate))
+    heads = [*(["target" if numbered else "risk"] if targets else []), *([str(certificate.by)] if groups else [])]
     rows = []
     short = [rule for rule in certificate.rules if not rule.certified]
     left_out = {id(rule) for rule in short[FEW_LINES:]} if len(short) > FEW_LINES + 1 else set()
     for rule in certificate.rules:
         if id(rule) in left_out:
             continue
-        row = [risk_cell(rule)] if targets else []
+        row = [str(certificate.targets.index(rule.risks) + 1) if numbered else risk_cell(rule)] if targets else []
         row += [str(rule.group)] if groups else []
         if rule.certified:
             above = "any" if rule.threshold == -math.inf else f"above {confidence_text(rule.threshold)}"
-            row += [above, f"{rule.n:,} of {rule.m:,} ({100 * rule.coverage:.1f} %)", seen(rule)]
+            row += [above, f"{rule.n:,} of {rule.m:,} ({100 * rule.coverage:.1f} %)", seen(rule, most=1)]
         else:
             row.append(f"not certified: {_briefly(rule)}")
         rows.append([_clean(cell) for cell in row])

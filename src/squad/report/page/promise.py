@@ -78,7 +78,7 @@ def _verdict(model: Model) -> Markup:
 
 def _certificate(made: Promise) -> Markup:
     """What stands below the headline of a certificate, in the words and the order in which a terminal shows it."""
-    parts = []
+    parts = [element("p", _unbroken(text)) for text in made.targets]
     if made.table is not None:
         head, rows = made.table
         cells: list[list[object]] = [[*map(_unbroken, row), *[""] * (len(head) - len(row))] for row in rows]
