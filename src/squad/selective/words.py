@@ -245,7 +245,7 @@ def _failing(rule: "Rule") -> str:
     """The harms that could not be shown even alone."""
     if not rule.failing or len(rule.risks) == len(rule.failing) > MANY:
         return ""
-    return f" Not even alone could be shown: {_rates(rule.failing, rule)}, if all cases were accepted."
+    return f" Not shown even on its own: {_rates(rule.failing, rule)}, if all cases were accepted."
 
 
 def _rates(found: Mapping[str, tuple[float, int]], rule: "Rule") -> str:
@@ -259,7 +259,7 @@ def target_texts(certificate: "Certificate") -> list[str]:
     if len(targets) == 1 or max(map(len, targets)) < MANY:
         return []
     return [
-        _clean(f"target {number}: {'; '.join(_limits(certificate.target(target)[0], certificate))}")
+        _clean(f"target {number}: {risk_cell(certificate.target(target)[0])}")
         for number, target in enumerate(targets, 1)
     ]
 
