@@ -1,14 +1,17 @@
 """Thresholds and orders from a pilot: what is chosen, and what is refused."""
 
 import importlib
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 from squad.errors import ArgumentError
-from squad.selective import certify
+from squad.selective import Certificate, certify
+from squad.selective.certify import check_scores
 from squad.selective.pilots import pilot_of, thresholds_of
+from squad.selective.scores import Scores
 from tests.selective.test_planted import found
 
 module = importlib.import_module("squad.selective.methods")
@@ -127,3 +130,33 @@ def test_going_on_after_a_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(module.METHODS, "pareto", all_of_them)
     assert found("pareto")
+
+
+class TestHarmsOfAClass:
+    """Starts of preset do not depend on how many calibration cases have the class: labels tell that."""
+
+    def test_starts_go_by_the_pilot(self) -> None:
+        shares = tuple(np.arange(1, 101) / 100)
+        options = module.Options(shares=shares, counted=(("miss rate x", 0.2),))
+        found = module.preset_weights(1000, [("miss rate x", 0.1, False)], 0.05, options)
+        alone = module.preset_weights(200, [("miss rate x", 0.1, False)], 0.05, module.Options(shares=shares))
+        assert found == alone
+        assert found != module.preset_weights(1000, [("miss rate x", 0.1, False)], 0.05, module.Options(shares=shares))
+
+    def test_the_certificate_notes_the_share(self) -> None:
+        rng = np.random.default_rng(0)
+
+        def drawn(m: int) -> tuple[Any, Any, dict[str, Any]]:
+            confidence = rng.random(m)
+            correct = rng.random(m) > 0.2 * (1 - confidence)
+            return confidence, correct, {"miss rate x": np.where(rng.random(m) < 0.2, ~correct, np.nan)}
+
+        confidence, correct, harms = drawn(4000)
+        made = certify(
+            confidence, correct, {"wrong": 0.2, "miss rate x": 0.2}, 0.1, "preset", harms=harms, pilot=drawn(2000)
+        )
+        assert made.certified
+        assert made.options["counted"]["miss rate x"] == pytest.approx(0.2, abs=0.03)
+        again = Certificate.from_json(json.loads(json.dumps(made.to_json())))
+        assert again == made
+        check_scores(again, Scores.of(confidence, correct, harms))

@@ -102,12 +102,12 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
 
 
 @pytest.mark.parametrize("method", ["preset", "pareto"])
-@pytest.mark.parametrize("m", [250, 400])
+@pytest.mark.parametrize("m", [300, 400])
 def test_thresholds_of_a_pilot(method: str, m: int) -> None:
     """As often as the method itself, on cases drawn from the pilot that has chosen its thresholds."""
-    risk, level, often, least = 0.1, 0.05, 400, 100
+    risk, level, often, least = 0.1, 0.05, 1500, 1
     rng = np.random.default_rng(1)
-    wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.04, 0.5)
+    wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.06, 0.5)
     pilot = Scores(-np.arange(500, dtype=float), {WRONG: wrong})
     thresholds, shares = thresholds_of(pilot.confidence)
     order = order_of(Pilot(pilot, True), thresholds, {WRONG: risk}, m, level)

@@ -339,7 +339,8 @@ class TestNeeded:
         pilot: dict[str, Any] = {"pilot": (rng.random(60), rng.random(60) > 0.09)} if method == "pareto" else {}
         needed = [
             certify(confidence, correct, risk=risk, delta=1e-4, method=method, **pilot).needed
-            for risk in (0.1, 0.15, 0.2)
+            for risk in (0.03, 0.05, 0.08, 0.1, 0.15)
         ]
         known = [one for one in needed if one is not None]
+        assert len(known) == 5
         assert known == sorted(known, reverse=True)

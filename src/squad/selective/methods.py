@@ -30,7 +30,6 @@ __all__ = [
     "Start",
     "cost_starts",
     "could_show",
-    "first_looked_at",
     "least_cases",
     "preset_weights",
     "search_ends",
@@ -320,15 +319,6 @@ def pareto(ranked: Ranked, tally: Tally, risk: float, level: float, options: Opt
     failed = np.flatnonzero(~tally.passes(order, risk, level))
     shown[order[: failed[0] if len(failed) else len(order)]] = True
     return shown
-
-
-def first_looked_at(method: str, options: Options, rules: int) -> NDArray[np.bool_]:
-    """(rules,), the rules of which one must pass before any other is looked at."""
-    if method not in ("grid", "pareto"):
-        return np.ones(rules, dtype=np.bool_)
-    found = np.zeros(rules, dtype=np.bool_)
-    found[options.order[0] if method == "pareto" else 0] = True
-    return found
 
 
 METHODS: dict[

@@ -12,7 +12,7 @@ from squad.core.checks import check_choice, check_count, check_number
 from squad.errors import ArgumentError
 from squad.selective.attempts import check_attempt, share
 from squad.selective.bounds import MOST
-from squad.selective.methods import FALLBACK, FIXED, Options, first_looked_at, least_cases, shows_alone, smallest
+from squad.selective.methods import FALLBACK, FIXED, Options, least_cases, shows_alone, smallest
 from squad.selective.pilots import PILOTED
 from squad.selective.power import SAMPLES, SEED, SIMULATED, Drawn, Flat, chance_of_one, succeeds
 from squad.selective.power_piloted import Piloted
@@ -309,11 +309,8 @@ def labels_needed(
         good &= (ranked.tallies[name].rates < risk) & (ranked.tallies[name].n > 0)
     if not good.any() and ranked.n[-1]:
         return None, True
-    first = good & first_looked_at(method, options, len(good))
-    if method == "grid" and not first.any():
-        return (least if ranked.m < least else None), False
-    # Another pilot may choose another threshold to begin with.
-    good = first if first.any() else good
+    if method == "grid":
+        good[1:] = False  # the strictest threshold must pass before any other is tested
     if not good.any():
         return (least if ranked.m < least else None), False
     wanted = np.zeros(int(good.sum()))
