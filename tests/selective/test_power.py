@@ -106,8 +106,8 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
 def test_thresholds_of_a_pilot(method: str, m: int) -> None:
     """As often as the method itself, on cases drawn from the pilot that has chosen its thresholds."""
     risk, level, often, least = 0.1, 0.05, 1500, 1
-    rng = np.random.default_rng(1)
-    wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.06, 0.5)
+    rng = np.random.default_rng(2)
+    wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.07, 0.5)
     pilot = Scores(-np.arange(500, dtype=float), {WRONG: wrong})
     thresholds, shares = thresholds_of(pilot.confidence)
     order = order_of(Pilot(pilot, True), thresholds, {WRONG: risk}, m, level)
@@ -121,4 +121,4 @@ def test_thresholds_of_a_pilot(method: str, m: int) -> None:
         found += bool(len(shown) and ranked.n[shown[-1]] >= least)
     stated = Piloted.of(wrong).succeeds(m, least, method, risk, level).mean()
     assert 0.05 < stated < 0.99
-    assert abs(found / often - stated) < 4 * math.sqrt(0.25 / often)
+    assert abs(found / often - stated) < 3.5 * math.sqrt(0.25 / often)
