@@ -499,6 +499,8 @@ class TestAttempts:
         assert run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--overwrite").code == 3
         assert squad.load(model).certificate == before
         assert len(squad.load(model).attempts) == 2
+        told = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--overwrite").err
+        assert "The certificate that it had stays" in told
 
     def test_a_model_that_cannot_be_written(
         self, run: Run, model: Path, here: Path, monkeypatch: pytest.MonkeyPatch
@@ -542,6 +544,8 @@ class TestAttempts:
         assert "1, 0 certified; the next one at 5 % of delta" in told()
         assert run(*CERTIFY).code == 0
         assert "2, 1 certified; the next one at 2.5 % of delta" in told()
+        shown = run("info", "model").out
+        assert [shown.count(word) for word in ("failed", "0.045", "0.0025")] == [1, 1, 1]
 
     def test_too_few_rows_of_a_class_do_not_count(self, run: Run, model: Path, here: Path) -> None:
         table = pd.read_csv(here / "calibration.csv", dtype=str)

@@ -1,11 +1,13 @@
 """A model remembers how often it was certified."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import squad
+from squad.errors import SquadWarning
 from squad.predictor import Predictor
 from tests.predictor.examples import points
 
@@ -58,3 +60,18 @@ def test_a_smaller_delta_is_refused(fitted: Predictor) -> None:
     with pytest.raises(squad.ArgumentError, match=r"delta must be at least 0\.05"):
         safe.certify(*points(500, 2), risk=0.2, delta=0.01)
     assert numbers(safe.certify(*points(500, 2), risk=0.2, delta=0.1)) == [1, 2]
+
+
+def test_a_model_that_is_replaced_does_not_forget(fitted: Predictor, tmp_path: Path) -> None:
+    x, y = points(2000, 1)
+    first = fitted.certify(x, y, 0.2, 0.1)
+    folder = first.save(tmp_path / "model")
+    with pytest.warns(SquadWarning, match="more than delta"):  # certified anew, as if there had been no attempt
+        fitted.certify(x, y, 0.3, 0.1).save(folder, overwrite=True)
+    assert [one["risks"] for one in squad.load(folder).attempts] == [[{"wrong": 0.3}], [{"wrong": 0.2}]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        squad.load(folder).certify(x, y, 0.25, 0.1).save(folder, overwrite=True)
+        fitted.save(folder, overwrite=True)
+    assert len(squad.load(folder).attempts) == 3
+    assert len(fitted.attempts) == 0

@@ -160,3 +160,13 @@ class TestHarmsOfAClass:
         again = Certificate.from_json(json.loads(json.dumps(made.to_json())))
         assert again == made
         check_scores(again, Scores.of(confidence, correct, harms))
+
+
+def test_rounded_confidences_of_the_calibration_cases_are_refused() -> None:
+    confidence, correct = sample(1000, 0)
+    for near in (confidence.round(3), confidence.astype(np.float32), confidence + 1e-9):
+        with pytest.raises(ArgumentError, match="calibration"):
+            certify(confidence, correct, 0.1, method="pareto", pilot=(near, correct))
+    other, right = sample(1000, 1)
+    assert certify(confidence, correct, 0.1, method="pareto", pilot=(other, right)).certified
+    assert certify(np.sort(confidence), correct, 0.1, method="pareto", pilot=(np.sort(other), right)) is not None

@@ -173,7 +173,7 @@ class TestStrata:
         assert ill["stratum"] == "ill"
         assert 0.08 < ill["drawn"] / made.m < 0.12
         assert 3100 < made.m < 3000 / 0.9
-        assert "ill 10 %, well 90 %" in str(made)
+        assert "ill: 10 %, well: 90 %" in str(made)
         assert len(re.findall("^ - ", str(made), re.M)) == 3
         assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
 

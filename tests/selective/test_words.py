@@ -310,8 +310,11 @@ class TestChance:
         for confidence, correct in (([0.9], [0]), (np.arange(10), np.arange(10) < 9)):
             found = certify(confidence, correct, 0.05)
             assert found.rules[0].hopeless
-            assert "may be chance" in str(found)
+            assert "too few: it takes at least 90" in str(found)
             assert "will not help" not in str(found)
+        found = certify(np.arange(100), np.arange(100) % 20 < 19, 0.05)
+        assert found.rules[0].hopeless
+        assert "may be chance" in str(found)
 
     def test_many_say_enough(self) -> None:
         found = certify(np.arange(500), np.arange(500) % 4 < 3, 0.05)
@@ -344,3 +347,38 @@ class TestNeeded:
         known = [one for one in needed if one is not None]
         assert len(known) == 5
         assert known == sorted(known, reverse=True)
+
+
+class TestOneOfSeveralHarms:
+    def test_the_one_that_fails_is_told_with_its_limit(self) -> None:
+        confidence, correct = sample()
+        late = np.arange(4000) % 3 == 0
+        found = certify(confidence, correct, {"wrong": 0.3, "late": 0.1}, harms={"late": late})
+        assert found.rules[0].failing.keys() == {"late"}
+        text = str(found)
+        assert "late" in text
+        assert "(10 % allowed)" in text
+        assert "wrong " not in text.split("\n")[1]
+
+    def test_too_few_cases_for_one_of_them_come_first(self) -> None:
+        confidence, correct = sample(400)
+        late = np.arange(400) % 3 == 0
+        found = certify(confidence, correct, {"wrong": 0.001, "late": 0.1}, harms={"late": late}, attempt=1)
+        assert "it takes at least 4,709" in str(found)
+        assert "does not count as an attempt" in str(found)
+        assert str(found).endswith("Method: fallback.")
+
+    def test_a_line_of_a_table_names_it(self) -> None:
+        confidence, correct = sample()
+        late = np.arange(4000) % 3 == 0
+        found = certify(confidence, correct, [{"wrong": 0.3, "late": 0.1}, {"wrong": 0.3}], harms={"late": late})
+        assert "(late)" in (rule_table(found) or ([], []))[1][0][-1]
+
+
+def test_how_many_cases_chose_the_thresholds() -> None:
+    assert "thresholds chosen with 1,000 cases" in str(made(method="pareto", **extra("pareto")))
+    rng = np.random.default_rng(0)
+    few = (rng.random(60), rng.random(60) > 0.09)
+    failed = certify(*sample(300), 0.01, method="pareto", pilot=few, delta=0.1)
+    assert not failed.certified
+    assert "pilot has 60 cases" in str(failed)

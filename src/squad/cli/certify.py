@@ -374,6 +374,7 @@ def _of_model(
     from squad.errors import ArgumentError
     from squad.outputs import OutputError, check_writable, claimed
     from squad.predictor import choose_device, load
+    from squad.predictor.saving import with_attempts_of
 
     if model is None or data is None:
         raise ArgumentError("Give MODEL and DATA, or --scores FILE. See squad certify --help.")
@@ -387,7 +388,7 @@ def _of_model(
         counted = out is None or _claimed_too(claims, model, out)
         predictor, said = load(model, where), ""
         if out is not None and out.exists():
-            predictor = _with_those_of(predictor, out)
+            predictor = with_attempts_of(predictor, out)
         if predictor.certificate is not None and out is None and not overwrite:
             raise OutputError(
                 f"{model} has a certificate already. To certify until one suits makes the guarantee worthless; if this"
@@ -432,6 +433,8 @@ def _of_model(
             _save(made.without_scores() if no_scores else made, model, place, overwrite=overwrite or out is None)
         if not certificate.certified:
             said = _remembered(certificate, model, counts, counted)
+            if predictor.certificate is not None and out is None:
+                said += " The certificate that it had stays."
         elif counts and not counted:
             warn(f"{_forgotten(certificate, model)} Do not certify it again as if there had been none.")
     return certificate, said
@@ -443,23 +446,6 @@ def _save(predictor: Any, model: Path, place: Path, overwrite: bool) -> None:
     predictor.save(place, overwrite=overwrite)
     if lost is not None:
         warn(lost)
-
-
-def _with_those_of(predictor: Any, place: Path) -> Any:
-    """The predictor, with the attempts that the folder it will replace remembers of the same network."""
-    from squad.errors import SquadError
-    from squad.predictor import load
-    from squad.selective.attempts import merged
-
-    try:
-        other = load(place, "cpu")
-    except SquadError:
-        return predictor  # no model, or a damaged one
-    same = other.network.state_dict()
-    mine = predictor.network.state_dict()
-    if set(same) != set(mine) or any(not tensor.cpu().equal(mine[name].cpu()) for name, tensor in same.items()):
-        return predictor
-    return predictor.with_attempts(merged(predictor.attempts, other.attempts))
 
 
 def _claimed_too(claims: contextlib.ExitStack, model: Path, out: Path) -> bool:
@@ -498,7 +484,7 @@ def _forgotten(certificate: Any, model: Path) -> str:
 
 def _tell(certificate: Any) -> None:
     """What a user should know of the rows, and of groups without a guarantee, on stderr."""
-    from squad.selective.words import risks_text
+    from squad.selective.phrases import risk_label
 
     calibration = certificate.details["calibration"]
     if calibration["used"] < calibration["rows"]:
@@ -511,4 +497,4 @@ def _tell(certificate: Any) -> None:
     for rule in certificate.rules if certificate.certified else ():
         if not rule.certified:
             which = "all rows" if rule.group is None else f"rows where {certificate.by} is {rule.group}"
-            warn(f"nothing is certified for {which} at {risks_text(rule.risks)}: they are all referred.")
+            warn(f"nothing is certified for {which} at {risk_label(rule)}: they are all referred.")

@@ -6,9 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.accuracy import accuracy_text
-from squad.cli.screen import facts, tell, tell_paragraphs
+from squad.cli.screen import facts, table, tell, tell_paragraphs
 
 __all__ = ["info"]
+
+#: So many attempts are listed, with so many letters of their risks.
+LISTED, SHORT = 20, 40
 
 
 def info(
@@ -60,6 +63,10 @@ def info(
             *(("note", note) for note in record.get("notes", [])),
         ]
     facts(str(model), shown)
+    if predictor.attempts:
+        table(
+            f"Attempts to certify {model}", ("", "date", "cases", "risk", "method", "delta used", ""), _tried(predictor)
+        )
     if predictor.certificate:
         tell("certificate")
         tell_paragraphs(predictor.certificate)
@@ -99,9 +106,30 @@ def _attempts(predictor: Any) -> str:
     good = sum(bool(one.get("certified")) for one in attempts)
     largest = max(one["delta"] for one in attempts)
     return (
-        f"{len(attempts):,}, {good:,} certified; the next one at {100 * share(len(attempts) + 1):.3g} % of delta, which"
-        f" must be at least {largest:g}"
+        f"{len(attempts):,}, {good:,} certified; the next one at {100 * share(len(attempts) + 1):.3g} % of delta (a"
+        f" delta of {largest:g} at least)"
     )
+
+
+def _tried(predictor: Any) -> list[tuple[str, ...]]:
+    """A line for each attempt; of very many the last ones."""
+    from squad.selective.phrases import risks_text
+
+    lines: list[tuple[str, ...]] = []
+    for one in predictor.attempts[-LISTED:]:
+        risks = "; ".join(risks_text(risk) for risk in one.get("risks", ()))
+        lines.append(
+            (
+                str(one["attempt"]),
+                str(one.get("date", ""))[:10],
+                f"{one.get('m', 0):,}",
+                risks if len(risks) <= SHORT else f"{risks[:SHORT]}...",
+                str(one.get("method", "")),
+                f"{one.get('spent', 0.0):.3g}",
+                "certified" if one.get("certified") else "failed",
+            )
+        )
+    return lines
 
 
 def _memory(predictor: Any) -> str:

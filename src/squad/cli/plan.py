@@ -10,6 +10,9 @@ from squad.cli.screen import say, tell
 
 __all__ = ["plan"]
 
+#: What is shown as 100 % cannot be higher.
+NEARLY_SURE = 0.995
+
 
 def plan(
     risk: Annotated[float, typer.Option(metavar="R", help="Share of accepted predictions that may be wrong.")],
@@ -75,10 +78,9 @@ def plan(
     chance = success_probability(labels, risk, delta, coverage, error, **options)
     if scores is None:
         rows = f"{percent(1.0 if coverage is None else coverage)} of all rows can be accepted with"
-        given = (
-            f"if {rows} {f'{percent(error)} errors' if error else 'no error'}; for rows on which the model is better"
-        )
-        given += " at its most confident, the probability is higher"
+        given = f"if {rows} {f'{percent(error)} errors' if error else 'no error'}"
+        if chance < NEARLY_SURE:
+            given += "; for rows on which the model is better at its most confident, the probability is higher"
     else:
         given = f"if rows come as the {len(scores[0]):,} of {pilot} did, which is an estimate"
     hoped = "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"

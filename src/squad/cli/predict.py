@@ -237,7 +237,8 @@ def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     from squad.selective.phrases import COST, rate_text
 
     for number, (name, one) in enumerate(accepted.items(), 1):
-        which = f" at {name}" if len(name) <= SHORT else f" (target {number} of {len(accepted)})"
+        shown = name.removeprefix("wrong ")
+        which = f" at risk {shown}" if len(shown) <= SHORT else f" (target {number} of {len(accepted)})"
         yield f"accepted{which}", f"{100 * one['coverage']:.1f} %, {one['errors']:,} of {one['n']:,} wrong"
         for harm, found in one.get("harms", {}).items():
             text = rate_text(harm, found["errors"], found["n"], found["costs"])

@@ -145,8 +145,8 @@ def told(
     known, among_rows = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
     expected = rows * (known + 1) / (among_rows + 2)
     return (
-        f"{repeats:,} of these {rows:,} rows are copies or near copies of training rows; chance explains about"
-        f" {expected:,.0f}. Use rows that fit did not get (squad split keeps them apart before fit)."
+        f"{repeats:,} of these {rows:,} rows are copies or near copies of rows that the model has seen; chance explains"
+        f" about {expected:,.0f}. Use rows that neither fit nor recalibrate got (squad split keeps them apart)."
     )
 
 

@@ -330,7 +330,7 @@ def certificate_for(
     if prices is not None and COST in losses:
         raise ArgumentError(f"Pass either costs or harms[{COST!r}], not both.")
     if prices is not None and COST not in named:
-        raise ArgumentError(f"costs need a risk for their mean. Pass risk={{{COST!r}: .03}}, say.")
+        raise ArgumentError(f"costs need a risk for their mean. Name one for {COST!r}, such as --risk cost=.03.")
     told = [name for name in named if name != WRONG and name not in losses]
     for name in told:
         predicted = found.answer.probabilities.argmax(1)
@@ -505,6 +505,7 @@ def decide(
     if groups is not None:
         known = ByGroup((rule.group, rule) for rule in rules)
         for row, group in enumerate(groups.tolist()):
-            if not answer.reason[row] and known.find(group) is None:
+            rule = known.find(group)
+            if not answer.reason[row] and (rule is None or not rule.certified):
                 answer.reason[row] = f"nothing was certified where {certificate.by} is {group or 'missing'}"
     return answer

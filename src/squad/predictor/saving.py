@@ -1,5 +1,6 @@
 """A predictor as a folder, and back."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,10 @@ from squad.data.memory import Memory
 from squad.data.novelty import RowDistance
 from squad.data.repeats import NOTHING_KNOWN
 from squad.data.transforms import from_json
-from squad.errors import ArgumentError, SquadError
+from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.models import network_config, restore
 from squad.predictor.piloting import ValidationScores
-from squad.selective.attempts import attempts_in
+from squad.selective.attempts import attempts_in, merged
 from squad.selective.certificate import Certificate
 from squad.selective.certify import check_scores
 from squad.selective.groups import group_key, plain
@@ -27,14 +28,47 @@ from squad.selective.scores import WRONG, Scores
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
 
-__all__ = ["load", "save"]
+__all__ = ["load", "save", "with_attempts_of"]
 
 #: The files beside the weights and config.json.
 ROWS, CALIBRATION, NOVELTY, VALIDATION = "rows", "calibration", "novelty", "validation"
 
 
+def with_attempts_of(predictor: "Predictor", path: str | Path) -> "Predictor":
+    """The predictor, with the attempts to certify it that a folder of the same network remembers, if there is one.
+
+    Copies that were certified apart have used more than delta together, which a warning says.
+
+    Args:
+        predictor: that will be certified, or saved there.
+        path: of the folder.
+    """
+    try:
+        tensors, saved = artifact.load(path)
+        others = attempts_in(_entry(saved, "record", dict))
+    except (SquadError, OSError):
+        return predictor  # no model, or a damaged one
+    mine = predictor.network.state_dict()
+    if set(tensors) != set(mine) or any(not one.equal(mine[name].cpu()) for name, one in tensors.items()):
+        return predictor
+    own = predictor.attempts
+    both = merged(own, others)
+    if len(both) == len(own):
+        return predictor
+    if len(both) > len(others):
+        warnings.warn(
+            f"{path} remembers attempts to certify this model that the model does not, and the other way round:"
+            " together they may have used more than delta. A certificate keeps delta for one of the two only.",
+            SquadWarning,
+            stacklevel=4,
+        )
+    return predictor.with_attempts(both)
+
+
 def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
-    """Write the folder, whole or not at all."""
+    """Write the folder, whole or not at all.  A model that it replaces does not forget attempts to certify it."""
+    if overwrite:
+        predictor = with_attempts_of(predictor, path)
     certificate, calibration = predictor.certificate, predictor.calibration
     config: dict[str, Any] = {
         "network": {"name": predictor.config.name, **predictor.config.to_dict()},

@@ -163,8 +163,8 @@ def noted(certificate: "Certificate") -> dict[str, Any]:
 
 
 def statement(certificate: "Certificate") -> str:
-    """Which attempt a certificate is, and what it used of delta; nothing for the only one."""
-    if certificate.attempt is None:
+    """Which attempt a certificate is, and what it used of delta; nothing for the only one, or one that used nothing."""
+    if certificate.attempt is None or not spends(certificate):
         return ""
     used = share(certificate.attempt)
     return f"attempt {certificate.attempt} of this model, at {100 * used:.3g} % of delta"

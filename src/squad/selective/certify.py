@@ -128,7 +128,10 @@ def certify_scores(
     check_choice("method", method, tuple(METHODS))
     parts = [(None, scores)] if scores.by is None else _groups(scores)
     level = delta * share(check_attempt(attempt)) / statements(method, targets, len(parts))
-    options = {**options, **_piloted(method, options.get("pilot"), scores, targets, len(scores) // len(parts), level)}
+    chosen = _piloted(method, options.get("pilot"), scores, targets, len(scores) // len(parts), level)
+    options = {**options, **chosen}
+    if chosen:
+        details = {**(details or {}), "pilot": chosen["cases"]}
     return _at_level(scores, parts, targets, delta, level, method, options, by, details, attempt)
 
 
@@ -147,9 +150,10 @@ def _piloted(
     check_pilot(pilot, method, targets, scores)
     thresholds, shares = thresholds_of(pilot.scores.confidence)
     if method == "preset":
-        return {"chosen": thresholds, "shares": shares, "counted": counted_shares(pilot, targets)}
+        counted = counted_shares(pilot, targets)
+        return {"chosen": thresholds, "shares": shares, "counted": counted, "cases": len(pilot)}
     orders = tuple(order_of(pilot, thresholds, target, m, level) for target in targets)
-    return {"chosen": thresholds, "orders": orders}
+    return {"chosen": thresholds, "orders": orders, "cases": len(pilot)}
 
 
 def _at_level(

@@ -30,6 +30,8 @@ PILOTED = ("preset", "pareto")
 THRESHOLDS = 100
 #: With so few different confidences, two sets of cases may well have the same.
 FEW = 20
+#: Confidences so near to each other, as a part of their range, for so many cases in the same order, are of the same.
+NEAR, MOST_OF = 1e-3, 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +147,17 @@ def _margins(
         return np.where(low < 0, -np.inf, np.round((low + 0.5 - n * rate) / np.sqrt(spread), 6))
 
 
+def _same(pilot: NDArray[np.float64], confidence: NDArray[np.float64]) -> bool:
+    """Whether both are confidences of the same cases: equal ones in any order, or nearly equal ones in the same."""
+    if len(pilot) != len(confidence):
+        return False
+    # Of very many cases, sorted, those of two samples are as near.
+    near = min(NEAR, 0.05 / len(confidence) ** 0.5) * max(float(np.ptp(confidence)), 1e-300)
+    return bool(
+        np.array_equal(np.sort(pilot), np.sort(confidence)) or np.mean(np.abs(pilot - confidence) <= near) > MOST_OF
+    )
+
+
 def check_pilot(pilot: Pilot, method: str, targets: Sequence[Mapping[str, float]], scores: Scores) -> None:
     """That a pilot knows what the method must know, and is not the calibration set itself."""
     if method == "pareto":
@@ -155,7 +168,6 @@ def check_pilot(pilot: Pilot, method: str, targets: Sequence[Mapping[str, float]
             known = ", ".join(pilot.scores.harms)
             hint = "Pass pilot=(confidence, correct, {harm: losses})."
             raise ArgumentError.of("pilot", f"cases without {name!r}", f"with every harm of risk ({known})", hint)
-    same = len(pilot) == len(scores) and np.array_equal(np.sort(pilot.scores.confidence), np.sort(scores.confidence))
-    if same and len(np.unique(scores.confidence)) > FEW:
+    if len(np.unique(scores.confidence)) > FEW and _same(pilot.scores.confidence, scores.confidence):
         hint = "Thresholds must be chosen with other cases than those that test them."
         raise ArgumentError.of("pilot", "the calibration cases", "cases that are not in the calibration set", hint)

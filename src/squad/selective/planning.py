@@ -170,8 +170,10 @@ class _Question:
         error = check_number("error", error, 0.0, 1.0)
         if pilot is None:
             if method in PILOTED:
-                hint = "It is (confidence, correct) of some cases, such as validation cases."
-                raise ArgumentError.of("pilot", None, f"given to plan for the method {method}", hint)
+                raise ArgumentError(
+                    f"The method {method} is planned from a pilot: confidence and correct of some cases. Pass pilot, or"
+                    " --pilot FILE."
+                )
             if error >= risk:
                 hint = "More labels will not help: accept fewer cases (a lower coverage), or allow a higher risk."
                 raise ArgumentError.of("error", f"{error:g}", f"below the risk of {risk:g}", hint)
@@ -275,12 +277,12 @@ class _Question:
         def surely(m: int) -> bool:
             return self.chance(m) >= power + (0.0 if self.method == "grid" else min(SPARE, (1 - power) / 2))
 
-        if surely(high):
-            while high > step and surely(high - step):
-                high -= step
-            return high
         while not surely(high):
             high += step
+        while step:
+            while high > step and surely(high - step):
+                high -= step
+            step = step // 2 if step > max(1, high // 1000) else 0
         return high
 
     def _guess(self) -> float:

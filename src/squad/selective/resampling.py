@@ -103,11 +103,11 @@ def drawn_text(details: Mapping[str, Any]) -> str | None:
     if found.get("by") == "weights":
         return f"new cases are drawn independently, and are distributed as the weighted calibration cases ({which})"
     strata = found["strata"]
-    shares = ", ".join(f"{one['stratum']} {100 * one['share']:.4g} %" for one in strata[:MANY])
+    shares = ", ".join(f"{one['stratum']}: {100 * one['share']:.4g} %" for one in strata[:MANY])
     more = f" and {len(strata) - MANY:,} more" if len(strata) > MANY else ""
     return (
-        f"new cases are drawn independently, {shares}{more}, and within these strata are like the calibration cases"
-        f" ({which})"
+        f"new cases are drawn independently from the strata {shares}{more}, within which they are like the calibration"
+        f" cases ({which})"
     )
 
 

@@ -74,6 +74,8 @@ NEEDS = {
 FEW_TIES = 0.01
 #: So many harms of one rule are named in the headline, at the most.
 MANY = 3
+#: A pilot of fewer cases than this chooses the order of tests badly.
+SMALL = 500
 #: So many rules of which nothing was certified have a line each.
 FEW_LINES = 5
 #: So many errors that chance has them more rarely than this are no chance.
@@ -94,9 +96,10 @@ def whole(certificate: "Certificate") -> str:
 
 
 def method_text(certificate: "Certificate") -> str:
-    """How it was tested, and as which attempt."""
-    attempt = statement(certificate)
-    return f"{certificate.method}; {attempt}" if attempt else certificate.method
+    """How it was tested, with thresholds from how many cases, and as which attempt."""
+    pilot = certificate.details.get("pilot")
+    parts = [certificate.method, f"thresholds chosen with {pilot:,} cases" if pilot else "", statement(certificate)]
+    return "; ".join(part for part in parts if part)
 
 
 def headline(certificate: "Certificate") -> str:
@@ -199,25 +202,35 @@ def _uncounted(certificate: "Certificate") -> str:
 
 def _reason(rule: "Rule", certificate: "Certificate") -> str:
     method = certificate.method
+    least = fewest_cases(rule, method, certificate.options)
+    if 0 < rule.m < least:
+        few = f"{_cases(rule.m)} {'is' if rule.m == 1 else 'are'} too few: it takes at least {least:,}, even if all"
+        more = advice(certificate, rule.needed) if rule.needed is not None else _uncounted(certificate).strip()
+        return f"{few} predictions are right. {more}".rstrip()
     if rule.hopeless:
         sure = ": more labels will not help" if beyond_chance(rule) else ", which may be chance"
+        reached = "this risk" if len(rule.risks) == 1 else "a risk"
         return (
-            f"Errors among the {_cases(rule.m)} reach this risk at every threshold{sure}. {_closest(rule)}"
+            f"Errors among the {_cases(rule.m)} reach {reached} at every threshold{sure}. {_closest(rule)}"
             "Allow a higher risk, or improve the model."
         )
     if rule.needed is None and method == "grid":
         return f"The strictest threshold accepts too few of the {_cases(rule.m)}, or too many errors among them."
     if rule.needed is None and method == "pareto":
-        return f"Too many errors among the {_cases(rule.m)} at the threshold that the pilot suggested first."
+        first = f"Too many errors among the {_cases(rule.m)} at the threshold that the pilot suggested first."
+        return first + _small_pilot(certificate)
     if rule.needed is None:
         return f"Too many errors among the most confident of the {_cases(rule.m)}, where this method starts."
     if rule.m == 0:
         return f"There are no calibration cases: it takes at least {rule.needed:,}."
-    least = fewest_cases(rule, method, certificate.options)
-    few = f"{_cases(rule.m)} {'is' if rule.m == 1 else 'are'} too few"
-    if rule.m < least:
-        few += f": it takes at least {least:,}, even if all predictions are right"
-    return f"{few}. {advice(certificate, rule.needed)}"
+    return f"{_cases(rule.m)} are too few. {advice(certificate, rule.needed)}{_small_pilot(certificate)}"
+
+
+def _small_pilot(certificate: "Certificate") -> str:
+    cases = certificate.details.get("pilot", SMALL)
+    if certificate.method != "pareto" or cases >= SMALL:
+        return ""
+    return f" The pilot has {cases:,} cases only: with a larger one, or the method preset, more may be accepted."
 
 
 def beyond_chance(rule: "Rule") -> bool:
@@ -238,18 +251,23 @@ def _closest(rule: "Rule") -> str:
         for harm, (errors, n) in rule.closest.items()
         if n and errors >= rule.risks[harm] * n * (1 - 1e-12)
     }
+    found = {harm: pair for harm, pair in found.items() if harm in rule.failing} or found
     return f"At best: {_rates(found, rule)}. " if found else ""
 
 
 def _failing(rule: "Rule") -> str:
     """The harms that could not be shown even alone."""
-    if not rule.failing or len(rule.risks) == len(rule.failing) > MANY:
+    if not rule.failing or rule.hopeless or len(rule.risks) == len(rule.failing) > MANY:
         return ""
-    return f" Not shown even on its own: {_rates(rule.failing, rule)}, if all cases were accepted."
+    return f" Not shown even on its own: {_rates(rule.failing, rule)} if all cases were accepted."
 
 
 def _rates(found: Mapping[str, tuple[float, int]], rule: "Rule") -> str:
-    shown = [f"{harm} {rate_text(harm, errors, n, harm in rule.costs)}" for harm, (errors, n) in found.items()]
+    shown = []
+    for harm, (errors, n) in found.items():
+        costs = harm in rule.costs or harm == "cost"
+        allowed = f"{rule.risks[harm]:.10g}" if costs else percent(rule.risks[harm])
+        shown.append(f"{harm} {rate_text(harm, errors, n, costs)} ({allowed} allowed)")
     return ", ".join(shown[:MANY]) + (f" and {len(shown) - MANY:,} more" if len(shown) > MANY else "")
 
 
@@ -306,9 +324,14 @@ def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] 
 def _briefly(rule: "Rule") -> str:
     """Why nothing was certified, in a few words."""
     cases = f"{rule.m:,} case{'' if rule.m == 1 else 's'}"
+    fails = f" ({', '.join(list(rule.failing)[:2])}{', ...' if len(rule.failing) > 2 else ''})" if rule.failing else ""
     if rule.hopeless:
-        return f"{cases}, errors reach this risk at every threshold"
-    return f"{cases}, about {rule.needed:,} needed" if rule.needed is not None else f"{cases}, too many errors"
+        return f"{cases}, errors reach {'this' if len(rule.risks) == 1 else 'a'} risk at every threshold{fails}"
+    return (
+        f"{cases}, about {rule.needed:,} needed{fails}"
+        if rule.needed is not None
+        else f"{cases}, too many errors{fails}"
+    )
 
 
 def _aligned(head: list[str], rows: list[list[str]]) -> list[str]:
