@@ -89,7 +89,7 @@ def plan(
     >>> plan(risk=0.02, delta=0.01)  # if none of the answers is wrong
     228
     >>> plan(risk=0.02, delta=0.01, coverage=0.7, error=0.01)
-    6236
+    6192
     """
     power = check_share("power", power)
     asked = _Question.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max)
