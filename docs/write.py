@@ -282,8 +282,8 @@ def repeating(record: Record) -> str:
     found = round(sum(one["after"] for one in cells) * record.settings["runs"])
     names = ", ".join(dict.fromkeys(one["table"] for one in cells))
     return (
-        f"Copies are found as well where the calibration rows repeat each other, which honest rows of such tables hardly"
-        f" ever do: training rows drawn with replacement (a third or 95 % of the set), or once each among new rows of"
+        "Copies are found as well where the calibration rows repeat each other, which honest rows of such tables hardly"
+        " ever do: training rows drawn with replacement (a third or 95 % of the set), or once each among new rows of"
         f" which 8 or 30 occur twice. In tables with {names}: in {found:,} of {sets:,} sets."
     )
 
