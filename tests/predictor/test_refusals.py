@@ -17,7 +17,7 @@ def fitted_novel(predictor: Predictor, rows: Any) -> int:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("share", [1.0, 0.1])
+    @pytest.mark.parametrize("share", [1.0, 0.2])
     def test_rows_of_training(self, fitted: Predictor, share: float) -> None:
         x, y = points(1000, 1)
         seen, their = points(600, 0)

@@ -150,3 +150,27 @@ def test_attempts_keep_delta_where_it_was_exceeded() -> None:
         assert one["after"] <= delta + 2 * (delta * (1 - delta) / record.settings["repetitions"]) ** 0.5, one
     for one in record.results["coverage"]:
         assert one["only"] - one["1"] < 0.025, one
+
+
+def test_intervals_cover_what_they_say_unless_they_say_otherwise() -> None:
+    record = Record.load(RESULTS / "intervals.json")
+    level = record.settings["level"]
+    unmarked = [one for one in record.results if one["n"] >= 200 and one["flagged"] < 0.5]
+    assert {one["metric"] for one in unmarked} >= {"accuracy", "nll", "brier", "aurc", "augrc", "failure_auroc"}
+    for one in unmarked:
+        assert one["after"] >= level - 0.02, one
+        if one["metric"] != "accuracy":  # an exact interval covers at least as often as it says
+            assert one["after"] <= level + 0.02, one
+
+
+def test_honest_rows_are_hardly_ever_refused_and_copies_are_found() -> None:
+    record = Record.load(RESULTS / "leakage.json")
+    assert record.settings["sets"] >= 400
+    for one in record.results["honest"]:
+        assert one["after"] <= 0.01, one
+    for one in record.results["repeating"]:
+        assert one["after"] == 1, one
+    for one in record.results["copies"]:
+        if one["features"] >= 3 or one["change"] != "3 digits":
+            assert one["after"] == 1, one
+    assert all(value is None for one in record.results["risks"] for value in one["after"])

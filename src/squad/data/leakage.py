@@ -19,6 +19,9 @@ __all__ = ["Leaked", "check_rows", "leaked"]
 #: Copies that could be chance are left out one by one where chance explains so many of them less often than this.
 DROPPED = 0.01
 
+#: Up to this share of the rows is left out, if so many of what is found are exact copies.
+A_FEW, NEARLY_ALL = 0.1, 0.9
+
 #: Training rows drawn several times repeat each other evenly; with so many times as many equal pairs, rows do not.
 UNEVEN = 1.5
 
@@ -196,7 +199,10 @@ def _explained(distinct: Distinct | None, way: Likeness, exact: Likeness) -> str
         pairs = rows * (rows - 1) / 2
         by_chance = distinct.explains(pairs, exact.pairs) or exact.pairs > UNEVEN * pairs / max(distinct.distinct, 1)
         return KEPT if removed and by_chance and not distinct.removed_from(rows, exact.pairs) else LEFT_OUT
-    return LEFT_OUT if distinct.removed or distinct.explains(rows * distinct.distinct, way.total) else REFUSED
+    # A few exact copies, where rows of fit never repeat: some rows of the population may, and all of these are known.
+    few = not distinct.pairs and way.total <= A_FEW * rows and exact.total >= NEARLY_ALL * way.total
+    explained = few or distinct.removed or distinct.explains(rows * distinct.distinct, way.total)
+    return LEFT_OUT if explained else REFUSED
 
 
 def _very_rows(memory: Memory, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
