@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["Shortage", "fewest_cases", "shortage_text", "shortages"]
 
 
+#: So many harms are named.
+SHOWN = 3
+
+
 class Shortage(NamedTuple):
     """A harm that is counted on too few calibration cases.
 
@@ -54,7 +58,7 @@ def fewest_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
 def shortage_text(rule: "Rule", method: str, options: Mapping[str, Any]) -> str:
     """The same in words; empty if nothing is missing."""
     found = shortages(rule, method, options)
-    parts = [f"{one.harm!r} is counted on {one.cases:,} and takes at least {one.least:,}" for one in found[:5]]
-    more = [f"{len(found) - 5:,} more harms have too few cases as well"] if len(found) > 5 else []
+    parts = [f"{one.harm!r} is counted on {one.cases:,} and takes at least {one.least:,}" for one in found[:SHOWN]]
+    more = [f"{len(found) - SHOWN:,} more harms have too few as well"] if len(found) > SHOWN else []
     cases = f"{rule.m:,} calibration case{'' if rule.m == 1 else 's'}"
     return f"Too few of the {cases} count: {'; '.join([*parts, *more])}." if found else ""

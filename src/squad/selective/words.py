@@ -276,10 +276,15 @@ def target_texts(certificate: "Certificate") -> list[str]:
     targets = certificate.targets
     if len(targets) == 1 or max(map(len, targets)) < MANY:
         return []
-    return [
-        _clean(f"target {number}: {risk_cell(certificate.target(target)[0])}")
-        for number, target in enumerate(targets, 1)
-    ]
+    found = []
+    for number, target in enumerate(targets, 1):
+        costs = certificate.target(target)[0].costs
+        bounds = [
+            f"mean {harm} at most {risk:.10g}" if harm in costs or harm == "cost" else f"{harm} at most {percent(risk)}"
+            for harm, risk in target.items()
+        ]
+        found.append(_clean(f"target {number}: {'; '.join(bounds)}"))
+    return found
 
 
 def rule_table(certificate: "Certificate") -> tuple[list[str], list[list[str]]] | None:
