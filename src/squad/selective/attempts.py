@@ -195,5 +195,5 @@ def advice(certificate: "Certificate", needed: int) -> str:
         return f"It would take about {needed:,} new ones; adding to these until it succeeds would not keep delta."
     return (
         f"Attempt {attempt + 1}, at {100 * share(attempt + 1):.3g} % of delta, would take about {needed:,} new ones,"
-        " without these."
+        " without these; more make it more likely (squad plan)."
     )
