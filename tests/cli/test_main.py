@@ -142,5 +142,9 @@ def test_an_interrupt_that_comes_out_as_another_error(
             raise surfaced from None
 
     monkeypatch.setattr(commands, "app", app)
-    assert cli.main([]) == code
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        assert cli.main([]) == code
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "squad: stopped.\n"
