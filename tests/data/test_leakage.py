@@ -207,3 +207,16 @@ class TestDistinct:
         years = (2000 + random.permutation(300)[:, None] / 4).astype(np.float32)
         assert Distinct.of(years, row_hashes(years)).discrete
         assert not Distinct.of(random.random((300, 1)).astype(np.float32), np.arange(300, dtype=np.uint64)).discrete
+
+
+def test_a_few_exact_copies_are_left_out_and_more_are_refused() -> None:
+    """All of them are known, so that the others may be used; unless they are so many that the file is another one."""
+    random = np.random.default_rng(0)
+    x, new = continuous(3)(random, 500), continuous(3)(random, 400)
+    few = Fitted.on(x).leaked(np.r_[x[:30], new[30:]])
+    assert few.refusal is None
+    assert few.rows[:30].all()
+    assert not few.rows[30:].any()
+    assert Fitted.on(x).leaked(np.r_[x[:60], new[60:]]).refusal is not None
+    rounded = Fitted.on(x).leaked(np.r_[x[:30].round(3), new[30:]])  # of which some might not be found
+    assert rounded.refusal is not None

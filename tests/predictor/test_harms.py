@@ -219,3 +219,12 @@ class TestGroups:
         assert [rule.group for rule in safe.certificate.rules] == [1, "1"]
         assert sum(rule.m for rule in safe.certificate.rules) == safe.certificate.m
         assert len(safe.answer(x, by=by)) == 3000
+
+    def test_rows_of_a_group_without_a_guarantee_are_told_why(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        by = np.where(np.arange(3000) < 8, "few", "many")
+        answer = fitted.certify(x, y, 0.3, 0.1, by=by).answer(x, by=by)
+        few = (by == "few") & ~answer.novel
+        assert (answer.decision[few] == "referred").all()
+        assert all("nothing was certified where group is few" in reason for reason in answer.reason[few])
+        assert not any("certified" in reason for reason in answer.reason[by == "many"])
