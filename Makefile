@@ -11,7 +11,7 @@ LOCKED := $(PIP) install --require-hashes --no-deps --requirement
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-fashion docs lock clean
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-fashion paper docs lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results (n
 
 bench-fashion: $(VENV)/installed-dev ## train SQUAD on Fashion-MNIST on the CPU (minutes; needs the data set)
 	$(BIN)/python -m benchmarks.fashion_mnist
+
+paper: $(VENV)/installed-dev ## tables and figures of the paper from the committed records (python -m experiments.paper --help)
+	$(BIN)/python -m experiments.paper all --from-records
 
 docs: $(VENV)/installed-dev ## write what README.md and docs/ show from the demo and the records
 	$(BIN)/python -m docs.write

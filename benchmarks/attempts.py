@@ -19,7 +19,7 @@ from benchmarks.harness import arguments, rows, save
 from squad.selective import certify
 from squad.selective.attempts import share
 from squad.selective.methods import METHODS, Options
-from squad.selective.scores import WRONG, Scores, rank
+from squad.selective.scored_cases import WRONG, Scores, rank
 
 RISK, DELTA = 0.05, 0.05
 FIRST, MOST, LOOKS = 250, 16_000, 10

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from benchmarks.harness import arguments, rows, save
-from squad.data.memory import LeakError
-from squad.data.repeats import LEVEL, chance, check_repeats
+from squad.data.chance_repeats import LEVEL, chance, check_repeats
+from squad.data.seen_rows import LeakError
 from squad.selective import certify
 
 SEED = 11

@@ -27,7 +27,7 @@ from benchmarks.harness import arguments, rows, save
 from squad.selective.bands import DIVIDED
 from squad.selective.methods import METHODS, Options, shown_for_all
 from squad.selective.pilots import Pilot, order_of, thresholds_of
-from squad.selective.scores import WRONG, Ranked, Scores, rank
+from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
 SIZES = (500, 2000, 5000, 10_000)
 TARGETS = (0.005, 0.01, 0.02, 0.05)

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import arguments, rows, save
+from squad.data.chance_repeats import chance
 from squad.data.leakage import leaked
-from squad.data.memory import LeakError, Memory, row_hashes
-from squad.data.repeats import chance
+from squad.data.seen_rows import LeakError, SeenRows, row_hashes
 from squad.data.transforms import ArrayTransform
 from squad.fitting import fit_predictor
 from squad.predictor import Predictor
@@ -76,20 +76,20 @@ class Fitted:
         encoded = self.transform.apply(x).x
         places = np.arange(len(x))
         train, validation = np.split(places, [round((1 - VALIDATION) * len(x))])
-        self.memory = Memory.of(encoded, (), train, validation)
-        self.exact = Memory(self.memory.rows, self.memory.groups)
+        self.seen_rows = SeenRows.of(encoded, (), train, validation)
+        self.exact = SeenRows(self.seen_rows.rows, self.seen_rows.groups)
         self.known = chance(row_hashes(encoded), train, validation)
 
     def looked_up(self, x: Numbers) -> tuple[Hashes, Hashes]:
         """Hashes and cells of rows."""
         encoded = self.transform.apply(x).x
-        cells = self.memory.cells(encoded)
+        cells = self.seen_rows.cells(encoded)
         assert cells is not None
         return row_hashes(encoded), cells
 
     def found(self, hashes: Hashes, cells: Hashes, near: bool) -> tuple[bool, NDArray[np.bool_]]:
         """Whether rows are refused, and which are left out."""
-        found = leaked(self.memory if near else self.exact, hashes, cells if near else None, self.known, None)
+        found = leaked(self.seen_rows if near else self.exact, hashes, cells if near else None, self.known, None)
         return found.refusal is not None, found.rows
 
 
@@ -168,8 +168,8 @@ def risks(features: int) -> list[dict[str, Any]]:
         predictor = fit_predictor(x, y)
         answer = predictor.answer(new[0])
         wrong = answer.label != new[1]
-        assert predictor.memory is not None
-        blind = predictor._changed(memory=Memory(predictor.memory.rows, predictor.memory.groups))
+        assert predictor.seen_rows is not None
+        blind = predictor._changed(seen_rows=SeenRows(predictor.seen_rows.rows, predictor.seen_rows.groups))
         for name, change in CHANGES.items():
             for share in SHARES[:2]:
                 count = round(share * FIT)

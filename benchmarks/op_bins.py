@@ -67,13 +67,13 @@ def main() -> None:
     calls["floor"] = {str(c): floor(c, n, k, options.device) for c in BINS}
     for variant, steps in calls.items():
         seconds = in_turns(steps, options.device, rounds=25)
-        memory = [peak_memory(run, options.device) for run in steps.values()]
+        seen_rows = [peak_memory(run, options.device) for run in steps.values()]
         results[variant] = {
             "bins": BINS,
             "seconds": [seconds[str(c)] for c in BINS],
-            "bytes": memory,
+            "bytes": seen_rows,
             "time_fit": fit(BINS, [seconds[str(c)]["median"] for c in BINS]),
-            "memory_fit": fit(BINS, [float(b) for b in memory]),
+            "memory_fit": fit(BINS, [float(b) for b in seen_rows]),
         }
         rows(
             f"{variant} on {options.device}, N = {n}, K = {k}: forward + backward",
@@ -84,7 +84,7 @@ def main() -> None:
                     *(f"{seconds[str(c)][q] * 1e3:.3f}" for q in ("median", "q25", "q75")),
                     f"{b / 2**20:.1f}",
                 ]
-                for c, b in zip(BINS, memory, strict=True)
+                for c, b in zip(BINS, seen_rows, strict=True)
             ],
         )
         for name in ("time_fit", "memory_fit"):

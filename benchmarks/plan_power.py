@@ -19,7 +19,7 @@ from squad.selective import plan, success_probability
 from squad.selective.bounds import MOST, fewest_with, tail
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import PILOTED, Pilot, order_of, thresholds_of
-from squad.selective.scores import WRONG, Scores, rank
+from squad.selective.scored_cases import WRONG, Scores, rank
 
 DELTA, POWER = 0.01, 0.9
 #: Risk, error rate among the accepted, coverage.

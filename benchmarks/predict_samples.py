@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.harness import RESULTS, Spread, graphed, in_turns, peak_memory, rows, save
 from squad.core import threads
-from squad.models import Network, Sampler, build, network_config, sampling
+from squad.models import Network, Sampler, build, network_config, sampler
 
 FEATURES, HIDDEN, CLASSES, BINS = 784, 32, 10, 15
 #: On a CPU time goes by the row.
@@ -38,7 +38,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--numbers", type=int, help="of the largest tensor of a block, instead of the default")
     parser.add_argument("--torch", action="store_true", help="without Triton's kernels; nothing is written")
     parser.add_argument(
-        "--tune", nargs="*", default=[], metavar="NAME=VALUE", help="constants of squad.ops.triton_draws, to try others"
+        "--tune",
+        nargs="*",
+        default=[],
+        metavar="NAME=VALUE",
+        help="constants of squad.ops.triton_sampling, to try others",
     )
     return parser.parse_args()
 
@@ -47,11 +51,11 @@ def tune(changes: list[str]) -> None:
     """Set constants of the kernels."""
     if not changes:
         return
-    from squad.ops import triton_draws
+    from squad.ops import triton_sampling
 
     for change in changes:
         name, value = change.split("=")
-        setattr(triton_draws, name, type(getattr(triton_draws, name))(value))
+        setattr(triton_sampling, name, type(getattr(triton_sampling, name))(value))
 
 
 def floor(members: int, samples: int, dtype: torch.dtype, device: str, numbers: int) -> Callable[[], None]:
@@ -220,9 +224,9 @@ def main() -> None:
     options = arguments()
     tune(options.tune)
     if options.numbers:
-        sampling.NUMBERS[options.device] = options.numbers
+        sampler.NUMBERS[options.device] = options.numbers
     if options.torch:
-        sampling._kernels = lambda device: None  # type: ignore[assignment]
+        sampler._kernels = lambda device: None  # type: ignore[assignment]
     results = {}
     for members in MEMBERS[options.device]:
         results[str(members)] = measure(members, options)

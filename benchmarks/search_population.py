@@ -17,8 +17,8 @@ import torch
 from benchmarks.harness import RESULTS, rows, save
 from squad.data.images import load_images
 from squad.search.population import Population
+from squad.search.search_record import read
 from squad.search.trial import Outcome, Trial
-from squad.search.trials import read
 from squad.search.tuning import pose
 from squad.train import fit
 

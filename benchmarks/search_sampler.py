@@ -6,7 +6,7 @@ the numbers; a setting may have no effect with a category; and the best value of
 deceptive: the best where the numbers are right, worse where they are not.  Seeds differ
 by noise of 0.007.
 
-Studies run through squad.search.proposals with slots that are refilled one by one.  A study's regret is what the trial
+Studies run through squad.search.tpe with slots that are refilled one by one.  A study's regret is what the trial
 that looked best truly falls short of the function's optimum.
 
     python -m benchmarks.search_sampler            # a few functions, small studies: half a minute
@@ -39,9 +39,9 @@ from optuna.trial import FrozenTrial, TrialState
 from scipy.stats import qmc
 
 from benchmarks.harness import RESULTS, rows, save, spread
-from squad.search import proposals
-from squad.search.proposals import Proposals
+from squad.search import tpe
 from squad.search.space import Space
+from squad.search.tpe import Proposals
 
 SEED = 11
 #: Trials and slots.
@@ -155,7 +155,7 @@ class Variant:
             had it, with 0.2) or of the trials' standard deviation (scaled); for all of them, or for those of Optuna
             that are narrower (floor).
         blur: share of a kernel's mass that is spread over all values of a category.
-        ours: nothing of this, but what squad.search.proposals does.
+        ours: nothing of this, but what squad.search.tpe does.
     """
 
     startup: float | None = None
@@ -276,7 +276,7 @@ def simulate(function: Function, variant: Variant, trials: int, slots: int, seed
     known: list[FrozenTrial] = []
     values: list[float] = []
     running: list[tuple[float, int]] = []
-    with mock.patch.multiple(proposals, **patched) if patched else nullcontext():
+    with mock.patch.multiple(tpe, **patched) if patched else nullcontext():
         for number in range(trials):
             clock = 0.0
             if len(running) == slots:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks.harness import arguments, graphed, in_turns, rows, save
 from squad.models import Network, SquadConfig, build
-from squad.ops.products import products
+from squad.ops.matmul_precision import matmul_precision
 from squad.train.adam import Adam
 from squad.train.step import KernelSteps, PlainSteps, Steps
 
@@ -66,7 +66,7 @@ def main() -> None:
         for precision in ("tf32", "float32"):
             steps = KernelSteps(*setting(members, device), precision)
             calls[f"{members} {precision}"] = epoch(steps, order[:members])
-            with products(precision, torch.device(device)):
+            with matmul_precision(precision, torch.device(device)):
                 floors[f"{members} {precision}"] = graphed(large_products(members, device), STEPS)
         weights = sum(p[0].numel() for p in steps.adam.parameters) * members
         floors[f"{members} adam"] = graphed(traffic(weights, device), STEPS)

@@ -22,14 +22,14 @@ import torch
 
 import squad
 from docs import performance
+from experiments.paper import pipeline
 from squad.cli import demo
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
 from squad.models import CONFIGS, NetworkConfig
 from squad.predictor import Predictor
 from squad.records import Record
-from squad.reproduce import whole
-from squad.search import show, trials
+from squad.search import search_record, summary
 from squad.train import TrainConfig
 
 TITLES = ("nearly sure", "between two values", "between three")
@@ -505,10 +505,10 @@ def write_selection() -> None:
 
 def populations() -> str:
     """How long trials take together and one at a time."""
-    study = trials.read(ROOT / "experiments" / "paper" / "search" / "fashion-mnist" / "squad")
+    study = search_record.read(ROOT / "experiments" / "paper" / "search" / "fashion-mnist" / "squad")
     record = Record.load(ROOT / "benchmarks" / "results" / "search_population.json")
     together, alone = record.results["together"], record.results["alone"]
-    taken = show.time_text(study.seconds())
+    taken = summary.time_text(study.seconds())
     return (
         f"On one {record.machine['gpu']}, {len(study.measured)} trials of SQUAD 2 x 32 on Fashion-MNIST took {taken} "
         f"([experiments/paper](../experiments/paper/search.md)). The first {together['trials']} of them, in "
@@ -523,7 +523,7 @@ def populations() -> str:
 def main() -> None:
     between(ROOT / "docs" / "settings.md", "settings", all_settings())
     between(ROOT / "docs" / "search.md", "search", populations())
-    whole.write(ROOT / "experiments" / "paper", ROOT / "experiments" / "paper")
+    pipeline.write(ROOT / "experiments" / "paper", ROOT / "experiments" / "paper")
     write_selection()
     novel = Record.load(ROOT / "benchmarks" / "results" / "novelty.json")
     between(ROOT / "docs" / "data.md", "novelty", novelty(novel))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from squad import artifact
 from squad.artifact import CONFIG, EXTRAS, WEIGHTS, ArtifactError, check_target, load, load_extra, save
-from squad.data.memory import Memory
+from squad.data.seen_rows import SeenRows
 from squad.errors import ArgumentError
 from squad.files import write_bytes
 
@@ -110,13 +110,13 @@ def test_settings_of_another_folder_do_not_note_its_files(tmp_path: Path) -> Non
 def test_a_memory_of_rows(tmp_path: Path) -> None:
     import numpy as np
 
-    memory = Memory.of(np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32), ["a", "b"])
-    saved = written(tmp_path, {"rows": memory.to_tensors()})
+    seen_rows = SeenRows.of(np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32), ["a", "b"])
+    saved = written(tmp_path, {"rows": seen_rows.to_tensors()})
     found = load_extra(saved, "rows", load(saved)[1])
     assert found is not None
-    again = Memory.from_tensors(found)
-    np.testing.assert_array_equal(again.rows, memory.rows)
-    np.testing.assert_array_equal(again.groups, memory.groups)
+    again = SeenRows.from_tensors(found)
+    np.testing.assert_array_equal(again.rows, seen_rows.rows)
+    np.testing.assert_array_equal(again.groups, seen_rows.groups)
 
 
 def test_names_that_are_none(tmp_path: Path) -> None:

@@ -23,9 +23,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import squad
 from squad import SquadClassifier
-from squad.data.problems import DataError
 from squad.data.splits import validation_rows
-from squad.errors import SquadError
+from squad.errors import DataError, SquadError
 
 Array = NDArray[Any]
 

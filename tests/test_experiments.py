@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from squad.reproduce import figures, page, studies
-from squad.reproduce.plan import PLANS
-from squad.reproduce.run import done
-from squad.reproduce.sources import Sources
-from squad.search import trials
-from squad.search.figures import LEAST
+from experiments.paper.drawings import paper_figures
+from experiments.paper.jobs.plan import PLANS
+from experiments.paper.jobs.run import done
+from experiments.paper.pages import page, studies
+from experiments.paper.sources import Sources
+from squad.search import search_record
+from squad.search.study_figures import LEAST
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "paper"
 SOURCES = Sources(FOLDER, FOLDER / "results")
@@ -20,7 +21,7 @@ def captions() -> dict[str, str]:
     """Of the figures that are there, in the order of the page."""
     return {
         f"figures/{name}.png": text
-        for name, text in figures.CAPTIONS.items()
+        for name, text in paper_figures.CAPTIONS.items()
         if (FOLDER / "figures" / f"{name}.png").is_file()
     }
 
@@ -55,7 +56,7 @@ def test_records_are_those_of_the_plans(name: str) -> None:
 
 def test_studies_have_their_pictures() -> None:
     for folder in (path.parent for path in (FOLDER / "search").rglob("trials.json")):
-        few = sum(trial.state == "complete" for trial in trials.read(folder).trials) < LEAST
+        few = sum(trial.state == "complete" for trial in search_record.read(folder).trials) < LEAST
         for picture in studies.PICTURES:
             # Of a study that has just begun there is no telling what its objective depends on.
             assert (folder / picture).is_file() or (few and picture == "importances.png"), folder

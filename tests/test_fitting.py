@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 import squad
 from squad import fitting
-from squad.data.problems import DataError
 from squad.data.tables import Table
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from squad.fitting import FitSettings, choose_device, fit_predictor
 from squad.models import network_config
 from squad.predictor import Predictor

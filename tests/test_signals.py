@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from squad.search.interrupts import pending, uninterrupted
+from squad.search.deferred_interrupts import pending, uninterrupted
 from squad.signals import TERMINATED, Terminated, terminating
 
 

@@ -106,9 +106,9 @@ def check_equal(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
 
 def measure(found: Mapping[Way, Callable[[], object]], rounds: int) -> tuple[dict[Way, Spread], dict[Way, int | None]]:
     """Seconds a call, in turns, and bytes; the call that counts them warms up as well."""
-    memory = {way: None if way.loops else peak_memory(call, "cpu") for way, call in found.items()}
+    seen_rows = {way: None if way.loops else peak_memory(call, "cpu") for way, call in found.items()}
     times = in_turns({repr(way): call for way, call in found.items()}, "cpu", rounds=rounds, warmup=0)
-    return {way: times[repr(way)] for way in found}, memory
+    return {way: times[repr(way)] for way in found}, seen_rows
 
 
 def main() -> None:
@@ -119,10 +119,10 @@ def main() -> None:
     equal = check_equal(networks, x)
     calls = {way: partial(runner(way, networks), x) for way in ways()}
     # The quick ones first: single passes warm up the loops over them.
-    seconds, memory = measure({way: call for way, call in calls.items() if not way.slow}, ROUNDS)
+    seconds, seen_rows = measure({way: call for way, call in calls.items() if not way.slow}, ROUNDS)
     slow_seconds, slow_memory = measure({way: call for way, call in calls.items() if way.slow}, SLOW_ROUNDS)
     seconds |= slow_seconds
-    memory |= slow_memory
+    seen_rows |= slow_memory
     results: list[dict[str, Any]] = []
     for way in calls:
         unit = seconds[way.single]["median"]
@@ -131,7 +131,7 @@ def main() -> None:
                 **way._asdict(),
                 "seconds": seconds[way],
                 "passes": {name: value / unit for name, value in seconds[way].items()},
-                "bytes": memory[way],
+                "bytes": seen_rows[way],
             }
         )
     rows(

@@ -3,7 +3,7 @@
 Every message says what was expected, what came, and what to do about it.
 """
 
-__all__ = ["ArgumentError", "SquadError", "SquadWarning"]
+__all__ = ["ArgumentError", "DataError", "SquadError", "SquadWarning"]
 
 
 class SquadError(Exception):
@@ -21,3 +21,7 @@ class ArgumentError(SquadError, ValueError):
     def of(cls, name: str, value: object, allowed: str, hint: str = "") -> "ArgumentError":
         """``name must be allowed; got value. hint``."""
         return cls(f"{name} must be {allowed}; got {value}." + (f" {hint}" if hint else ""))
+
+
+class DataError(SquadError, ValueError):
+    """Data that cannot be used.  Also a ``ValueError``, which is what callers of an estimator expect."""

@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from squad.core.checks import check_count, check_number, check_size
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
+from squad.data.chance_repeats import chance
+from squad.data.column_names import check_texts
 from squad.data.columns import NumberColumn
 from squad.data.identifiers import identifier_warning, identifiers
-from squad.data.memory import Memory, row_hashes, rows_digest
-from squad.data.names import check_texts
 from squad.data.novelty import RowDistance
-from squad.data.problems import DataError
-from squad.data.repeats import chance
+from squad.data.seen_rows import SeenRows, row_hashes, rows_digest
 from squad.data.splits import validation_rows
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError, SquadWarning
+from squad.errors import ArgumentError, DataError, SquadWarning
 from squad.models import NetworkConfig, network_config
 from squad.predictor import Predictor, choose_device
-from squad.predictor.certifying import group_texts
+from squad.predictor.certification import group_texts
 from squad.predictor.piloting import MOST
 from squad.train import Progress, TrainConfig, TrainingData, fit
 
@@ -138,7 +137,7 @@ def fit_predictor(
     )
     data, y, classes = ready.data, ready.data.y.numpy(), ready.classes
     train, validation, hashes = data.train[0].numpy(), data.validation[0].numpy(), row_hashes(data.x.numpy())
-    memory = Memory.of(data.x.numpy(), group_texts(groups), train, validation, hashes) if keep_row_hashes else None
+    seen_rows = SeenRows.of(data.x.numpy(), group_texts(groups), train, validation, hashes) if keep_row_hashes else None
     # Before training: what is interrupted afterwards would be lost.
     row_distance = RowDistance.fit(data.x.numpy()) if refer_novel else None
     fitted = fit(
@@ -179,7 +178,7 @@ def fit_predictor(
         sampling=settings.sampling,
         num_samples=settings.num_samples,
         record=made,
-        memory=memory,
+        seen_rows=seen_rows,
         row_distance=row_distance,
     )
     return _with_validation_scores(predictor, x, data)

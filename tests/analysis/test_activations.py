@@ -30,10 +30,10 @@ def test_of_one_number_it_is_exact(name: str, settings: dict[str, Any], layer: i
         with torch.no_grad():
             u = sign * own.inner(inputs)[:, 0 if own.shared else unit - 1, 0].double().numpy()
         # At a row's own position it is what the layer predicts for that row.
-        for place in range(len(found.values)):
-            at = np.interp(u, found.position, found.probs[:, place])
+        for index in range(len(found.values)):
+            at = np.interp(u, found.position, found.probs[:, index])
             within = (u >= found.position[0]) & (u <= found.position[-1])
-            np.testing.assert_allclose(at[within], everything.probs[within, unit - 1, place], atol=2e-3)
+            np.testing.assert_allclose(at[within], everything.probs[within, unit - 1, index], atol=2e-3)
         np.testing.assert_allclose(found.position[[0, -1]], np.quantile(u, [0.001, 0.999]), rtol=1e-4, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_logits_on_a_line_are_explained_whatever_they_have_in_common() -> None:
         low, high = np.quantile(sign * along, [0.001, 0.999])
         inside = (sign * along > low) & (sign * along < high)
         at = found.position[0] + (sign * along - low) / (high - low) * np.ptp(found.position)
-        shown = [np.interp(at, found.position, found.probs[:, place]) for place in range(7)]
+        shown = [np.interp(at, found.position, found.probs[:, index]) for index in range(7)]
         worst.append(np.abs(np.transpose(shown) - everything.probs[:, 1])[inside].max())
     assert min(worst) < 5e-3
 
@@ -90,7 +90,7 @@ def test_the_line_goes_through_the_middle_of_the_logits() -> None:
     logits -= logits.mean(1, keepdims=True)
     order = np.argsort(own.values.detach().numpy(), kind="stable")
     middle = np.exp(logits.mean(0)[order])
-    at_zero = [np.interp(0.0, found.position, found.probs[:, place]) for place in range(7)]
+    at_zero = [np.interp(0.0, found.position, found.probs[:, index]) for index in range(7)]
     np.testing.assert_allclose(at_zero, middle / middle.sum(), atol=1e-3)
     variances = np.linalg.svd(logits - logits.mean(0), compute_uv=False) ** 2
     assert found.explained == pytest.approx(variances[0] / variances.sum(), abs=1e-6)
@@ -100,10 +100,10 @@ def test_the_line_goes_through_the_middle_of_the_logits() -> None:
 def test_samples_have_the_frequencies_of_their_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("squad.analysis.activations.SAMPLES", 4000)
     found = activation(network("squad"), rows(100), 1, 3, points=3)
-    for place in range(3):
-        drawn = found.sample[found.sample_position == found.position[place]]
+    for index in range(3):
+        drawn = found.sample[found.sample_position == found.position[index]]
         shares = [(drawn == value).mean() for value in found.values]
-        np.testing.assert_allclose(shares, found.probs[place], atol=0.04)
+        np.testing.assert_allclose(shares, found.probs[index], atol=0.04)
 
 
 def test_rows_at_one_place() -> None:

@@ -27,15 +27,15 @@ def test_they_are_the_layer_s_own(name: str, settings: dict[str, Any], layer: in
         # The same distribution, whatever the order of its bins: all its moments, and its distribution function.
         np.testing.assert_allclose((found.probs * found.values).sum(-1), q.mean, atol=2e-5)
         np.testing.assert_allclose(np.sort(found.probs), np.sort(q.probs), atol=2e-5)
-        for place in range(found.values.shape[1]):
-            edge = torch.from_numpy(found.values[:, place]).float() + 1e-6
-            np.testing.assert_allclose(found.probs[..., : place + 1].sum(-1), q.cdf(edge), atol=2e-5)
+        for index in range(found.values.shape[1]):
+            edge = torch.from_numpy(found.values[:, index]).float() + 1e-6
+            np.testing.assert_allclose(found.probs[..., : index + 1].sum(-1), q.cdf(edge), atol=2e-5)
 
 
 def test_rows_in_blocks_are_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     made, x = network(), rows(23)
     whole = [posteriors(made, x, layer).probs for layer in (1, 2)]
-    monkeypatch.setattr("squad.analysis.place.NUMBERS", 42 * 5)  # five rows of 6 x 7 numbers
+    monkeypatch.setattr("squad.analysis.layer_view.NUMBERS", 42 * 5)  # five rows of 6 x 7 numbers
     for layer in (1, 2):
         np.testing.assert_allclose(posteriors(made, x, layer).probs, whole[layer - 1], atol=1e-12)
 

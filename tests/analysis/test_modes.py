@@ -24,14 +24,15 @@ def by_flooding(probs: list[float], prominence: float) -> int:
     """Islands in falling water: where two meet, the lower one's summit is told how far it stood out."""
     summits: dict[int, int] = {}  # of each bin above the water: the summit of its island
     count = 1
-    for place in sorted(range(len(probs)), key=lambda place: (-probs[place], place)):
+    for index in sorted(range(len(probs)), key=lambda index: (-probs[index], index)):
         beside = sorted(
-            {summits[at] for at in (place - 1, place + 1) if at in summits}, key=lambda top: (-probs[top], top)
+            {summits[at] for at in (index - 1, index + 1) if at in summits},
+            key=lambda top: (-probs[top], top),
         )
         for lower in beside[1:]:
-            count += probs[lower] - probs[place] >= prominence
-        top = beside[0] if beside else place
-        summits[place] = top
+            count += probs[lower] - probs[index] >= prominence
+        top = beside[0] if beside else index
+        summits[index] = top
         summits = {at: top if island in beside else island for at, island in summits.items()}
     return count
 

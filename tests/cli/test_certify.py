@@ -14,7 +14,7 @@ import pytest
 import squad
 from squad.cli import main
 from squad.cli.certify import target_of
-from squad.outputs import claimed
+from squad.output_paths import exclusive_output
 from tests.cli.conftest import QUICK, Run, listing
 
 CERTIFY = ("certify", "model", "calibration.csv", "--risk", ".2", "--delta", ".05")
@@ -267,7 +267,7 @@ class TestCertify:
         assert data["options"] == {"ranks": 5}
 
     def test_two_at_once_do_not_lose_a_certificate(self, run: Run, model: Path) -> None:
-        with claimed(model):
+        with exclusive_output(model):
             assert "Another command is making model" in run(*CERTIFY).refusal
             assert "Another command is making model" in run("strip", "model").refusal
             assert "Another command is making model" in run("recalibrate", "model", "extra.csv").refusal

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from squad import load, train
-from squad.outputs import claimed
+from squad.output_paths import exclusive_output
 from squad.train.progress import EpochReport
 from tests.cli.conftest import LONG, QUICK, Result, Run, listing
 
@@ -218,7 +218,7 @@ def test_accuracy_of_few_rows_says_so(run: Run, here: Path) -> None:
 
 def test_two_fits_into_one_folder(run: Run, here: Path) -> None:
     """The second is told at once, not after its training."""
-    with claimed(here / "model2"):
+    with exclusive_output(here / "model2"):
         result = run("fit", "train.csv", *QUICK, "--out", "model2")
     assert result.refusal.startswith("Another command is making model2.")
     assert run("fit", "train.csv", *QUICK, "--out", "model2").code == 0

@@ -34,7 +34,7 @@ def examples(text: str) -> list[str]:
     return [line.strip() for line in re.sub(r" \\\n\s*", " ", block[1]).splitlines()]
 
 
-@pytest.mark.parametrize("command", [[], ["data"], ["search"], ["reproduce"], *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("command", [[], ["data"], ["search"], *COMMANDS], ids=" ".join)
 def test_help_fits_into_80_columns(run: Run, command: list[str]) -> None:
     shown = run(*command, "--help")
     assert shown.code == 0

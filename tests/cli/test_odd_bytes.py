@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from squad.data.problems import DataError
 from squad.data.tables import Table
+from squad.errors import DataError
 from squad.fitting import FitSettings, fit_predictor, prepare
 from tests.cli.conftest import QUICK, Run
 

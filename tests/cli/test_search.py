@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from squad.cli import main
-from squad.outputs import claimed
+from squad.output_paths import exclusive_output
 from tests.cli.conftest import Run, listing
 from tests.cli.test_main import COMMAND
 
@@ -381,7 +381,7 @@ def test_columns_of_a_data_set(run: Run) -> None:
 
 def test_two_searches_in_one_folder(run: Run, here: Path, study: Path) -> None:
     before = listing(study)
-    with claimed(here / "study"):
+    with exclusive_output(here / "study"):
         assert run(*QUICK, "--trials", "3").refusal.startswith("Another command is making study.")
     assert listing(study) == before
 

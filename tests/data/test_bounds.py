@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from squad.data import csvs
-from squad.data.names import NEAR_NAMES, missing_name
-from squad.data.problems import DataError
+from squad.data import csv_reader
+from squad.data.column_names import NEAR_NAMES, missing_name
 from squad.data.tables import Arrays, Table, read
+from squad.errors import DataError
 from squad.files.reading import LIMIT
 
 
@@ -119,9 +119,9 @@ def test_a_header_of_many_columns() -> None:
 
     header = ",".join(f"c{place}" for place in range(80_000))
     began = time.monotonic()
-    assert len(csvs._columns(header, "wide", ",")) == 80_000
+    assert len(csv_reader._columns(header, "wide", ",")) == 80_000
     with pytest.raises(DataError, match="'c7' several times"):
-        csvs._columns(f"{header},c7", "wide", ",")
+        csv_reader._columns(f"{header},c7", "wide", ",")
     assert time.monotonic() - began < 10
 
 
@@ -158,10 +158,10 @@ def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None:
-    cell = "é" * (csvs.CELL + more)
+    cell = "é" * (csv_reader.CELL + more)
     body = (f'1,"{cell}"\n2,x\n' if quoted else f"1,{cell}\n2,x\n").encode()
-    careful = csvs._careful(body, ["a", "b"], ",", 2, "long")
-    parsed = csvs.parse(b"a,b\n" + body, "long")
+    careful = csv_reader._careful(body, ["a", "b"], ",", 2, "long")
+    parsed = csv_reader.parse(b"a,b\n" + body, "long")
     pd.testing.assert_frame_equal(parsed.frame, careful.frame)
     assert parsed.unreadable == careful.unreadable
     assert list(parsed.unreadable) == ([0] if more else [])
@@ -172,4 +172,4 @@ def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None
 
 def test_a_long_line_of_short_cells_is_read_quickly() -> None:
     names = [f"c{place}" for place in range(5000)]
-    assert csvs._quick((",".join(["1" * 30] * 5000) + "\n").encode(), names, ",", 2) is not None
+    assert csv_reader._quick((",".join(["1" * 30] * 5000) + "\n").encode(), names, ",", 2) is not None

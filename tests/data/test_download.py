@@ -18,8 +18,7 @@ import pytest
 
 from squad.data import download as module
 from squad.data.download import DownloadError, download, fingerprint
-from squad.data.problems import DataError
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from squad.files import locking
 from tests.data.site import Site, serve
 from tests.needs import need

@@ -13,9 +13,8 @@ import pandas as pd
 import pytest
 
 from squad.data import tables
-from squad.data.problems import DataError
 from squad.data.tables import Table, read, write
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from squad.files.reading import LIMIT
 
 

@@ -18,9 +18,8 @@ from scipy.io import savemat
 
 from squad.data import images as module
 from squad.data.images import ImageSet, load_images
-from squad.data.problems import DataError
 from squad.data.registry import DATASETS
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 
 Files = dict[str, bytes]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from squad.data.chance_repeats import chance
 from squad.data.deduplicated import Distinct
 from squad.data.leakage import Leaked, check_rows, leaked
-from squad.data.memory import LeakError, Memory, row_hashes, rows_digest
-from squad.data.repeats import chance
+from squad.data.seen_rows import LeakError, SeenRows, row_hashes, rows_digest
 
 Numbers = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Numbers]
@@ -19,7 +19,7 @@ Draw = Callable[[np.random.Generator, int], Numbers]
 class Fitted(NamedTuple):
     """What a fit keeps of its rows."""
 
-    memory: Memory
+    seen_rows: SeenRows
     known: dict[str, int]
     digest: str
     mean: Numbers
@@ -30,14 +30,14 @@ class Fitted(NamedTuple):
         mean, std = x.mean(0), np.where(x.std(0) > 0, x.std(0), 1)
         encoded = ((x - mean) / std).astype(np.float32)
         train, validation = np.split(np.arange(len(x)), [round(0.8 * len(x))])
-        memory = Memory.of(encoded, (), train, validation)
+        seen_rows = SeenRows.of(encoded, (), train, validation)
         hashes = row_hashes(encoded)
-        kept = memory if near else Memory(memory.rows, memory.groups)
+        kept = seen_rows if near else SeenRows(seen_rows.rows, seen_rows.groups)
         return cls(kept, chance(hashes, train, validation), rows_digest(hashes), mean, std)
 
     def arguments(self, x: Numbers) -> tuple[Any, ...]:
         encoded = ((x - self.mean) / self.std).astype(np.float32)
-        return self.memory, row_hashes(encoded), self.memory.cells(encoded), self.known, self.digest
+        return self.seen_rows, row_hashes(encoded), self.seen_rows.cells(encoded), self.known, self.digest
 
     def leaked(self, x: Numbers) -> Leaked:
         return leaked(*self.arguments(x))
@@ -122,8 +122,8 @@ def test_rows_of_training_whose_equals_were_removed_are_still_found() -> None:
     random = np.random.default_rng(0)
     every = random.permutation(np.unique(whole(10, 3)(random, 1500), axis=0))
     fitted = Fitted.on(every)
-    assert fitted.memory.distinct is not None
-    assert fitted.memory.distinct.removed
+    assert fitted.seen_rows.distinct is not None
+    assert fitted.seen_rows.distinct.removed
     found = fitted.leaked(every[:400])  # each once, which new rows would not be
     assert found.refusal is None
     assert found.rows.all()

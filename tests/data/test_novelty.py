@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from squad.data import novelty
 from squad.data.array_transform import ArrayTransform
+from squad.data.heavy_tails import reach
 from squad.data.novelty import Range, RowDistance, fit_ranges, range_margin
-from squad.data.problems import DataError
 from squad.data.tables import Table
-from squad.data.tails import reach
 from squad.data.transforms import TableTransform, from_json
+from squad.errors import DataError
 
 
 def normal(count: int, features: int = 6, seed: int = 0) -> Any:

@@ -12,9 +12,8 @@ import pytest
 
 from squad.data import download as module
 from squad.data import registry
-from squad.data.problems import DataError
 from squad.data.registry import DATASETS, RemoteFile, dataset, find, locate_or_fetch, places
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from tests.data.site import Site, serve
 
 DEBIAN = dict(registry.SYSTEM)

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squad.data import splits
-from squad.data.problems import DataError
 from squad.data.splits import split_rows, validation_rows
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 
 PARTS = {"train": 0.6, "calibration": 0.2, "test": 0.2}
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=120)

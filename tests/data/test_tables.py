@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from squad.data import csvs
+from squad.data import csv_reader
 from squad.data.arrays import Arrays
-from squad.data.problems import DataError
 from squad.data.tables import Table, groups, labels, read, write
+from squad.errors import DataError
 
 
 def table_of(path: Path, content: str | bytes, *, name: str = "data.csv", **options: Any) -> Table:
@@ -89,10 +89,10 @@ PIECES = st.lists(st.sampled_from(["a", "1", "é", ",", '"', '""', "\n", "\r", "
 @given(PIECES.map("".join))
 def test_the_quick_way_reads_what_the_careful_way_reads(text: str) -> None:
     body = text.encode()
-    quick = csvs._quick(body, ["one", "two"], ",", 2)
+    quick = csv_reader._quick(body, ["one", "two"], ",", 2)
     if quick is None:
         return
-    careful = csvs._careful(body, ["one", "two"], ",", 2, "text")
+    careful = csv_reader._careful(body, ["one", "two"], ",", 2, "text")
     pd.testing.assert_frame_equal(quick.frame, careful.frame)
     assert careful.unreadable == {}
     if "\r" not in text:  # a lone one within quotes ends a line of one way and not of the other
@@ -100,7 +100,7 @@ def test_the_quick_way_reads_what_the_careful_way_reads(text: str) -> None:
 
 
 def test_the_quick_way_is_taken() -> None:
-    assert csvs._quick(b'1,2\r\n\n"3\n,",4\n"""",', ["one", "two"], ",", 2) is not None
+    assert csv_reader._quick(b'1,2\r\n\n"3\n,",4\n"""",', ["one", "two"], ",", 2) is not None
 
 
 def test_what_is_no_table_is_told(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squad.data.array_transform import ArrayTransform
-from squad.data.csvs import parse
-from squad.data.problems import DataError
+from squad.data.csv_reader import parse
 from squad.data.tables import Table, read
 from squad.data.transforms import Encoded, TableTransform, from_json
+from squad.errors import DataError
 
 
 def csv(text: str) -> Table:

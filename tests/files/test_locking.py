@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from squad.files import locked, locking
-from squad.outputs import OutputError, claimed
+from squad.output_paths import OutputError, exclusive_output
 
 
 def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,15 +58,15 @@ def test_a_place_where_nothing_can_be_written_is_told_in_its_own_words(
         patch.setattr(os, "open", refuse)
         with (
             pytest.raises(OutputError, match="m cannot be written: Permission denied") as caught,
-            claimed(tmp_path / "m"),
+            exclusive_output(tmp_path / "m"),
         ):
             pass
     assert "data-dir" not in str(caught.value)
-    with pytest.raises(OutputError, match="cannot be written"), claimed(Path("/sys/kernel/new/m")):
+    with pytest.raises(OutputError, match="cannot be written"), exclusive_output(Path("/sys/kernel/new/m")):
         pass
 
 
 def test_an_error_inside_is_not_taken_for_one_of_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), claimed(tmp_path / "new" / "m"):
+    with pytest.raises(FileNotFoundError), exclusive_output(tmp_path / "new" / "m"):
         raise FileNotFoundError("something else")
     assert os.listdir(tmp_path) == []

@@ -20,7 +20,7 @@ import torch
 from squad import artifact
 from squad.data import tables
 from squad.data.arrays import Arrays
-from squad.data.problems import DataError
+from squad.errors import DataError
 from squad.files import replacing, write_bytes, write_json, write_text
 from squad.records import Record
 from squad.selective.certificate import Certificate, CertificateError

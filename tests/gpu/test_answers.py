@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.harness import peak_memory
 from squad.models import Sampler, build, network_config
-from squad.models.sampling import NUMBERS
+from squad.models.sampler import NUMBERS
 from tests.contracts.answers import FEATURES, SAMPLES, WAYS, AnswerContract, example, rows
 from tests.needs import need_gpu
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from squad.models import NetworkConfig, network_config
-from squad.models.wide import wide_config
+from squad.models.padding import wide_config
 from squad.search.population import Population
 from squad.train import TrainConfig, TrainingData, fit
-from squad.train.slots import Place, Run, Slots
+from squad.train.slots import DeviceData, Run, Slots
 from squad.train.step import KernelSteps
 from tests.search.sources import Listed, clouds, problem
 from tests.train.test_slots import MODELS, epoch
@@ -35,7 +35,7 @@ def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: st
     data, runs = clouds(), runs_of(model, batch)
     sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
     wide = wide_config(runs[0].network, max(sizes, default=None), dropping=True)
-    slots, waiting, graphs = Slots(Place(data, "cuda"), wide, 4, runs[0].config), list(runs), set()
+    slots, waiting, graphs = Slots(DeviceData(data, "cuda"), wide, 4, runs[0].config), list(runs), set()
     while waiting or slots.active:
         for slot, run in enumerate(slots.runs):
             if run is not None and run.ended:
@@ -106,15 +106,15 @@ def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest
 WIDE = pytest.mark.parametrize(("model", "hidden"), [("squad", (32, 32)), ("squad", (512,)), ("mlp", (256, 256))])
 
 
-def many_rows() -> Place:
+def many_rows() -> DeviceData:
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(10, (20_000,), generator=generator)
     x = torch.randn(len(y), 784, generator=generator) + torch.randn(10, 784, generator=generator)[y] / 10
     rows = torch.arange(len(y)).unsqueeze(0)
-    return Place(TrainingData(x, y, 10, rows[:, :16_384], rows[:, 16_384:]), "cuda")
+    return DeviceData(TrainingData(x, y, 10, rows[:, :16_384], rows[:, 16_384:]), "cuda")
 
 
-def made(place: Place, config: NetworkConfig, batch: int, count: int) -> Slots:
+def made(place: DeviceData, config: NetworkConfig, batch: int, count: int) -> Slots:
     training = TrainConfig(lr=1e-3, batch_size=batch).resolved(config, place.rows)
     slots = Slots(place, wide_config(config, dropping=True), count, training)
     for slot in range(count):

@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import squad
-from squad.data.problems import DataError
 from squad.data.tables import Table, read
+from squad.errors import DataError
 from squad.predictor import CertificationError, Predictor
 
 NAMES = ("height", "mass", "age", "smoker")

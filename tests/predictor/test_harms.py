@@ -10,7 +10,7 @@ import squad
 from squad.predictor import Predictor
 from squad.predictor.harms import cost_matrix, expand, harm_of
 from squad.selective.attempts import share
-from squad.selective.scores import Scores, rank
+from squad.selective.scored_cases import Scores, rank
 from tests.predictor.examples import frame, points
 
 COSTS = {("a", "b"): 1.0, ("b", "a"): 0.2, None: 0.1}

@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 import squad
-from squad.data.memory import LeakError, Memory
+from squad.data.seen_rows import LeakError, SeenRows
 from squad.fitting import fit_predictor
 from squad.predictor import Predictor
-from squad.predictor.certifying import seen_in_training
+from squad.predictor.certification import seen_in_training
 from tests.predictor.examples import QUICK
 
 Numbers = NDArray[np.float64]
@@ -108,12 +108,12 @@ def test_a_saved_model_finds_them_and_one_of_an_earlier_version_finds_exact_copi
     again = squad.load(five.save(tmp_path / "new"))
     with pytest.raises(LeakError):
         again.certify(digits(x, 6), y, 0.4)
-    assert five.memory is not None
+    assert five.seen_rows is not None
     assert (tmp_path / "new" / "rows.safetensors").stat().st_size < 8 * 8 * 500 + 4000  # eight hashes a row
-    parts = Memory(five.memory.rows, five.memory.groups)  # what it kept
-    old = squad.load(five._changed(memory=parts).save(tmp_path / "old"))
-    assert old.memory is not None
-    assert old.memory.near is None
+    parts = SeenRows(five.seen_rows.rows, five.seen_rows.groups)  # what it kept
+    old = squad.load(five._changed(seen_rows=parts).save(tmp_path / "old"))
+    assert old.seen_rows is not None
+    assert old.seen_rows.near is None
     old.certify(digits(x, 6), y, 0.4)
     with pytest.raises(LeakError, match="500 of these 500 rows"):
         old.certify(x, y, 0.4)

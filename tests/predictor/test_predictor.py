@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 import squad
 from squad.data.array_transform import ArrayTransform
-from squad.data.problems import DataError
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from squad.fitting import FitSettings, fit_predictor
 from squad.layers import GaussianLinear
 from squad.layers.quantized import SquadLayer

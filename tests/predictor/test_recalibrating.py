@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import squad
-from squad.data.memory import LeakError
+from squad.data.seen_rows import LeakError
 from squad.metrics import ece, nll
 from squad.predictor import Predictor
 from squad.selective.recalibration import Recalibration

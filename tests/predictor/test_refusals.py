@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import squad
-from squad.data.memory import LeakError
+from squad.data.seen_rows import LeakError
 from squad.fitting import fit_predictor
 from squad.predictor import Predictor
 from tests.predictor.examples import QUICK, frame, points
@@ -45,7 +45,7 @@ class TestRefusals:
         assert certificate.details["calibration"]["repeats"] is None
         assert "not checked" in str(certificate)
         kept = fit_predictor(*points(60, 0), QUICK, keep_row_hashes=False)
-        assert kept.memory is None
+        assert kept.seen_rows is None
 
     def test_groups_of_training(self, of_table: Predictor) -> None:
         data = frame(2000, 1)

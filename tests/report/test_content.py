@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 import torch
 
-from squad.data.memory import Memory
-from squad.data.problems import DataError
-from squad.errors import ArgumentError
+from squad.data.seen_rows import SeenRows
+from squad.errors import ArgumentError, DataError
 from squad.layers import unstack
 from squad.models import CONFIGS
 from squad.predictor import Predictor
 from squad.report.content import gather
-from squad.report.parts import Model
+from squad.report.report_data import Model
 from squad.selective import band_of
 from squad.selective.attempts import share
 from tests.report.builders import CLASSES, ROWS, certified, features, frame, images, labels_for, model
@@ -286,9 +285,9 @@ def test_the_calibration_cases_are_recognized() -> None:
 def test_rows_of_training_are_recognized() -> None:
     predictor = model()
     x = images(100, seed=7)
-    known = Memory.of(predictor.encode(x[:60]).x)
+    known = SeenRows.of(predictor.encode(x[:60]).x)
     record = {"repeats": {"chance_repeats": 0, "chance_rows": 100}}
-    made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, memory=known, record=record)
+    made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, seen_rows=known, record=record)
     assert content_of(made, x, labels_for(predictor, x)).seen == 60
     assert content_of(made, x[60:], labels_for(predictor, x[60:])).seen == 0
 
@@ -409,6 +408,6 @@ def test_whether_the_test_is_new_cannot_be_checked_without_hashes() -> None:
     predictor = model()
     x = images(50)
     assert not content_of(predictor, x, labels_for(predictor, x)).checked
-    known = Memory(np.array([1], dtype=np.uint64), np.array([], dtype=np.uint64))
-    made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, memory=known)
+    known = SeenRows(np.array([1], dtype=np.uint64), np.array([], dtype=np.uint64))
+    made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, seen_rows=known)
     assert content_of(made, x, labels_for(predictor, x)).checked

@@ -15,9 +15,9 @@ from squad.predictor import Predictor
 from squad.report import ReportError, write_report
 from squad.report.content import gather
 from squad.report.html import to_script
-from squad.report.page.choice import positions
+from squad.report.page.operating_point import positions
 from squad.report.slider import Choice
-from squad.selective.words import rule_table
+from squad.selective.certificate_text import rule_table
 from tests.report.builders import certified, frame, images, labels_for, model
 
 HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "</style>&amp; \u2028 '")

@@ -7,7 +7,7 @@ from squad.report import summaries
 from squad.report.page.mistakes import _rate, harm_name
 from squad.report.summaries import by_harm
 from squad.selective import certify
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 
 
 def test_a_harm_is_counted_on_its_own_cases(monkeypatch: pytest.MonkeyPatch) -> None:

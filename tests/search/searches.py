@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from squad.records import Record
-from squad.search.entries import Choices, Fixed, Integers, Octaves, Reals
+from squad.search.parameters import Choices, Fixed, Integers, Octaves, Reals
+from squad.search.search_record import TRIALS, Search, read
 from squad.search.space import Space
-from squad.search.trials import TRIALS, Search, read
 
 COVERAGE = "coverage@risk=0.02,delta=0.01"
 BASE = {

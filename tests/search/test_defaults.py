@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from squad.fitting import fit_predictor
-from squad.search import figures, show
+from squad.search import study_figures, summary
 from squad.search.defaults import Defaults, default_trial
 from squad.search.objective import Objective
-from squad.search.storage import calmly
+from squad.search.search_record import Search, TrialRecord, plain, read
+from squad.search.storage import quiet_optuna
 from squad.search.study import standing
 from squad.search.trial import Outcome, Trial
-from squad.search.trials import Search, TrialRecord, plain, read
 from squad.search.tuning import pose
 from squad.settings import fit_settings
 from tests.search.test_tuning import SMALL, Told, rows, tune
@@ -149,8 +149,8 @@ def test_outside_the_users_space_they_are_tried_and_told_of(out: Path) -> None:
     assert all(trial.settings["network.bins"] <= 9 for trial in found.trials[1:])
     # Figures are of the space.
     assert [trial.number for trial in found.measured if not trial.inside] == [0]
-    figures.pairwise(found)
-    figures.history(found)
+    study_figures.pairwise(found)
+    study_figures.history(found)
     # The record is enough to go on from, as they were.
     (out / "study.db").unlink()
     again = tune(out, space=space, trials=9, objective="aurc")
@@ -166,17 +166,17 @@ def test_without_them(out: Path) -> None:
     assert tune(out, trials=4).defaults() is None
     (out / "study.db").unlink()
     assert tune(out, trials=5).defaults() is None
-    assert not [name for name, _ in show.facts(read(out)) if name == "defaults"]
+    assert not [name for name, _ in summary.facts(read(out)) if name == "defaults"]
 
 
 def test_what_is_shown(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value_of([-0.0034, -0.0031, -0.5, -0.001], monkeypatch)
     found = tune(out, trials=2, slots=1, objective="aurc")
-    facts = dict(show.facts(found))
+    facts = dict(summary.facts(found))
     assert facts["best AURC"] == "0.003100 in trial 1"
     assert facts["defaults"] == "0.003400 in trial 0"
     other = tune(out.with_name("other"), trials=1, objective="aurc")
-    assert dict(show.facts(other))["defaults"] == "0.5000 in trial 0: no trial was better"
+    assert dict(summary.facts(other))["defaults"] == "0.5000 in trial 0: no trial was better"
 
 
 class TestSource:
@@ -225,7 +225,7 @@ class TestSource:
             work(mine, 2)
             return []
 
-        with ThreadPoolExecutor(6) as pool, calmly():
+        with ThreadPoolExecutor(6) as pool, quiet_optuna():
             list(pool.map(one, range(6)))
         mine = source(nothing, 9)
         check_complete(mine.study, 9)

@@ -6,7 +6,7 @@ from typing import Any
 import optuna
 import pytest
 
-from squad.search.storage import SearchError, ask_anew, calmly
+from squad.search.storage import SearchError, ask_anew, quiet_optuna
 from squad.search.study import at_work, delete_study, load_study
 from squad.search.trial import Outcome, Trial
 from tests.search.workers import (
@@ -73,7 +73,7 @@ class TestManyWorkers:
         gone._storage.set_trial_state_values(gone._mine[0], optuna.trial.TrialState.FAIL)
         mine = source(url, 1, shared=True)
         assert mine.ask() is None
-        monkeypatch.setattr("squad.search.source.OWED", 0.0)
+        monkeypatch.setattr("squad.search.study_source.OWED", 0.0)
         work(mine)
         check_complete(mine.study, 1)
 
@@ -171,7 +171,7 @@ class TestManyWorkers:
         must(mine.ask())
         stored = mine.study.get_trials()
         for _ in range(2):
-            with calmly():
+            with quiet_optuna():
                 ask_anew(mine.study, stored[0])
         other = source(url, 2, worker="b", shared=True)
         taken = [trial for _ in range(4) if (trial := other.ask()) is not None]
@@ -195,7 +195,7 @@ class TestManyWorkers:
             work(mine, 3)
             return told
 
-        with ThreadPoolExecutor(6) as pool, calmly():  # warnings are a process's, not a thread's
+        with ThreadPoolExecutor(6) as pool, quiet_optuna():  # warnings are a process's, not a thread's
             told = [trial.number for part in pool.map(one, range(6)) for trial in part]
         assert len(told) == len(set(told)) == trials
         check_complete(source(nothing, trials).study, trials)
@@ -244,5 +244,5 @@ class TestManyWorkers:
         ):
             with pytest.raises(SearchError, match="The study is gone from its storage"):
                 call()
-        with pytest.raises(KeyError, match="another"), calmly():
+        with pytest.raises(KeyError, match="another"), quiet_optuna():
             raise KeyError("another")  # a fault of ours stays one

@@ -7,8 +7,8 @@ import optuna
 import pytest
 
 from squad.errors import ArgumentError
+from squad.search.search_record import read
 from squad.search.storage import SearchError
-from squad.search.trials import read
 from tests.search.test_tuning import tune
 
 LR = {"training": {"lr": {"low": 1e-3, "high": 1e-1, "log": True}}}

@@ -6,7 +6,7 @@ from typing import Any
 import optuna
 import pytest
 
-from squad.search.storage import SearchError, calmly
+from squad.search.storage import SearchError, quiet_optuna
 from squad.search.study import load_study, open_study
 from tests.search.workers import (
     META,
@@ -44,7 +44,7 @@ class TestStudies:
     def test_a_maker_that_was_killed_is_stood_in_for(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("squad.search.study.MAKING", 0.1)
         kept = storage(url)
-        with calmly():
+        with quiet_optuna():
             optuna.create_study(storage=kept, study_name="study", direction="maximize")
         open_study(kept, "study", META)
         assert load_study(kept, "study")[1] == META
@@ -54,7 +54,7 @@ class TestStudies:
     ) -> None:
         """It says what the study is of, and asks, while another looks for both."""
         kept, look = storage(url), optuna.Study.get_trials
-        with calmly():
+        with quiet_optuna():
             maker = optuna.create_study(storage=kept, study_name="study", direction="maximize")
 
         def late(study: optuna.Study, *args: Any, **options: Any) -> Any:
@@ -68,7 +68,7 @@ class TestStudies:
 
     def test_a_study_of_somebody_else_is_left_alone(self, url: str) -> None:
         kept = storage(url)
-        with calmly():
+        with quiet_optuna():
             optuna.create_study(storage=kept, study_name="study").add_trial(
                 optuna.create_trial(value=1.0, params={}, distributions={})
             )
@@ -83,7 +83,7 @@ class TestStudies:
                 return str(error)
             return str(n % 2)
 
-        with ThreadPoolExecutor(6) as pool, calmly():
+        with ThreadPoolExecutor(6) as pool, quiet_optuna():
             found = list(pool.map(one, range(6)))
         assert len([each for each in found if each in "01"]) == 3
         assert len([each for each in found if "another search" in each]) == 3

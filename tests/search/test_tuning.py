@@ -17,14 +17,14 @@ import squad
 from squad.data.tables import Table
 from squad.errors import ArgumentError, SquadError
 from squad.fitting import fit_predictor
-from squad.outputs import claimed
+from squad.output_paths import exclusive_output
 from squad.search.population import Population
 from squad.search.progress import Snapshot
+from squad.search.search_record import Search, read
 from squad.search.storage import SearchError, close_storage, file_url, open_storage
 from squad.search.study import delete_study
 from squad.search.trial import Outcome, Trial
-from squad.search.trials import Search, read
-from squad.search.tuning import Means, pose
+from squad.search.tuning import SearchOptions, pose
 from squad.train.slots import Slots
 from tests.search.sources import Listed, problem
 
@@ -326,7 +326,7 @@ def test_places_that_cannot_be_written(out: Path) -> None:
     with pytest.raises(SquadError, match="is a file"):
         tune(out)
     assert out.read_text() == "a file"
-    with claimed(out.with_name("taken")), pytest.raises(SquadError, match="Another command is making"):
+    with exclusive_output(out.with_name("taken")), pytest.raises(SquadError, match="Another command is making"):
         tune(out.with_name("taken"))
 
 
@@ -369,19 +369,19 @@ def test_what_makes_a_study_another_one() -> None:
     [(1, 1, None, 1), (9, 1, None, 1), (10, 1, None, 2), (700, 1, None, 32), (100, 4, None, 5), (700, 1, 3, 3)],
 )
 def test_slots(trials: int, workers: int, slots: int | None, found: int) -> None:
-    assert Means(trials=trials, slots=slots).slots_of(workers) == found
+    assert SearchOptions(trials=trials, slots=slots).slots_of(workers) == found
 
 
 def test_means_of_a_cluster_are_not_looked_for_here() -> None:
     """GPUs are the workers'; what is nonsense everywhere is told all the same."""
     if not torch.cuda.is_available():
         with pytest.raises(ArgumentError, match="device must be"):
-            Means(device="cuda")
-    assert Means(device="cuda", ray="10.0.0.1:6379", workers=2).workers == 2
+            SearchOptions(device="cuda")
+    assert SearchOptions(device="cuda", ray="10.0.0.1:6379", workers=2).workers == 2
     with pytest.raises(ArgumentError, match="workers must be a whole number of at least 1"):
-        Means(ray="auto", workers=0)
+        SearchOptions(ray="auto", workers=0)
     with pytest.raises(ArgumentError, match="ray must be auto, local or HOST:PORT"):
-        Means(ray="somewhere")
+        SearchOptions(ray="somewhere")
 
 
 def test_a_database_that_is_lost_is_told_in_a_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ class TestTakenBack:
 
     def test_while_all_slots_are_busy(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nobody asks for a trial then, but beats are told after every epoch."""
-        monkeypatch.setattr("squad.search.source.SURE", 0.0)
+        monkeypatch.setattr("squad.search.study_source.SURE", 0.0)
         busy = source(url, 3, worker="busy", shared=True, stale_after=600)
         mine = must(busy.ask())
         must(source(url, 3, worker="silent", shared=True, stale_after=600).ask())

@@ -11,10 +11,10 @@ from typing import Any
 import optuna
 import sqlalchemy
 
-from squad.search.source import StudySource
 from squad.search.space import Space
 from squad.search.storage import close_storage, open_storage
 from squad.search.study import open_study
+from squad.search.study_source import StudySource
 from squad.search.trial import Outcome, Trial
 
 SPACE = Space.default("squad")

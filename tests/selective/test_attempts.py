@@ -15,7 +15,7 @@ from squad.selective import Certificate, certificate, certify
 from squad.selective.attempts import MOST_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
 from squad.selective.certificate import CertificateError
 from squad.selective.certify import check_scores
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 
 
 def scores(m: int = 2000, seed: int = 0) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from squad.selective import Certificate, CertificateError, certify
 from squad.selective.certificate import _checksum
-from squad.selective.words import certainty, confidence_text, percent
+from squad.selective.certificate_text import certainty, confidence_text, percent
 
 
 def several() -> Certificate:

@@ -18,7 +18,7 @@ from squad.selective.certificate import _checksum
 from squad.selective.certify import certify_scores, check_scores
 from squad.selective.methods import METHODS
 from squad.selective.pilots import PILOTED
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 
 
 def sealed(data: dict[str, Any]) -> dict[str, Any]:

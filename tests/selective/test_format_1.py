@@ -8,7 +8,7 @@ import pytest
 
 from squad.selective import Certificate
 from squad.selective.certify import check_scores
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 
 SAVED = json.loads((Path(__file__).parent / "format_1.json").read_text())
 

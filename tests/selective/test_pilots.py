@@ -11,7 +11,7 @@ from squad.errors import ArgumentError
 from squad.selective import Certificate, certify
 from squad.selective.certify import check_scores
 from squad.selective.pilots import pilot_of, thresholds_of
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 from tests.selective.test_planted import found
 
 module = importlib.import_module("squad.selective.methods")

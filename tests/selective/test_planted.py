@@ -11,7 +11,7 @@ import pytest
 from squad.selective import Certificate
 from squad.selective import methods as library
 from squad.selective.methods import Options, Start
-from squad.selective.scores import Ranked
+from squad.selective.scored_cases import Ranked
 from tests.selective.test_brute import check, draw, sizes
 
 # `squad.selective.certify` is the function; its module is needed to replace what it imports.

@@ -14,7 +14,7 @@ from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import Pilot, order_of, thresholds_of
 from squad.selective.power import SIMULATED, Drawn, Flat, Paths, chance_of_one, succeeds
 from squad.selective.power_piloted import Piloted
-from squad.selective.scores import WRONG, Scores, rank
+from squad.selective.scored_cases import WRONG, Scores, rank
 
 OPTIONS = Options(ranks=7, r_max=0.4)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from squad.core.exact import LN2, exp_of_minus, log_of
+from squad.core.portable_math import LN2, exp_of_minus, log_of
 from squad.errors import ArgumentError
 from squad.metrics import ece, nll
 from squad.selective import recalibration as module

@@ -14,7 +14,7 @@ import squad
 from squad import certify
 from squad.selective import Certificate, resampling
 from squad.selective.resampling import RUNS_OUT, resample
-from squad.selective.scores import WRONG, Scores
+from squad.selective.scored_cases import WRONG, Scores
 
 
 def scores_of(rng: np.random.Generator, m: int) -> Scores:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import PILOTED, Pilot, order_of, thresholds_of
-from squad.selective.scores import WRONG, Ranked, Scores, rank
+from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 from tests.selective.populations import MAKERS, Floats, Population
 
 __all__ = [

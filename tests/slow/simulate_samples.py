@@ -16,7 +16,7 @@ from scipy import stats
 
 from squad.errors import ArgumentError
 from squad.selective import certify
-from squad.selective.bets import bets_for
+from squad.selective.betting import bets_for
 from squad.selective.bounds import most_errors
 from tests.slow.simulate import excess
 

@@ -25,7 +25,7 @@ from squad.analysis import (
     posteriors,
     stereotypes,
 )
-from squad.analysis.figures import FigureError, draw_activation, draw_stereotypes, draw_unit, draw_weights
+from squad.analysis.latent_figures import FigureError, draw_activation, draw_stereotypes, draw_unit, draw_weights
 from squad.analysis.plain import Plain
 from squad.errors import ArgumentError
 from tests.analysis.networks import network, rows

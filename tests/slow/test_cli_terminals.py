@@ -15,7 +15,7 @@ from tests.cli.test_main import COMMAND
 class TestRowProgress:
     def test_a_bar_on_a_terminal(self, here: Path) -> None:
         code = (
-            "import sys, squad.predictor.predictor as p, squad.cli.screen as s; p.CHUNK = 5; s.BAR_AFTER = 0.0\n"
+            "import sys, squad.predictor.predictor as p, squad.cli.terminal as s; p.CHUNK = 5; s.BAR_AFTER = 0.0\n"
             "from squad.cli import main; sys.exit(main())"
         )
         main, other = pty.openpty()

@@ -18,12 +18,12 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 from scipy.integrate import quad
 
+from experiments.paper.drawings import sampling_graph
+from experiments.paper.drawings.diagrams import CAPTIONS, DIAGRAMS
+from experiments.paper.drawings.sketch import ACCENT
 from squad.core.bins import gaussian_bins, gaussian_log_weights, linear_bins, uniform_log_weights
 from squad.errors import SquadError
 from squad.layers import SquadLinear
-from squad.reproduce import sampling_graph
-from squad.reproduce.diagrams import CAPTIONS, DIAGRAMS
-from squad.reproduce.sketch import ACCENT
 
 #: Pixels, at 100 an inch, by which boxes are made smaller on each side: letters do not fill theirs.
 AIR = 1.0

@@ -16,15 +16,15 @@ from PIL import Image
 from scipy.stats import linregress
 from scipy.stats import t as student
 
+from experiments.paper.drawings import canvas, claims_figures, curves, diagrams, latents, paper_figures
+from experiments.paper.drawings.diagrams import DIAGRAMS
+from experiments.paper.drawings.paper_figures import CAPTIONS, FIGURES, Sources, write
+from experiments.paper.jobs.measure import COVERAGES, RISKS
+from experiments.paper.jobs.plan_files import read_plan
 from squad.analysis.drawing import RED
 from squad.errors import SquadError
 from squad.records import Record
-from squad.reproduce import claims, curves, diagrams, drawing, figures, latents
-from squad.reproduce.diagrams import DIAGRAMS
-from squad.reproduce.figures import CAPTIONS, FIGURES, Sources, write
-from squad.reproduce.measure import COVERAGES, RISKS
-from squad.reproduce.reading import read_plan
-from squad.search.trials import read
+from squad.search.search_record import read
 from tests.slow.test_paper_diagrams import draw, outside, overlaps
 
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
@@ -109,17 +109,17 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 def test_a_band_is_students_interval_of_the_mean() -> None:
     values = np.random.default_rng(1).normal(size=(7, 3))
-    found = drawing.band(values)
+    found = canvas.band(values)
     assert found.mean == pytest.approx(values.mean(axis=0))
     for place in range(3):
         assert (found.low[place], found.high[place]) == pytest.approx(interval(list(values[:, place])))
-    alone = drawing.band(values[:1])
+    alone = canvas.band(values[:1])
     assert alone.low.tolist() == alone.mean.tolist() == alone.high.tolist() == values[0].tolist()
 
 
 @pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.9, 0.1, 0.12], [0.2, 0.26, 0.29, 0.9], []])
 def test_names_are_moved_apart_and_keep_their_order(places: list[float]) -> None:
-    moved = drawing.apart(places, 0.07)
+    moved = canvas.apart(places, 0.07)
     order = np.argsort(places, kind="stable")
     assert (np.diff(np.array(moved)[order]) >= 0.07 - 1e-5).all() if places else moved == []
     assert np.mean(moved or [0]) == pytest.approx(np.mean(places or [0]), abs=1e-5)
@@ -279,16 +279,16 @@ def test_the_ablation_has_every_combination(sources: Sources, drawn: dict[str, A
         assert len(means) == 12
         for spacing, prior, learned in KINDS:
             heading = f"{spacing} spacing, {prior} prior".replace("gaussian", "Gaussian")
-            place = names.index(claims.WORDS[learned], names.index(heading))
+            place = names.index(claims_figures.WORDS[learned], names.index(heading))
             record = sources.record(f"figures/ablation/{spacing}-{prior}-{learned}")
             assert record is not None
             assert means[place] == pytest.approx(
                 scale * np.mean([one[measure] for one in record.results["ways"][0]["each"]])
             )
     shutil.copytree(sources.results / "figures" / "ablation", tmp_path / "figures" / "ablation")
-    assert claims.ablation(Sources(PAPER, tmp_path)) is not None
+    assert claims_figures.ablation(Sources(PAPER, tmp_path)) is not None
     (tmp_path / "figures" / "ablation" / "linear-gaussian-fixed.json").unlink()
-    assert claims.ablation(Sources(PAPER, tmp_path)) is None
+    assert claims_figures.ablation(Sources(PAPER, tmp_path)) is None
 
 
 def test_cost_has_the_line_of_least_squares(drawn: dict[str, Any]) -> None:
@@ -309,7 +309,7 @@ def test_cost_has_the_line_of_least_squares(drawn: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("share", "text"), [(0.5, "0.500"), (0.99996, "0.9999"), (1.0, "1")])
 def test_only_a_perfect_fit_is_called_1(share: float, text: str) -> None:
-    assert claims.r_squared(share) == text
+    assert claims_figures.r_squared(share) == text
 
 
 def test_table_1_has_every_network_and_the_papers_figures(drawn: dict[str, Any], sources: Sources) -> None:
@@ -354,7 +354,7 @@ def test_one_network_has_no_band(tmp_path: Path) -> None:
         results = {**record.results, "ways": [way], "probes": probes}
         settings = asked(f"figures/bins/{count}", quick=True)
         replace(record, settings=settings, results=results).save(tmp_path / "figures" / "bins" / f"{count}.json")
-    figure: Any = claims.bins(Sources(PAPER, tmp_path, quick=True))
+    figure: Any = claims_figures.bins(Sources(PAPER, tmp_path, quick=True))
     assert list(line(figure.axes[1], "at 2 % risk")[0]) == few
     assert all(low == high for low, high in bands(figure.axes[1])[0].values())
     assert "lines: one network" in figure.get_supxlabel()
@@ -362,7 +362,7 @@ def test_one_network_has_no_band(tmp_path: Path) -> None:
 
 def test_what_is_written_twice_is_the_same(sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     some = ("samples", "bins", "cost")
-    monkeypatch.setattr(figures, "FIGURES", {**{name: FIGURES[name] for name in some}, "weights": lambda _: None})
+    monkeypatch.setattr(paper_figures, "FIGURES", {**{name: FIGURES[name] for name in some}, "weights": lambda _: None})
     monkeypatch.setattr(diagrams, "DIAGRAMS", {"diagram-priors": DIAGRAMS["diagram-priors"]})
     (tmp_path / "again").mkdir()
     (tmp_path / "again" / "weights.png").write_text("an old one")

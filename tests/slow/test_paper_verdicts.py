@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
-from squad.reproduce import sentences, structure, verdicts
-from squad.reproduce.sources import Sources
-from tests.reproduce import test_page
-from tests.reproduce.test_verdicts import PAPER, Change, Curve, better, changed, lifted, row
+from experiments.paper.pages import claims_table, structure, verdicts
+from experiments.paper.sources import Sources
+from tests.paper import test_page
+from tests.paper.test_verdicts import PAPER, Change, Curve, better, changed, lifted, row
 
 
 def test_an_aim_that_is_missed_is_said(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_peak_is_seen(tmp_path: Path, means: list[float], verdict: str) -> Non
         for unit in results["probes"]["activation"]["others"]:
             unit["mean"] = means
 
-    found = row(sentences.claims(changed(tmp_path, {"figures/activation": shaped})), "Learned activation functions")
+    found = row(claims_table.claims(changed(tmp_path, {"figures/activation": shaped})), "Learned activation functions")
     assert found[2] == verdict
 
 
@@ -43,7 +43,7 @@ def test_some_peaks_are_counted(tmp_path: Path) -> None:
         for place, unit in enumerate(results["probes"]["activation"]["others"]):
             unit["mean"] = [0.0, 3.0, 1.5] if place < 7 else [0.0, 1.0, 2.0]
 
-    found = row(sentences.claims(changed(tmp_path, {"figures/activation": shaped})), "Learned activation functions")
+    found = row(claims_table.claims(changed(tmp_path, {"figures/activation": shaped})), "Learned activation functions")
     assert found[2] == "some: 7 of 32"
     assert "and by 50.0 % at the most; the median falls by 0.0 %" in found[1]
 
@@ -54,28 +54,28 @@ def test_samples_are_judged_by_pairs(tmp_path: Path) -> None:
         ways["hard", 4]["each"] = ways["hard", 32]["each"]
 
     begin = "SQUAD's results suffer less"
-    before = row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2]
+    before = row(claims_table.claims(Sources(PAPER, PAPER / "results")), begin)[2]
     assert "Fashion-MNIST, hard: **more** at 1 %, **more** at 2 %" in before
-    after = row(sentences.claims(changed(tmp_path, {"figures/samples-squad": steady})), begin)[2]
+    after = row(claims_table.claims(changed(tmp_path, {"figures/samples-squad": steady})), begin)[2]
     assert "Fashion-MNIST, hard: less at 1 %" in after
 
 
 def test_an_ensemble_that_is_worse_is_named(tmp_path: Path) -> None:
     begin = "Deep ensembles improve"
-    found = row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)
+    found = row(claims_table.claims(Sources(PAPER, PAPER / "results")), begin)
     assert found[2].startswith("yes, but for coverage at .5 %; further rows: in ")
     assert "(DLGM, adversarial in table 1, coverage at 2 %: -0.2)" in found[1]
 
     def better(results: dict[str, Any]) -> None:
         results["ways"][0]["ensemble"]["coverage@0.02"] = 1.0
 
-    found = row(sentences.claims(changed(tmp_path / "all", {"table1/dlgm-adversarial": better})), begin)
+    found = row(claims_table.claims(changed(tmp_path / "all", {"table1/dlgm-adversarial": better})), begin)
     assert found[2] == "yes, but for coverage at .5 %; further rows: always"
 
     def worse(results: dict[str, Any]) -> None:
         results["ways"][0]["ensemble"]["nll"] += 1.0
 
-    found = row(sentences.claims(changed(tmp_path / "one", {"table1/mlp": worse})), begin)
+    found = row(claims_table.claims(changed(tmp_path / "one", {"table1/mlp": worse})), begin)
     assert re.match(r"\*\*no\*\*: in (\d+) of (\d+) cells, but for coverage at .5 %; further rows: in ", found[2])
     assert "worse in 1 (Plain MLP in table 1, NLL: +0.9" in found[1]
 
@@ -83,13 +83,14 @@ def test_an_ensemble_that_is_worse_is_named(tmp_path: Path) -> None:
 def test_what_adversarial_training_changes(tmp_path: Path) -> None:
     begin = "(Not of the paper's: deep ensembles were proposed"
     assert (
-        row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2] == "coverage at 1 and 2 %: it does not help"
+        row(claims_table.claims(Sources(PAPER, PAPER / "results")), begin)[2]
+        == "coverage at 1 and 2 %: it does not help"
     )
 
     def strong(results: dict[str, Any]) -> None:
         results["ways"][0]["ensemble"] |= {"coverage@0.01": 0.9, "coverage@0.02": 0.95}
 
-    found = row(sentences.claims(changed(tmp_path, {"table1/mlp-adversarial": strong})), begin)
+    found = row(claims_table.claims(changed(tmp_path, {"table1/mlp-adversarial": strong})), begin)
     assert found[2] == "coverage at 1 and 2 %: it helps 1 of 4"
     other = Sources(PAPER, PAPER / "results").variant("table1/mlp")
     assert other is not None
@@ -106,17 +107,17 @@ def test_settings_of_the_ablation_are_compared_in_pairs(tmp_path: Path) -> None:
     gaussian = {name: better(0.09, measure) for name in names if "/gaussian-" in name}
     assert len(gaussian) == 6
     after = changed(tmp_path, gaussian)
-    texts = [row(sentences.claims(sources), begin)[1] for sources in (before, after)]
+    texts = [row(claims_table.claims(sources), begin)[1] for sources in (before, after)]
     spacing = [re.search(r"linear spacing coverage at 1 % (\S+) \((\S+) to (\S+)\)", text) for text in texts]
     assert spacing[0] is not None
     assert spacing[1] is not None
     for old, new in zip(spacing[0].groups(), spacing[1].groups(), strict=True):
         assert float(new) == pytest.approx(float(old) + 9, abs=0.11)
     assert texts[0].partition("; ")[2] == texts[1].partition("; ")[2]
-    assert "Gaussian minus linear spacing: better at 1 %" in row(sentences.claims(after), begin)[2]
+    assert "Gaussian minus linear spacing: better at 1 %" in row(claims_table.claims(after), begin)[2]
     # That the NLL of values by neuron is worse is so by its own interval, not by that for twelve together.
     assert re.search(r"by neuron minus fixed ones coverage.*NLL \+\S+ \(\+\S+ to \+", texts[0])
-    assert "by neuron" not in row(sentences.claims(before), begin)[2]
+    assert "by neuron" not in row(claims_table.claims(before), begin)[2]
     # And by another way: over all pairs of cells that differ in the spacing, seed by seed.
     cells = {one.row.name: {each["seed"]: each[measure] for each in one.each} for one in grid}
     pairs = [(cells[name], cells[name.replace("/gaussian-", "/linear-")]) for name in gaussian]
@@ -134,20 +135,20 @@ def test_spreads_are_judged_before_and_after_training(tmp_path: Path) -> None:
             layer["std"] = [1.0]
 
     begin = "Self-normalizing"
-    before = row(sentences.claims(Sources(PAPER, PAPER / "results")), begin)[2]
+    before = row(claims_table.claims(Sources(PAPER, PAPER / "results")), begin)[2]
     assert before.startswith("SQUAD before training: yes; SQUAD after training: **no**")
-    after = row(sentences.claims(changed(tmp_path, {f"figures/depth-squad/{deepest}": even})), begin)[2]
+    after = row(claims_table.claims(changed(tmp_path, {f"figures/depth-squad/{deepest}": even})), begin)[2]
     assert after.startswith("SQUAD before training: yes; SQUAD after training: yes")
 
 
 def test_bits_that_fall_are_no_control(tmp_path: Path) -> None:
-    found = row(sentences.claims(Sources(PAPER, PAPER / "results")), "The number of bins")
+    found = row(claims_table.claims(Sources(PAPER, PAPER / "results")), "The number of bins")
     assert found[2] == "first layer: yes; second layer: **no**, bits fall"
 
     def many(results: dict[str, Any]) -> None:
         results["probes"]["information"][0]["mean"] = [0.1]
 
-    found = row(sentences.claims(changed(tmp_path, {"figures/bins/63": many})), "The number of bins")
+    found = row(claims_table.claims(changed(tmp_path, {"figures/bins/63": many})), "The number of bins")
     assert found[2].startswith("first layer: **no**, bits rise and fall;")
 
 
@@ -169,14 +170,14 @@ def test_cost(tmp_path: Path, weights: Curve, seconds: Curve, verdict: str) -> N
         return change
 
     changes = {f"figures/bins/{count}": priced(count) for count in structure.BINS}
-    assert row(sentences.claims(changed(tmp_path, changes)), "Cost and the number")[2] == verdict
+    assert row(claims_table.claims(changed(tmp_path, changes)), "Cost and the number")[2] == verdict
 
 
 @pytest.mark.parametrize(("by", "verdict"), [((0.0, 0.0), "yes"), ((-0.1, 0.0), "**no**"), ((0.0, -0.08), "**no**")])
 def test_maxout_beside_relu(tmp_path: Path, by: tuple[float, float], verdict: str) -> None:
     """Ahead by both figures, or not: one that is behind, or not clear, is enough."""
     sources = changed(tmp_path, {"table1/maxout-dropout": lifted(*by)})
-    assert row(sentences.claims(sources), "Maxout is a stronger")[2] == verdict
+    assert row(claims_table.claims(sources), "Maxout is a stronger")[2] == verdict
 
 
 def by_variance(at_one: float, spread: float) -> Change:
@@ -201,7 +202,7 @@ def by_variance(at_one: float, spread: float) -> Change:
 )
 def test_response_and_variance(tmp_path: Path, at_one: float, spread: float, verdict: str) -> None:
     sources = changed(tmp_path, {"table3/maxout-dropout": by_variance(at_one, spread)})
-    assert row(sentences.claims(sources), "Softmax response serves")[2] == verdict
+    assert row(claims_table.claims(sources), "Softmax response serves")[2] == verdict
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_what_the_factorized_variant_compensates(
     """SQUAD is lifted by so much; SQUAD-factorized a little, so that it is ahead of Maxout at 1 %."""
 
     changes = {"table3/squad": lifted(*by), "table3/squad-factorized": better(0.01, "coverage@0.01")}
-    found = row(sentences.claims(changed(tmp_path, changes)), "On SVHN quantization")[2]
+    found = row(claims_table.claims(changed(tmp_path, changes)), "On SVHN quantization")[2]
     last = "ahead of M at 1 % and behind M at 2 %"
     names = ("SQUAD", "SQUAD-factorized", "SQUAD-factorized")
     told = "; ".join(f"{name} is {words}" for name, words in zip(names, (*verdicts, last), strict=True))
@@ -237,13 +238,13 @@ def test_time_of_an_epoch(tmp_path: Path, seconds: float, rows: int, verdict: st
         return change
 
     changes = {"table3/squad-factorized": timed(seconds, rows), "table3/maxout-dropout": timed(1.0, 128)}
-    assert row(sentences.claims(changed(tmp_path, changes)), "On SVHN an epoch")[2] == verdict
+    assert row(claims_table.claims(changed(tmp_path, changes)), "On SVHN an epoch")[2] == verdict
 
 
 @pytest.mark.parametrize(("by", "word"), [(0.0, "ahead of"), (-0.067, "not clearly apart from"), (-0.3, "**behind**")])
 def test_beside_others(tmp_path: Path, by: float, word: str) -> None:
     sources = changed(tmp_path, {"table1/squad": better(by, "coverage@0.01", "coverage@0.02")})
-    assert row(sentences.claims(sources), "SQUAD is significantly better")[2].startswith(f"{word} Plain MLP, ")
+    assert row(claims_table.claims(sources), "SQUAD is significantly better")[2].startswith(f"{word} Plain MLP, ")
 
 
 @pytest.mark.parametrize("shares", [(0.80, 0.85, 0.85), (0.85, 0.80, 0.90)])

@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from squad.search import figures
-from squad.search.drawing import COLOURS
-from squad.search.figures import FIGURES, FigureError, history, importance, importances, pairwise
+from squad.search import study_figures
+from squad.search.figure_style import COLOURS
 from squad.search.pairwise import _places
-from squad.search.show import axes, top
+from squad.search.search_record import Search
 from squad.search.space import Space
-from squad.search.trials import Search
+from squad.search.study_figures import FIGURES, FigureError, history, importance, importances, pairwise
+from squad.search.summary import axes, top
 from tests.search.searches import saved
 
 SMALL: dict[str, Any] = {
@@ -248,7 +248,7 @@ def test_nothing_is_cut_off_and_the_figure_is_large_enough(tmp_path: Path, model
     sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
     assert min(sizes) >= 7
     if model != "mlp":
-        assert 1900 <= figure.get_figwidth() * figures.DPI <= 2500
+        assert 1900 <= figure.get_figwidth() * study_figures.DPI <= 2500
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -337,19 +337,19 @@ def test_files_and_what_is_left_out(small: Search, tmp_path: Path) -> None:
     few = Search(small.record, small.trials[:10])
     out = tmp_path / "out"
     out.mkdir()
-    written, left_out = figures.write(few, out)
+    written, left_out = study_figures.write(few, out)
     assert [path.name for path in written] == ["history.png", "pairwise.png"]
     assert list(left_out) == ["importances.png"]
     assert "there are 10" in left_out["importances.png"]
     first = {path.name: path.read_bytes() for path in written}
-    figures.write(few, out)
+    study_figures.write(few, out)
     assert {path.name: path.read_bytes() for path in written} == first
     for path in written:
         with Image.open(path) as image:
             assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 50
     # Old ones would pass for figures of these trials.
     one = Search(small.record, small.trials[:1])
-    assert list(figures.write(one, out)[1]) == list(FIGURES)
+    assert list(study_figures.write(one, out)[1]) == list(FIGURES)
     assert list(out.iterdir()) == []
 
 
@@ -357,8 +357,8 @@ def test_a_missing_matplotlib_is_told(tmp_path: Path) -> None:
     saved(tmp_path, count=20)
     code = (
         "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None; "
-        "from pathlib import Path; from squad.search import trials, figures; "
-        f"print(figures.write(trials.read({str(tmp_path)!r}), Path({str(tmp_path)!r})))"
+        "from pathlib import Path; from squad.search import search_record, study_figures; "
+        f"print(study_figures.write(search_record.read({str(tmp_path)!r}), Path({str(tmp_path)!r})))"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.count("pip install 'squad-torch[search]'") == 3

@@ -15,8 +15,8 @@ import pytest
 
 from squad.cli import main
 from squad.errors import SquadError
+from squad.search.search_record import read
 from squad.search.space import Space
-from squad.search.trials import read
 from tests.cli.test_search import QUICK
 
 #: How many mutants of each kind; a session of hours may take more.

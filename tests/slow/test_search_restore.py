@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.search.test_restore import tune, without_database
+from tests.search.test_restore_study import tune, without_database
 
 
 def test_a_search_goes_on(tmp_path: Path) -> None:

@@ -136,8 +136,8 @@ def test_sources_of_many_workers_go_on_after_it(
 
 def patient(url: str, trials: int, worker: str, mark: Path) -> None:
     """A worker that waits for its server."""
-    from squad.search.guard import Guard
     from squad.search.optuna_private import backend_of
+    from squad.search.storage_guard import Guard
 
     mine = source(url, trials, worker=worker, shared=True, stale_after=5)
     backend_of(mine.study).guard = Guard(30)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import optuna
 
-from squad.search.proposals import Proposals
 from squad.search.study import load_study
+from squad.search.tpe import Proposals
 from squad.search.trial import Outcome, Trial
 from tests.search import test_many_workers
-from tests.search.test_source import params
+from tests.search.test_study_source import params
 from tests.search.workers import (
     SPACE,
     check_complete,

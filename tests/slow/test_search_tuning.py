@@ -9,7 +9,7 @@ import torch
 
 from squad.data.tables import Table
 from squad.errors import ArgumentError
-from squad.search.trials import read
+from squad.search.search_record import read
 from squad.train.slots import Slots
 from tests.search import test_tuning as fast
 from tests.search.test_tuning import SMALL, rows, tune

@@ -10,10 +10,10 @@ from squad.models.config import FactorizedSquadConfig, SquadConfig
 from tests.needs import need_package
 from tests.ops import test_bias_and_total as totals
 from tests.ops import test_triton as sample
-from tests.ops import test_triton_draws as draws
 from tests.ops import test_triton_factorized as factorized
+from tests.ops import test_triton_sampling as draws
 from tests.ops.test_triton_factorized import close
-from tests.train import test_kernels, test_step
+from tests.train import test_step, test_triton_kernels
 
 SHAPES = draws.SHAPES[2:]
 CASES = [*((shape, torch.float32) for shape in SHAPES), (draws.SHAPES[3], torch.float64)]
@@ -22,9 +22,9 @@ CASES = [*((shape, torch.float32) for shape in SHAPES), (draws.SHAPES[3], torch.
 @pytest.fixture
 def kernels() -> Any:
     need_package("triton")
-    from squad.ops import triton_draws
+    from squad.ops import triton_sampling
 
-    return triton_draws
+    return triton_sampling
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -99,7 +99,7 @@ def test_factorized_layers_are_as_exact_as_the_reference(
 
 @pytest.mark.parametrize("layers", [0, 1, 4])
 def test_the_loss_and_its_gradient(layers: int) -> None:
-    test_kernels.test_the_loss_and_its_gradient(layers, 300, 300)
+    test_triton_kernels.test_the_loss_and_its_gradient(layers, 300, 300)
 
 
 def test_both_kinds_of_steps_agree() -> None:

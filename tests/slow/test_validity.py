@@ -16,7 +16,7 @@ from squad.selective import band_of, certify
 from squad.selective.bounds import passes
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import PILOTED
-from squad.selective.scores import WRONG, Ranked, Scores, rank
+from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 from tests.selective.populations import MAKERS, Bools, Floats, Population
 from tests.slow.simulate import (
     ALARM,

@@ -6,7 +6,7 @@
 import numpy as np
 import pytest
 
-from squad.selective import bets, resampling
+from squad.selective import betting, resampling
 from tests.slow.simulate_samples import ALARM, CELLS, DELTA, FAULTS, Setting, run
 
 
@@ -65,7 +65,7 @@ def test_bets_that_may_ruin_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_odds_that_are_too_good_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = bets.log_wealth
+    plain = betting.log_wealth
     monkeypatch.setattr("squad.selective.tallies.log_wealth", lambda losses, risk: plain(losses, 1.5 * risk))
     _, after = run(boundary("costs", ".2, at"), 500)
     assert after.p_value < ALARM

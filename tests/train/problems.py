@@ -5,8 +5,8 @@ import contextlib
 import pytest
 import torch
 
-from squad.models import NetworkConfig, network_config, sampling
-from squad.ops.products import products
+from squad.models import NetworkConfig, network_config, sampler
+from squad.ops.matmul_precision import matmul_precision
 from squad.train import TrainingData
 
 HIDDEN = {"hidden": (6, 5)}
@@ -34,7 +34,7 @@ def precisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def spy(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
         asked.append(precision)
-        return products(precision, device)
+        return matmul_precision(precision, device)
 
-    monkeypatch.setattr(sampling, "products", spy)
+    monkeypatch.setattr(sampler, "matmul_precision", spy)
     return asked

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from squad.train import kernels
+from squad.train import triton_kernels
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,9 @@ def test_gradients_and_totals(members: int, rows: int, features: int, classes: i
     beta, before = torch.linspace(0.1, 2, members), torch.rand(2, members, generator=g)
     totals = before.clone()
     steps = torch.arange(members + 1.0)
-    found = kernels.head(z.detach(), weight.detach(), bias.detach(), y, kls, beta, totals, steps[:members], "float32")
+    found = triton_kernels.head(
+        z.detach(), weight.detach(), bias.detach(), y, kls, beta, totals, steps[:members], "float32"
+    )
     assert torch.equal(steps, torch.tensor([*(m + 1.0 for m in range(members)), float(members)]))
     logits = z @ weight + bias.unsqueeze(1)
     nll = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(members, rows).mean(1)
@@ -34,6 +36,6 @@ def test_gradients_and_totals(members: int, rows: int, features: int, classes: i
 
 
 def test_what_is_too_large_is_left_to_torch() -> None:
-    assert kernels.has_head(32, 10)
-    assert not kernels.has_head(256, 10)
-    assert not kernels.has_head(32, 100)
+    assert triton_kernels.has_head(32, 10)
+    assert not triton_kernels.has_head(256, 10)
+    assert not triton_kernels.has_head(32, 100)

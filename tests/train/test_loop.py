@@ -18,8 +18,8 @@ from squad.models.networks import Output
 from squad.train import EpochReport, TrainConfig, TrainingData, TrainingError, fit, loop
 from squad.train import step as steps_of
 from squad.train.adam import Adam, flatten
-from squad.train.data import NOISE, SHUFFLE, shuffled
 from squad.train.state import Epoch, State
+from squad.train.training_data import NOISE, SHUFFLE, shuffled
 from tests.train.problems import blobs, precisions, small
 
 

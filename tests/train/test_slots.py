@@ -8,9 +8,9 @@ import torch
 
 from squad.errors import ArgumentError
 from squad.models import Sampler, network_config
-from squad.models.wide import wide_config
+from squad.models.padding import wide_config
 from squad.train import TrainConfig, TrainingData, fit
-from squad.train.slots import Place, Run, Slots, examine
+from squad.train.slots import DeviceData, Run, Slots, examine
 from tests.train.problems import precisions
 
 ROWS, FEATURES, CLASSES = 90, 6, 3
@@ -122,14 +122,14 @@ def test_padded_members_are_what_they_are_alone(model: str, count: int) -> None:
     With two slots a run takes over one that another has left; with five some are empty.
     """
     data, runs = rows(), runs_of(model)
-    together(runs, Slots(Place(data, "cpu"), wide_of(runs), count, runs[0].config))
+    together(runs, Slots(DeviceData(data, "cpu"), wide_of(runs), count, runs[0].config))
     for run in runs:
         agrees(run, alone(run, data))
 
 
 def test_adversarial_examples_and_patience() -> None:
     data, runs = rows(), runs_of("squad", adversarial=0.05, lr_patience=1, stop_patience=2, max_epochs=12)
-    together(runs, Slots(Place(data, "cpu"), wide_of(runs), 3, runs[0].config))
+    together(runs, Slots(DeviceData(data, "cpu"), wide_of(runs), 3, runs[0].config))
     assert {run.ended for run in runs} == {"stopped early"}
     for run in runs:
         agrees(run, alone(run, data))
@@ -137,7 +137,7 @@ def test_adversarial_examples_and_patience() -> None:
 
 def test_runs_move_to_other_slots_and_go_on() -> None:
     data, runs = rows(), runs_of("squad")
-    place, wide, config = Place(data, "cpu"), wide_of(runs), runs[0].config
+    place, wide, config = DeviceData(data, "cpu"), wide_of(runs), runs[0].config
 
     def moved(slots: Slots) -> Slots:
         other = Slots(place, wide, 6, config)
@@ -156,7 +156,7 @@ def test_one_that_diverges_leaves_the_others_to_the_bit_and_its_slot_clean() -> 
 
     def others(lr: float) -> tuple[Run, Run, Run]:
         wild, calm, later = (run_of("squad", {"bins": 5}, {"lr": rate}, seed=2) for rate in (lr, 0.01, 0.01))
-        together([wild, calm, later], Slots(Place(data, "cpu"), wide_of([wild]), 2, wild.config))
+        together([wild, calm, later], Slots(DeviceData(data, "cpu"), wide_of([wild]), 2, wild.config))
         return wild, calm, later
 
     wild, calm, later = others(1e30)
@@ -169,7 +169,7 @@ def test_one_that_diverges_leaves_the_others_to_the_bit_and_its_slot_clean() -> 
 
 def test_what_the_best_weights_say_is_kept() -> None:
     data, run = rows(), run_of("squad", {"bins": 5}, {"lr": 0.02, "max_epochs": 8})
-    together([run], Slots(Place(data, "cpu"), wide_of([run]), 1, run.config))
+    together([run], Slots(DeviceData(data, "cpu"), wide_of([run]), 1, run.config))
     fitted = alone(run, data)
     p = Sampler(fitted.network, "stratified", 8)(data.x[data.validation[0]]).probabilities[0]
     assert run.confidence == pytest.approx(p.max(-1).values.numpy(), abs=1e-9)
@@ -180,7 +180,7 @@ def test_what_the_best_weights_say_is_kept() -> None:
 
 def test_many_validation_rows_are_examined_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     data, runs = rows(), runs_of("squad")
-    slots = Slots(Place(data, "cpu"), wide_of(runs), 4, runs[0].config)
+    slots = Slots(DeviceData(data, "cpu"), wide_of(runs), 4, runs[0].config)
     for slot, run in enumerate(runs):
         slots.put(slot, run)
     whole = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
@@ -193,7 +193,7 @@ def test_many_validation_rows_are_examined_in_parts(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("precision", ["tf32", "float32"])
 def test_validation_has_the_products_of_training(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("maxout-dropout", {}, {"precision": precision})
-    slots = Slots(Place(rows(), "cpu"), wide_of([run]), 1, run.config)
+    slots = Slots(DeviceData(rows(), "cpu"), wide_of([run]), 1, run.config)
     slots.put(0, run)
     asked = precisions(monkeypatch)
     epoch(slots)
@@ -202,6 +202,6 @@ def test_validation_has_the_products_of_training(precision: str, monkeypatch: py
 
 def test_a_network_that_does_not_fit_is_refused() -> None:
     run = run_of("squad", {"bins": 3, "dropout": 0.2}, {})
-    slots = Slots(Place(rows(), "cpu"), wide_config(run.network, dropping=False), 1, run.config)
+    slots = Slots(DeviceData(rows(), "cpu"), wide_config(run.network, dropping=False), 1, run.config)
     with pytest.raises(ArgumentError, match="dropping=True"):
         slots.put(0, run)

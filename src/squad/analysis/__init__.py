@@ -5,10 +5,10 @@ Layers and units are counted from 1, as in the paper's z_{l=1,k=12} and in repor
 
 from squad.analysis.activations import Activation, activation
 from squad.analysis.latents import Posteriors, information, posteriors
+from squad.analysis.layer_view import latent_layers
 from squad.analysis.modes import count_modes, mode_shares
-from squad.analysis.place import latent_layers
 from squad.analysis.shapes import Found, Nearest, Stereotype, cases, divergences, nearest, stereotypes
-from squad.analysis.weights import BinWeights, bin_weights, feature_names
+from squad.analysis.unit_weights import BinWeights, bin_weights, feature_names
 
 __all__ = [
     "Activation",

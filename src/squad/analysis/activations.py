@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from squad.analysis.latents import ascending
-from squad.analysis.place import Place, check_unit, place
+from squad.analysis.layer_view import LayerView, check_unit, view_layer
 from squad.analysis.plain import Plain
 from squad.core.checks import check_count
 from squad.layers import FactorizedSquadLinear
@@ -105,7 +105,7 @@ def activation(network: Network, x: Tensor, layer: int, unit: int, member: int =
         points: how many positions, over the central 99.8 % of the rows.
     """
     check_count("points", points, 2)
-    at = place(network, layer, member)
+    at = view_layer(network, layer, member)
     index = check_unit(unit, at.layer)
     ordered, order = ascending(at.layer)
     values = ordered[index]
@@ -137,7 +137,7 @@ def activation(network: Network, x: Tensor, layer: int, unit: int, member: int =
     )
 
 
-def _own_input(at: Place, x: Tensor, unit: int) -> _Line | None:
+def _own_input(at: LayerView, x: Tensor, unit: int) -> _Line | None:
     """The line of a unit with one number as its input, position u; None for others."""
     layer = at.layer
     if not isinstance(layer, FactorizedSquadLinear) or layer.rank != 1:
@@ -148,7 +148,7 @@ def _own_input(at: Place, x: Tensor, unit: int) -> _Line | None:
     return _Line(start, direction, rows, 1.0, f"{OWN} u = w'x + b'")
 
 
-def _principal(at: Place, x: Tensor, unit: int) -> _Line:
+def _principal(at: LayerView, x: Tensor, unit: int) -> _Line:
     """The line through the middle of a unit's logits along which they vary most."""
     logits = np.concatenate([at.layer.logits(block)[:, :, unit].cpu().numpy() for _, block in at.inputs(x)])
     logits = logits - logits.mean(axis=1, keepdims=True)

@@ -78,7 +78,7 @@ def bars(
         axis.set_xticks([])
         return
     shown = [0, len(values) // 2, len(values) - 1]
-    axis.set_xticks(shown, [f"{round(values[place], 1) + 0.0:.1f}" for place in shown])
+    axis.set_xticks(shown, [f"{round(values[index], 1) + 0.0:.1f}" for index in shown])
 
 
 def image(axis: "Axes", pixels: NDArray[Any], **settings: Any) -> Any:

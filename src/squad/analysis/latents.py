@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from squad.analysis.place import place
+from squad.analysis.layer_view import view_layer
 from squad.analysis.plain import Plain
 from squad.errors import ArgumentError
 from squad.layers.quantized import SquadLayer
@@ -62,7 +62,7 @@ def posteriors(network: Network, x: Tensor, layer: int = 1, member: int = 0) -> 
         layer: which latent layer, from 1.
         member: from 0.
     """
-    at = place(network, layer, member)
+    at = view_layer(network, layer, member)
     values, order = ascending(at.layer)
     probs = np.empty((len(x), *values.shape))
     for rows, block in at.inputs(x):

@@ -54,11 +54,11 @@ def stereotypes(bins: int) -> dict[str, Stereotype]:
     narrow = max(0.05, 0.6 * step)  # in few bins a peak still has neighbours
 
     def peaks(*places: float, width: float = narrow) -> Floats:
-        found: Floats = sum((_bump(at, place, width) for place in places), np.zeros(bins))
+        found: Floats = sum((_bump(at, index, width) for index in places), np.zeros(bins))
         return found
 
-    def bell(place: float) -> Floats:
-        return _bump(at, place, max(0.15, 1.2 * step))
+    def bell(index: float) -> Floats:
+        return _bump(at, index, max(0.15, 1.2 * step))
 
     half = 1 / (1 + np.exp((at - 0.5) / (0.3 * step)))
     tail = np.exp(-at / 0.2)
@@ -68,7 +68,7 @@ def stereotypes(bins: int) -> dict[str, Stereotype]:
         for name, shapes in {
             "one value": [
                 peaks(0.5),
-                *(peaks(place, width=width) for place in at for width in sorted({0.3 * step, 0.6 * step, narrow})),
+                *(peaks(index, width=width) for index in at for width in sorted({0.3 * step, 0.6 * step, narrow})),
             ],
             "bell": [bell(0.5), *(bell(0.5 + shift) for shift in near)],
             "even": [np.ones(bins)],
@@ -81,9 +81,9 @@ def stereotypes(bins: int) -> dict[str, Stereotype]:
     }
 
 
-def _bump(at: Floats, place: float, width: float) -> Floats:
+def _bump(at: Floats, index: float, width: float) -> Floats:
     """Of sum 1, so that the peaks of one shape weigh the same even at an end."""
-    heights = np.exp(-0.5 * ((at - place) / width) ** 2)
+    heights = np.exp(-0.5 * ((at - index) / width) ** 2)
     found: Floats = heights / heights.sum()
     return found
 
@@ -202,18 +202,18 @@ def _apart(kls: Floats, count: int) -> list[tuple[int, int]]:
     order = np.argsort(kls, axis=None, kind="stable")
     taken: dict[tuple[int, int], None] = {}
     seen: tuple[set[int], set[int]] = set(), set()
-    for place in _places(order, units):
+    for index in _places(order, units):
         if len(taken) == min(count, rows, units):
             break
-        if place[0] not in seen[0] and place[1] not in seen[1]:
-            taken[place] = None
-            seen[0].add(place[0])
-            seen[1].add(place[1])
-    for place in _places(order, units):
+        if index[0] not in seen[0] and index[1] not in seen[1]:
+            taken[index] = None
+            seen[0].add(index[0])
+            seen[1].add(index[1])
+    for index in _places(order, units):
         if len(taken) == count:
             break
-        taken[place] = None
-    return sorted(taken, key=lambda place: float(kls[place]))
+        taken[index] = None
+    return sorted(taken, key=lambda index: float(kls[index]))
 
 
 def _places(order: NDArray[np.int64], units: int) -> Iterator[tuple[int, int]]:
@@ -234,9 +234,9 @@ def cases(found: Posteriors, unit: int, kinds: Mapping[str, Stereotype], count: 
         kinds: the stereotypes.
         count: how many, at the most; a unit with few shapes has fewer.
     """
-    place = check_count("unit", unit, 1, found.probs.shape[1]) - 1
+    index = check_count("unit", unit, 1, found.probs.shape[1]) - 1
     check_count("count", count, 1)
-    own = found.probs[:, place]
+    own = found.probs[:, index]
     even = _stereotype("even", [np.ones(own.shape[1])])
     limit, _ = divergences(own, even)
     measured = {name: divergences(own, kind) for name, kind in kinds.items()}
@@ -251,7 +251,7 @@ def cases(found: Posteriors, unit: int, kinds: Mapping[str, Stereotype], count: 
         for kls in typical.values():
             kls[row] = np.inf
     return tuple(
-        _found(found, kinds[name], chosen[name], place, kls[chosen[name]], variants[chosen[name]])
+        _found(found, kinds[name], chosen[name], index, kls[chosen[name]], variants[chosen[name]])
         for name, (kls, variants) in measured.items()
         if name in chosen
     )

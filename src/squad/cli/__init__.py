@@ -3,7 +3,8 @@
 Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wrong input, 3 nothing could be certified,
 130 interrupted (Ctrl-C), 143 terminated (SIGTERM).
 
-The command itself is in ``commands``: here stands only what must be there before it, and torch, are imported.
+The commands are in ``commands``, and ``running`` runs one of them.  This module imports only what must be there before
+they, and torch, are imported: the handlers of Ctrl-C and SIGTERM.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     with listening(process=arguments is None) as listener:
-        from squad.cli import commands
+        from squad.cli import commands, running
 
-        commands.load(arguments)
-        return commands.run(arguments, listener)
+        running.import_torch(arguments)
+        return running.run(commands.app, "squad", arguments, listener)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from squad.cli.options import Decimal, Delta, Encoding
-from squad.cli.screen import row_progress, say, tell_paragraphs, warn
 from squad.cli.sign import lost_signature
+from squad.cli.terminal import row_progress, say, tell_paragraphs, warn
 
 if TYPE_CHECKING:
     from squad.cli.inputs import Format
@@ -267,9 +267,9 @@ def named_numbers(option: str, text: str, example: str, unnamed: str | None = No
 
 def _costs(path: Path, format: "Format") -> dict[tuple[str, str] | None, float]:
     """Costs by true and predicted class; a line without classes is for all others."""
-    from squad.cli.tables import numbers, read_table
-    from squad.data.problems import DataError
+    from squad.cli.score_columns import numbers, read_table
     from squad.data.tables import labels
+    from squad.errors import DataError
 
     table = read_table(path, format.encoding, format.decimal)
     true, predicted = (labels(table, name, strict=False).tolist() for name in ("true", "predicted"))
@@ -304,12 +304,12 @@ def _of_scores(
     format: "Format",
 ) -> Any:
     """From a table with the columns confidence and correct; other columns named in --risk are harms."""
-    from squad.cli.tables import flags, losses, numbers, read_table
+    from squad.cli.score_columns import flags, losses, numbers, read_table
     from squad.data.tables import groups
-    from squad.outputs import OutputError, check_writable
+    from squad.output_paths import OutputError, check_writable
     from squad.selective.certify import certify_scores, check_targets
     from squad.selective.resampling import resample
-    from squad.selective.scores import Scores
+    from squad.selective.scored_cases import Scores
 
     if out is not None:
         if out.exists() and not overwrite:
@@ -370,9 +370,9 @@ def _of_model(
 ) -> tuple[Any, str]:
     """The certificate, and what is to be said of an attempt that failed."""
     from squad import artifact
-    from squad.cli.rows import labelled_rows
+    from squad.cli.labelled_rows import labelled_rows
     from squad.errors import ArgumentError
-    from squad.outputs import OutputError, check_writable, claimed
+    from squad.output_paths import OutputError, check_writable, exclusive_output
     from squad.predictor import choose_device, load
     from squad.predictor.saving import with_attempts_of
 
@@ -384,7 +384,7 @@ def _of_model(
     where = choose_device(device)
     place = out or model
     with contextlib.ExitStack() as claims:
-        claims.enter_context(claimed(place))  # what is loaded must still be there when it is saved
+        claims.enter_context(exclusive_output(place))  # what is loaded must still be there when it is saved
         counted = out is None or _claimed_too(claims, model, out)
         predictor, said = load(model, where), ""
         if out is not None and out.exists():
@@ -451,7 +451,7 @@ def _save(predictor: Any, model: Path, place: Path, overwrite: bool) -> None:
 def _claimed_too(claims: contextlib.ExitStack, model: Path, out: Path) -> bool:
     """Whether MODEL can remember the attempt where the certified model is saved elsewhere; it is claimed then."""
     from squad import artifact
-    from squad.outputs import OutputError, check_writable, claimed
+    from squad.output_paths import OutputError, check_writable, exclusive_output
 
     if os.path.realpath(model) == os.path.realpath(out):
         return True
@@ -460,7 +460,7 @@ def _claimed_too(claims: contextlib.ExitStack, model: Path, out: Path) -> bool:
         check_writable(model)
     except (artifact.ArtifactError, OutputError):
         return not model.exists()  # says so when it is loaded
-    claims.enter_context(claimed(model))
+    claims.enter_context(exclusive_output(model))
     return True
 
 
@@ -484,7 +484,7 @@ def _forgotten(certificate: Any, model: Path) -> str:
 
 def _tell(certificate: Any) -> None:
     """What a user should know of the rows, and of groups without a guarantee, on stderr."""
-    from squad.selective.phrases import risk_label
+    from squad.selective.risk_text import risk_label
 
     calibration = certificate.details["calibration"]
     if calibration["used"] < calibration["rows"]:

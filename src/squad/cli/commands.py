@@ -1,74 +1,59 @@
-"""The commands of ``squad``, and what is said when one of them fails."""
+"""The commands of ``squad``: one table, from which each command is imported when it is needed."""
 
-import io
-import signal
-import sys
-import warnings
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import squad
-from squad.cli import (
-    certify,
-    data,
-    demo,
-    fit,
-    info,
-    inspect,
-    keeping,
-    plan,
-    predict,
-    report,
-    reproduce,
-    search,
-    search_show,
-    sign,
-)
-from squad.cli.interrupts import Listener, exit_code
-from squad.cli.layout import STYLE, Command, Group
-from squad.cli.screen import StoppedError, complain, show_warning
-from squad.errors import SquadError, SquadWarning
+from squad.cli.help_layout import STYLE, LazyGroup
 
-__all__ = ["app", "load", "run"]
+__all__ = ["COMMANDS", "app"]
 
-#: What a wrong command line raises.  The class is click's, of which newer versions of typer carry a copy of their own.
-UsageError: Any = typer.BadParameter.__base__
+#: Heading in ``squad --help`` -> command -> where it is: module and function, or a Typer application.
+COMMANDS = {
+    "Start here": {"demo": "squad.cli.demo:demo"},
+    "Data": {"split": "squad.cli.data:split", "data": "squad.cli.data:app"},
+    "Train": {
+        "fit": "squad.cli.fit:fit",
+        "search": "squad.cli.search:search",
+        "search show": "squad.cli.search_show:show",
+        "evaluate": "squad.cli.predict:evaluate",
+    },
+    "Certify": {
+        "plan": "squad.cli.plan:plan",
+        "recalibrate": "squad.cli.recalibrate:recalibrate",
+        "certify": "squad.cli.certify:certify",
+    },
+    "Predict and explain": {
+        "predict": "squad.cli.predict:predict",
+        "report": "squad.cli.report:report",
+        "inspect": "squad.cli.inspect:inspect",
+        "info": "squad.cli.info:info",
+    },
+    "Share": {
+        "strip": "squad.cli.strip:strip",
+        "keygen": "squad.cli.sign:keygen",
+        "sign": "squad.cli.sign:sign",
+        "verify": "squad.cli.sign:verify",
+    },
+}
 
-app = typer.Typer(cls=Group, **STYLE)
-COMMANDS = (
-    demo.demo,
-    data.split,
-    search.search,
-    fit.fit,
-    predict.evaluate,
-    plan.plan,
-    keeping.recalibrate,
-    certify.certify,
-    predict.predict,
-    report.report,
-    inspect.inspect,
-    info.info,
-    keeping.strip,
-    sign.keygen,
-    sign.sign,
-    sign.verify,
-    reproduce.reproduce,
-)
-for command in COMMANDS:
-    app.command(cls=Command)(command)
-    if command is search.search:
-        app.command("search show", cls=Command)(search_show.show)
-app.add_typer(data.app, name="data")
+
+class Commands(LazyGroup):
+    """The commands of the table."""
+
+    sections = COMMANDS
+
+
+app = typer.Typer(cls=Commands, **STYLE)
 
 
 @app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
-    """Classifiers that know when not to answer (SQUAD, for PyTorch).
+    """Classifiers that know when to abstain (SQUAD, for PyTorch).
 
     \b
     First steps:
@@ -84,63 +69,3 @@ def options(
         typer.echo(f"squad-torch {squad.__version__}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-def load(arguments: Sequence[str] | None = None) -> None:
-    """Import what takes seconds, unless only help is asked for; meanwhile Ctrl-C ends the process at once."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and not {"-h", "--help", "--version"} & set(given):
-        import torch  # noqa: F401  # pandas and the like are imported where they are used
-
-
-def run(arguments: Sequence[str] | None, listener: Listener) -> int:
-    """Run the command, and say in one line what went wrong.
-
-    Args:
-        arguments: without the program's name; None is what it was called with.
-        listener: to signals; from now on it raises KeyboardInterrupt.
-
-    Returns:
-        The exit code.
-    """
-    if listener.process and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is no reason to fail
-    try:
-        listener.at_once = False
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", SquadWarning)
-            warnings.showwarning = show_warning
-            code = app(args=arguments, prog_name="squad", standalone_mode=False)
-        listener.deaf = True  # it is done
-    except BaseException as error:
-        listener.deaf = True
-        return _told(error, listener.came)
-    return complain("stopped.", exit_code(listener.came or signal.SIGINT)) if code == 130 else int(code or 0)
-
-
-def _told(error: BaseException, came: int | None) -> int:
-    """Say what ended the command; returns the exit code.  ``came``: the signal that came before, if one did."""
-    if isinstance(error, StoppedError):
-        return complain(str(error), error.code if came is None else exit_code(came))
-    # An interrupt inside of an extension may come out as another error.
-    if came is not None or isinstance(error, (KeyboardInterrupt, typer.Abort)):
-        return complain("stopped.", exit_code(came or signal.SIGINT))
-    if isinstance(error, UsageError):
-        where = error.ctx.command_path if error.ctx else "squad"
-        text = error.format_message()
-        return complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help.", 2)
-    if isinstance(error, SquadError):
-        return complain(str(error), 2)
-    if isinstance(error, (MemoryError, OSError, RuntimeError)):
-        return complain(_outside(error), 2)
-    raise error
-
-
-def _outside(error: Exception) -> str:
-    """What went wrong around the command: a full disk, too little memory.  Anything else is a bug, and raised."""
-    if isinstance(error, OSError):
-        return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
-    text = str(error)
-    if isinstance(error, MemoryError) or any(word in text for word in ("alloc", "out of memory", "overflow")):
-        return "There is not enough memory for this. Take smaller layers, fewer members or less data."
-    raise error

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.layout import STYLE, Command, Group
+from squad.cli.help_layout import STYLE, Command, Group
 from squad.cli.options import Decimal, Encoding
-from squad.cli.screen import download_bar, say, table, tell
+from squad.cli.terminal import download_bar, say, table, tell
 
 __all__ = ["app", "split"]
 
@@ -105,10 +105,10 @@ def split(
     """
     from squad.cli.inputs import is_named
     from squad.core.checks import check_count
-    from squad.data.names import listed
-    from squad.data.problems import DataError
+    from squad.data.column_names import listed
     from squad.data.splits import split_rows
     from squad.data.tables import STDIN, Table, groups, labels, read
+    from squad.errors import DataError
 
     shares = _fractions(fractions, recalibration)
     check_count("--seed", seed, 0)
@@ -155,9 +155,9 @@ def _fractions(text: str, extra: float | None = None) -> dict[str, float]:
 def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -> dict[str, Path]:
     """Where the parts go, if they may."""
     from squad.cli.inputs import is_named
-    from squad.data.problems import DataError
     from squad.data.tables import STDIN
-    from squad.outputs import check_writable
+    from squad.errors import DataError
+    from squad.output_paths import check_writable
 
     source = Path(data)
     if is_named(data):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squad.cli.screen import say, table, tell, wrapped
+from squad.cli.terminal import say, table, tell, wrapped
 
 __all__ = ["certified", "compare", "demo", "least_sure", "train"]
 
@@ -45,7 +45,7 @@ def demo(
     from squad import artifact
     from squad.core.checks import check_count
     from squad.data.images import load_images
-    from squad.outputs import OutputError, check_writable
+    from squad.output_paths import OutputError, check_writable
 
     check_count("--max-epochs", max_epochs, 1)
     check_count("--seed", seed, 0, 2**62)

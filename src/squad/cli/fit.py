@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.accuracy import accuracy_text
+from squad.cli.accuracy_text import accuracy_text
 from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.screen import WARNING, StoppedError, say, tell, warn
+from squad.cli.terminal import WARNING, StoppedError, say, tell, warn
 
 __all__ = ["fit", "sizes"]
 
@@ -79,7 +79,7 @@ def fit(
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.fitting import choose_device
-    from squad.outputs import check_writable, claimed
+    from squad.output_paths import check_writable, exclusive_output
     from squad.settings import fit_settings, merged, read_toml
 
     options: dict[str, Any] = {
@@ -113,7 +113,7 @@ def fit(
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
-    with claimed(out):
+    with exclusive_output(out):
         predictor = _trained(
             rows,
             resolved,
@@ -152,7 +152,7 @@ def _trained(
     """Train, or go on, and save."""
     from squad import artifact
     from squad.fitting import fit_predictor
-    from squad.search.interrupts import uninterrupted
+    from squad.search.deferred_interrupts import uninterrupted
     from squad.train import make_progress
     from squad.train.checkpoint import CheckpointError
 

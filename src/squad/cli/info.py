@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.accuracy import accuracy_text
-from squad.cli.screen import facts, table, tell, tell_paragraphs
+from squad.cli.accuracy_text import accuracy_text
+from squad.cli.terminal import facts, table, tell, tell_paragraphs
 
 __all__ = ["info"]
 
@@ -47,7 +47,7 @@ def info(
         ("recalibration", str(predictor.recalibration) if predictor.recalibration else "none"),
         ("novelty check", _novelty(predictor)),
         ("attempts to certify", _attempts(predictor)),
-        ("remembers", _memory(predictor)),
+        ("remembers", _seen_rows(predictor)),
         *([] if predictor.certificate else [("certificate", "none")]),
     ]
     if record:
@@ -113,7 +113,7 @@ def _attempts(predictor: Any) -> str:
 
 def _tried(predictor: Any) -> list[tuple[str, ...]]:
     """A line for each attempt; of very many the last ones."""
-    from squad.selective.phrases import risks_text
+    from squad.selective.risk_text import risks_text
 
     lines: list[tuple[str, ...]] = []
     for one in predictor.attempts[-LISTED:]:
@@ -132,11 +132,11 @@ def _tried(predictor: Any) -> list[tuple[str, ...]]:
     return lines
 
 
-def _memory(predictor: Any) -> str:
+def _seen_rows(predictor: Any) -> str:
     """What the folder holds of its rows."""
     kept = []
-    if predictor.memory is not None:
-        kept.append(f"hashes of {len(predictor.memory.rows):,} rows and {len(predictor.memory.groups):,} groups")
+    if predictor.seen_rows is not None:
+        kept.append(f"hashes of {len(predictor.seen_rows.rows):,} rows and {len(predictor.seen_rows.groups):,} groups")
     if predictor.calibration is not None:
         kept.append(f"{len(predictor.calibration):,} calibration scores")
     if predictor.validation_scores is not None:

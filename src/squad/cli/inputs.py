@@ -9,12 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.cli.screen import download_bar, say
-from squad.data.names import listed
-from squad.data.problems import DataError
+from squad.cli.terminal import download_bar, say
+from squad.data.column_names import listed
 from squad.data.registry import DATASETS
 from squad.data.tables import STDIN, Arrays, Table, groups, labels, read
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 
 __all__ = ["Format", "Rows", "halves", "is_named", "named_labels", "read_rows"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from squad.cli.answer_files import Overwrite, check_new
 from squad.cli.options import DataDir, Decimal, Device, Encoding
-from squad.cli.outputs import Overwrite, check_new
-from squad.cli.screen import facts, say, table, tell
+from squad.cli.terminal import facts, say, table, tell
 
 if TYPE_CHECKING:
     from squad.analysis import Activation, Found, Posteriors
@@ -64,7 +64,7 @@ def inspect(
     """
     from squad.cli.inputs import Format
     from squad.core.checks import check_count
-    from squad.outputs import check_writable
+    from squad.output_paths import check_writable
     from squad.predictor import choose_device, load
 
     check_count("--rows", rows, 1)
@@ -140,7 +140,7 @@ def _member(predictor: Any, asked: int | None) -> tuple[int, str]:
 
 
 def _place(out: Path | None, layer: int, unit: int, member: int | None) -> Path:
-    from squad.outputs import OutputError
+    from squad.output_paths import OutputError
 
     of = "" if member is None else f"-member{member}"
     out = Path(f"inspect-layer{layer}-unit{unit}{of}.png") if out is None else out
@@ -156,8 +156,8 @@ def _looked_at(
     import torch
 
     from squad.cli.inputs import read_rows
-    from squad.cli.rows import check_kind
-    from squad.data.problems import DataError
+    from squad.cli.labelled_rows import check_kind
+    from squad.errors import DataError
 
     named = _trained_on(predictor) if data is None else data
     if named is None:
@@ -219,7 +219,7 @@ def _list(found: "Posteriors", about: str) -> None:
 def _show(predictor: Any, found: "Posteriors", looked: _Looked, unit: int, member: int, about: str, out: Path) -> None:
     """One unit, as a picture and in a few lines."""
     from squad.analysis import activation, bin_weights, cases, stereotypes
-    from squad.analysis.figures import draw_unit
+    from squad.analysis.latent_figures import draw_unit
     from squad.files import replacing
 
     network = predictor.network

@@ -9,6 +9,7 @@ __all__ = [
     "Data",
     "DataDir",
     "Decimal",
+    "Delta",
     "Device",
     "Drop",
     "Encoding",
@@ -16,6 +17,9 @@ __all__ = [
     "Hidden",
     "MaxEpochs",
     "Model",
+    "Overwrite",
+    "SavedModel",
+    "SavedOut",
     "Target",
 ]
 
@@ -53,3 +57,7 @@ Encoding = Annotated[
 Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign of a CSV or TSV file: . or , (as in 3,14).")]
 
 Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the guarantee is false: 1 - confidence level.")]
+
+SavedModel = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
+SavedOut = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Another folder; without it MODEL is replaced.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a certificate, or a model in --out.")]

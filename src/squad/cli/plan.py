@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.options import Decimal, Delta, Encoding
-from squad.cli.screen import say, tell
+from squad.cli.terminal import say, tell
 
 __all__ = ["plan"]
 
@@ -62,13 +62,13 @@ def plan(
       squad plan --risk .02 --delta .05 --coverage .7 --error .01
       squad plan --risk .1 --pilot scores.csv
     """
+    from squad.selective.certificate_text import certainty, percent
     from squad.selective.planning import plan as count
     from squad.selective.planning import success_probability
-    from squad.selective.words import certainty, percent
 
     scores = None
     if pilot is not None:
-        from squad.cli.tables import flags, numbers, read_table
+        from squad.cli.score_columns import flags, numbers, read_table
 
         table = read_table(pilot, encoding, decimal)
         scores = numbers(table, "confidence"), flags(table, "correct")

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from squad.cli.answer_files import Overwrite
 from squad.cli.options import Decimal, Encoding
-from squad.cli.outputs import Overwrite
-from squad.cli.screen import row_progress, say, table, warn
 from squad.cli.sign import PublicKey
+from squad.cli.terminal import row_progress, say, table, warn
 
 __all__ = ["evaluate", "predict"]
 
@@ -88,13 +88,13 @@ def predict(
       squad predict digits-model digits --out digits-answers.csv
     """
     from squad.artifact import ArtifactError
+    from squad.cli.answer_files import check_answers, print_answers
+    from squad.cli.answer_files import spreadsheet_safe as safe
     from squad.cli.inputs import Format, read_rows
-    from squad.cli.outputs import check_answers, print_answers
-    from squad.cli.outputs import spreadsheet_safe as safe
-    from squad.cli.rows import check_kind
+    from squad.cli.labelled_rows import check_kind
     from squad.data.tables import write
-    from squad.predictor.certifying import NOVEL_WARNED
-    from squad.selective.words import terms
+    from squad.predictor.certification import NOVEL_WARNED
+    from squad.selective.certificate_text import terms
 
     if out is not None:
         check_answers(out, data, overwrite)
@@ -161,9 +161,9 @@ def evaluate(
       squad evaluate digits-model digits --json
     """
     from squad.cli.inputs import Format
-    from squad.cli.rows import labelled_rows
-    from squad.data.problems import DataError
-    from squad.predictor.certifying import seen_in_training
+    from squad.cli.labelled_rows import labelled_rows
+    from squad.errors import DataError
+    from squad.predictor.certification import seen_in_training
 
     # What was observed is no promise: another way of sampling may be looked at.
     predictor = _loaded(
@@ -216,7 +216,7 @@ def evaluate(
 
 def _accepted(predictor: Any, x: Any, positions: Any) -> dict[str, Any]:
     """What the certificate accepts of these rows, and how many of those are wrong, for each target."""
-    from squad.selective.words import risks_text
+    from squad.selective.certificate_text import risks_text
 
     if predictor.certificate is None:
         return {}
@@ -234,7 +234,7 @@ def _accepted(predictor: Any, x: Any, positions: Any) -> dict[str, Any]:
 
 def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Lines of a table: what each target accepts, and below it each harm."""
-    from squad.selective.phrases import COST, rate_text
+    from squad.selective.risk_text import COST, rate_text
 
     for number, (name, one) in enumerate(accepted.items(), 1):
         shown = name.removeprefix("wrong ")
@@ -343,8 +343,8 @@ def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
 
 
 def _column(x: Any, name: str, data: str) -> Any:
-    from squad.data.problems import DataError
     from squad.data.tables import Table
+    from squad.errors import DataError
 
     if not isinstance(x, Table):
         raise DataError(f"{data} has no columns, so --keep {name} cannot be copied.")

@@ -6,9 +6,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from squad.cli.answer_files import Overwrite
 from squad.cli.options import Decimal, Encoding
-from squad.cli.outputs import Overwrite
-from squad.cli.screen import row_progress, say, tell, warn
+from squad.cli.terminal import row_progress, say, tell, warn
 
 __all__ = ["report"]
 
@@ -40,13 +40,13 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
+    from squad.cli.answer_files import check_new
     from squad.cli.inputs import Format
-    from squad.cli.outputs import check_new
-    from squad.cli.rows import check_kind, labelled_rows
+    from squad.cli.labelled_rows import check_kind, labelled_rows
     from squad.errors import ArgumentError
-    from squad.outputs import OutputError, check_writable
+    from squad.output_paths import OutputError, check_writable
     from squad.predictor import choose_device, load
-    from squad.predictor.certifying import seen_in_training
+    from squad.predictor.certification import seen_in_training
     from squad.report import write_report
 
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():

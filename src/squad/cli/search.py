@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.screen import INTERRUPTED, StoppedError, say, tell, warn
+from squad.cli.terminal import INTERRUPTED, StoppedError, say, tell, warn
 from squad.signals import TERMINATED, Terminated
 
 if TYPE_CHECKING:
-    from squad.search.trials import Search
+    from squad.search.search_record import Search
 
 __all__ = ["search", "warn_of_password"]
 
@@ -113,8 +113,8 @@ def search(
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
-    from squad.search.show import doubt
-    from squad.search.tuning import BEST, Means, check, pose
+    from squad.search.summary import doubt
+    from squad.search.tuning import BEST, SearchOptions, check, pose
     from squad.search.tuning import search as make
     from squad.settings import merged, read_toml
 
@@ -128,12 +128,12 @@ def search(
         "training.max_epochs": max_epochs,
     }
     settings = merged(read_toml(config), set_ or [], options)
-    means = Means(
+    search_options = SearchOptions(
         trials=trials, slots=slots, device=device, storage=storage, study=study, ray=ray, workers=workers,
         minutes=minutes, prune=prune, stale_after=stale_after, retry_for=retry_for, defaults=not no_defaults,
         restart=restart,
     )  # fmt: skip
-    check(settings, space, objective, out, means)
+    check(settings, space, objective, out, search_options)
     warn_of_password(storage)
     rows = read_rows(
         data,
@@ -155,7 +155,7 @@ def search(
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # Ray tells of workers that were lost on stdout
-            found = make(problem, out, means, Quiet() if quiet else make_progress(), "" if quiet else title)
+            found = make(problem, out, search_options, Quiet() if quiet else make_progress(), "" if quiet else title)
     except (KeyboardInterrupt, Terminated) as stop:
         code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
         raise StoppedError(f"stopped; the same command goes on with {out}.", code) from None

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from squad.cli.screen import facts, say, table, tell
+from squad.cli.terminal import facts, say, table, tell
 
 if TYPE_CHECKING:
-    from squad.search.trials import Search
+    from squad.search.search_record import Search
 
 __all__ = ["show"]
 
@@ -46,10 +46,10 @@ def show(
     from squad.cli.search import warn_of_password
     from squad.errors import ArgumentError
     from squad.files import write_text
-    from squad.outputs import check_writable
+    from squad.output_paths import check_writable
     from squad.records import RecordError
-    from squad.search import show as words
-    from squad.search.trials import CSV, TRIALS, read, write_csv
+    from squad.search import summary as words
+    from squad.search.search_record import CSV, TRIALS, read, write_csv
     from squad.search.tuning import BEST
 
     if out is not None:
@@ -80,7 +80,7 @@ def _print(search: "Search", study: Path) -> None:
     """All that fits on a screen."""
     from rich.console import Console
 
-    from squad.search import show as words
+    from squad.search import summary as words
 
     facts(str(study), words.facts(search))
     several = words.spread_heading(search)
@@ -92,9 +92,9 @@ def _print(search: "Search", study: Path) -> None:
 
 def _draw(search: "Search", out: Path) -> None:
     """The figures, and why one of them is missing."""
-    from squad.search import figures
+    from squad.search import study_figures
 
-    written, left_out = figures.write(search, out)
+    written, left_out = study_figures.write(search, out)
     for path in written:
         tell(path)
     reasons: dict[str, list[str]] = {}
@@ -115,9 +115,9 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
         name: of the study; None is the one that the record names, or the only one.
     """
     from squad.errors import SquadError
-    from squad.search.storage import DamagedError, SearchError, calmly, file_url, open_storage
+    from squad.search.search_record import TRIALS, TrialsError, export, read
+    from squad.search.storage import DamagedError, SearchError, file_url, open_storage, quiet_optuna
     from squad.search.study import load_study
-    from squad.search.trials import TRIALS, TrialsError, export, read
     from squad.search.tuning import DATABASE
 
     if not folder.is_dir():
@@ -139,7 +139,7 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
         opened = open_storage(storage, stale_after=NEVER)
         try:
             study, meta = load_study(opened, name or _name(known, opened))
-            with calmly():
+            with quiet_optuna():
                 record = export(study, meta, earlier=None if known is None else known.record)
         finally:
             opened.remove_session()
@@ -177,11 +177,11 @@ def _name(known: "Search | None", storage: Any) -> str:
     """Of the study that is meant: the one of the record, or the only one there is."""
     import optuna
 
-    from squad.search.storage import SearchError, calmly
+    from squad.search.storage import SearchError, quiet_optuna
 
     if known is not None and "study" in known.record.settings:
         return str(known.record.settings["study"])
-    with calmly():
+    with quiet_optuna():
         names = sorted(optuna.get_all_study_names(storage))
     if len(names) != 1:
         held = f"it holds {', '.join(names)}. Name one with --study" if names else "it holds none"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from squad.cli.screen import facts, say
+from squad.cli.terminal import facts, say
 
 __all__ = ["PublicKey", "keygen", "lost_signature", "sign", "verify"]
 
@@ -55,11 +55,11 @@ def sign(
       squad sign certificate.json --key key.pem
     """
     from squad import artifact
-    from squad.outputs import claimed
+    from squad.output_paths import exclusive_output
     from squad.predictor import load
     from squad.selective import Certificate
 
-    with claimed(path):
+    with exclusive_output(path):
         if path.suffix.lower() == ".json" and not path.is_dir():
             made = Certificate.sign(path, key)
         else:

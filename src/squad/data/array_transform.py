@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from squad.data.column_names import check_names
 from squad.data.columns import read_numbers
 from squad.data.encoding import FLOAT32_MAX, Encoded, Reasons, moments, saved, standardized
-from squad.data.names import check_names
 from squad.data.novelty import Range, fit_ranges, range_margin
-from squad.data.problems import DataError
 from squad.data.tables import Table
+from squad.errors import DataError
 
 __all__ = ["ArrayTransform"]
 

@@ -13,8 +13,8 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data.names import listed, missing_name
-from squad.data.problems import DataError
+from squad.data.column_names import listed, missing_name
+from squad.errors import DataError
 from squad.files import Unpacking, opened
 
 __all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz"]

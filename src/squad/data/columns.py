@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from squad.data.cells import Cells, column_kind, numbers, parse_numbers, text_cells
 from squad.data.encoding import FLOAT32_MAX, moments, saved, standardized
 from squad.data.novelty import Range, fit_ranges, range_margin
-from squad.data.problems import DataError
 from squad.data.tables import Table
+from squad.errors import DataError
 
 __all__ = ["CategoryColumn", "NumberColumn", "Report", "column_from_json", "fit_column", "read_numbers"]
 

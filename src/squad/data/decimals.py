@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from squad.data.problems import DataError
+from squad.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

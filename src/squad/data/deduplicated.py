@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from squad.data.near import drawn, halves
-from squad.data.problems import DataError
+from squad.data.near_copy_grid import drawn, halves
+from squad.errors import DataError
 
 __all__ = ["Distinct", "equal_pairs"]
 

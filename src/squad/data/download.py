@@ -31,8 +31,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from squad.data.problems import DataError
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from squad.files import Unpacking, locked
 
 __all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data.problems import DataError
+from squad.errors import DataError
 
 __all__ = ["FLOAT32_MAX", "Encoded", "Reasons", "moments", "saved", "standardized"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.data.cells import numbers, parse_numbers, text_cells
-from squad.data.names import listed
+from squad.data.column_names import listed
 from squad.data.tables import Table
 
 __all__ = ["identifier_warning", "identifiers", "is_identifier", "named_like_one"]

@@ -1,7 +1,7 @@
 """Image datasets, read from their publishers' files into arrays.
 
 The files of a dataset are looked for, and downloaded if need be, by :mod:`squad.data.registry`.  Whatever is wrong with
-one is said in a :class:`~squad.data.problems.DataError` that names the file.
+one is said in a :class:`~squad.errors.DataError` that names the file.
 """
 
 import gzip
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.data.download import Progress
-from squad.data.problems import DataError
 from squad.data.registry import dataset, locate_or_fetch
+from squad.errors import DataError
 
 __all__ = ["ImageSet", "load_images"]
 

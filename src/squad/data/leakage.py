@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from squad.data.chance_repeats import LEVEL, NOTHING_KNOWN, RARE, repeats_by_chance, told, too_many, usually_repeated
 from squad.data.deduplicated import Distinct, equal_pairs
-from squad.data.memory import LeakError, Memory, rows_digest
-from squad.data.repeats import LEVEL, NOTHING_KNOWN, RARE, repeats_by_chance, told, too_many, usually_repeated
+from squad.data.seen_rows import LeakError, SeenRows, rows_digest
 
 __all__ = ["Leaked", "check_rows", "leaked"]
 
@@ -56,7 +56,7 @@ class Likeness(NamedTuple):
         seen: (N,), which rows are like a row of fit.
         own: (N,), which rows are like another of them.
         pairs: how many pairs of them are alike.
-        known: how many rows of fit are like another one, as :func:`~squad.data.repeats.check_repeats` takes it.
+        known: how many rows of fit are like another one, as :func:`~squad.data.chance_repeats.check_repeats` takes it.
         tests: how many such tests there are.
     """
 
@@ -95,26 +95,26 @@ class Likeness(NamedTuple):
 
 
 def leaked(
-    memory: Memory, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
+    seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
 ) -> Leaked:
     """Look rows up among those of fit.
 
     Args:
-        memory: of the model.
+        seen_rows: of the model.
         hashes: (N,), of the rows.
         cells: (grids, N), theirs, of :meth:`Memory.cells`.
         known: what fit recorded about repeats.
         digest: of all rows of fit, if it was recorded.
     """
     rows, none = len(hashes), np.zeros(len(hashes), dtype=np.bool_)
-    ways = _ways(memory, hashes, cells, known)
+    ways = _ways(seen_rows, hashes, cells, known)
     exact = ways[0]
     refused = [way for way in ways if way.refused]
-    verdicts = [_explained(memory.distinct, way, exact) for way in refused]
+    verdicts = [_explained(seen_rows.distinct, way, exact) for way in refused]
     if REFUSED in verdicts:
         worst = _clearest([way for way, said in zip(refused, verdicts, strict=True) if said == REFUSED])
         return Leaked(worst.seen, told(worst.total, rows, **worst.known), worst.total)
-    if _very_rows(memory, hashes, cells, digest):
+    if _very_rows(seen_rows, hashes, cells, digest):
         return Leaked(
             ~none,
             f"These {rows:,} rows are the very ones that the model was fitted on. Use rows that fit did not get"
@@ -124,16 +124,16 @@ def leaked(
     if LEFT_OUT in verdicts:
         worst = _clearest([way for way, said in zip(refused, verdicts, strict=True) if said == LEFT_OUT])
         return Leaked(worst.seen, None, worst.total)
-    if refused or (memory.distinct is not None and memory.distinct.removed):
+    if refused or (seen_rows.distinct is not None and seen_rows.distinct.removed):
         return Leaked(none, None, 0)
     found = none
-    expected = 0 if memory.distinct is None else 2 * memory.distinct.expected
+    expected = 0 if seen_rows.distinct is None else 2 * seen_rows.distinct.expected
     if usually_repeated(known) < RARE and (not expected or (exact.unlikely(expected) and not exact.repeating)):
         # A row that is frequent here is no copy of the one in training: both come from a population that repeats it.
         found = exact.seen & ~exact.own
     # Widths were chosen so that rows of fit share few cells: only where most grids agree is the share of these fair.
     most = ways[1 + len(ways) // 2 :] if len(ways) > 2 else []
-    if most and memory.near is not None and memory.near.axes >= CONCLUSIVE and not ways[1].known["all_repeats"]:
+    if most and seen_rows.near is not None and seen_rows.near.axes >= CONCLUSIVE and not ways[1].known["all_repeats"]:
         # Where no two rows of fit agree in any grid of many axes, one that agrees in all of them is no chance.
         found = found | (most[-1].seen & ~most[-1].own)
     for way in most:
@@ -144,25 +144,25 @@ def leaked(
 
 
 def check_rows(
-    memory: Memory, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
+    seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
 ) -> Mask:
     """Which rows are copies of training rows and should be left out; a :class:`LeakError` if none may be used.
 
     The arguments are those of :func:`leaked`.
     """
-    found = leaked(memory, hashes, cells, known, digest)
+    found = leaked(seen_rows, hashes, cells, known, digest)
     if found.refusal is not None:
         raise LeakError(found.refusal)
     return found.rows
 
 
-def _ways(memory: Memory, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int]) -> list[Likeness]:
+def _ways(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int]) -> list[Likeness]:
     """All comparisons, by hashes first."""
     _, place, often = np.unique(hashes, return_inverse=True, return_counts=True)
-    ways = [Likeness(memory.seen(hashes), often[place] > 1, equal_pairs(hashes), {**NOTHING_KNOWN, **known}, 1)]
-    if memory.near is None or cells is None:
+    ways = [Likeness(seen_rows.seen(hashes), often[place] > 1, equal_pairs(hashes), {**NOTHING_KNOWN, **known}, 1)]
+    if seen_rows.near is None or cells is None:
         return ways
-    near = memory.near
+    near = seen_rows.near
     matches, own = near.matches(cells), near.own(cells)
     tests = int(near.used.sum())
     pairs = max((equal_pairs(one) for one in cells[near.used]), default=0.0)
@@ -205,9 +205,9 @@ def _explained(distinct: Distinct | None, way: Likeness, exact: Likeness) -> str
     return LEFT_OUT if explained else REFUSED
 
 
-def _very_rows(memory: Memory, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
+def _very_rows(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
     """Whether these are the rows of fit, which in a table of few different rows repeats alone do not tell."""
-    near = memory.near is not None and cells is not None and memory.near.very_rows(cells)
+    near = seen_rows.near is not None and cells is not None and seen_rows.near.very_rows(cells)
     return near or rows_digest(hashes) == digest
 
 

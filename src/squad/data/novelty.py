@@ -19,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from squad.data.problems import DataError
+from squad.data.heavy_tails import reach
 from squad.data.splits import row_order
-from squad.data.tails import reach
+from squad.errors import DataError
 
 __all__ = ["Range", "RowDistance", "fit_ranges", "range_margin"]
 
@@ -114,8 +114,8 @@ def fit_ranges(blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, margin: 
     The margin is in widths of the narrower half of the rows, so that a single outlier does not open the other side.
     To it is added, on each side, twice the distance between the extremes of the two halves: a column with heavy tails
     has new extremes all the time.  Where rows are few, and tails so heavy that this does not do, a limit lies where the
-    tail, extrapolated (:func:`squad.data.tails.reach`), leaves the allowed share of honest rows beyond it.  Two kinds
-    of columns are special:
+    tail, extrapolated (:func:`squad.data.heavy_tails.reach`), leaves the allowed share of honest rows beyond.  Two
+    kinds of columns are special:
 
     - One that hardly ever varied in training has no limits: what is rare is nothing unusual.
     - One that begins at 0 (counts, amounts, durations) may not become negative: -999 is "unknown", however wide it is.

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from squad.data.download import Content, DownloadError, Progress
 from squad.data.download import download as download_file
-from squad.data.problems import DataError
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 
 __all__ = ["DATASETS", "Dataset", "RemoteFile", "dataset", "find", "locate_or_fetch", "places"]
 

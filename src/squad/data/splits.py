@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from squad.core.checks import check_count
 from squad.data.cells import Cells, text_cells
-from squad.data.names import listed
-from squad.data.problems import DataError
-from squad.errors import ArgumentError
+from squad.data.column_names import listed
+from squad.errors import ArgumentError, DataError
 
 __all__ = ["Split", "split_rows", "validation_rows"]
 

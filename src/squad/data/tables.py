@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data import csvs
+from squad.data import csv_reader
 from squad.data.arrays import Arrays, read_npy, read_npz
 from squad.data.cells import MISSING, cell_text, text_cells
+from squad.data.column_names import check_texts, listed, missing_name
 from squad.data.decimals import DECIMALS, to_points
-from squad.data.names import check_texts, listed, missing_name
-from squad.data.problems import DataError
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, DataError
 from squad.files import Unpacking, opened, replacing_all
 from squad.files.reading import LIMIT
 
@@ -299,7 +298,7 @@ def _read_csv(path: Path, kind: str, source: str, encoding: str | None, decimal:
         raise DataError(f"{source} is empty: it has 0 bytes.")
     # Between numbers with a comma there is something else, whatever commas the names of the columns have.
     marks = ",;\t" if decimal == "." else ";\t,"
-    parsed = csvs.parse(data, source, "\t" if kind.startswith(".tsv") else None, encoding, marks)
+    parsed = csv_reader.parse(data, source, "\t" if kind.startswith(".tsv") else None, encoding, marks)
     frame = parsed.frame if decimal == "." else to_points(parsed.frame, source)
     return Table(frame, source, parsed.unreadable, parsed.lines)
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from squad.data.array_transform import ArrayTransform
+from squad.data.column_names import check_names, listed
 from squad.data.columns import CategoryColumn, NumberColumn, column_from_json, fit_column
 from squad.data.encoding import Encoded, Reasons, saved
-from squad.data.names import check_names, listed
-from squad.data.problems import DataError
 from squad.data.tables import Table
+from squad.errors import DataError
 
 __all__ = ["ArrayTransform", "Encoded", "TableTransform", "from_json"]
 

@@ -84,8 +84,8 @@ class FactorizedSquadLinear(SquadLayer):
         rank = inner.dim()
         if self.shared:
             # (..., 1, B) against W'' as a (B, C * K) matrix: one product, no need to repeat the input K times.
-            memory = self.weight2.movedim(-3, -1).flatten(-2)
-            out = self.affine(inner.squeeze(-2), memory, self.bias2.mT.flatten(-2))
+            seen_rows = self.weight2.movedim(-3, -1).flatten(-2)
+            out = self.affine(inner.squeeze(-2), seen_rows, self.bias2.mT.flatten(-2))
             return out.view(*out.shape[:-1], self.bins, self.out_features)
         out = torch.einsum("...kb,...kbc->...ck", inner, self.spread(self.weight2, rank + 1))
         # contiguous: einsum leaves the bins innermost, and the operation wants the neurons there.

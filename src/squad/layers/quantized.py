@@ -18,7 +18,7 @@ from squad.core.bins import (
 from squad.core.checks import check_choice, check_count, check_finite, check_temperature
 from squad.core.distribution import Quantized
 from squad.errors import ArgumentError
-from squad.layers import draws
+from squad.layers import sampling_modes
 from squad.layers.linear import per_member, scaled_normal_
 from squad.layers.stochastic import StochasticModule, report_kl
 from squad.ops import BackendName, sample_with_kl
@@ -178,9 +178,9 @@ class SquadLayer(StochasticModule, ABC):
             return z, kl.sum(-1)
         kl = categorical.kl_divergence(categorical.log_softmax(wide, -2), log_prior, -2)
         if self.sampling == "mean":
-            z = draws.mean(wide, values)
+            z = sampling_modes.mean(wide, values)
         else:
-            z = draws.hard(wide, values, self.spread(self.gumbels(1, index, wide.dtype).squeeze(-3), rank))
+            z = sampling_modes.hard(wide, values, self.spread(self.gumbels(1, index, wide.dtype).squeeze(-3), rank))
         return z.to(logits.dtype), kl.sum(-1)
 
     def gumbels(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -194,12 +194,12 @@ class SquadLayer(StochasticModule, ABC):
     def levels(self, samples: int) -> Tensor:
         """Where the winners of T stratified samples are looked up in eval mode, for all rows: (T, K); members first."""
         key, _ = self.fixed_key()
-        return draws.levels(key, samples, self.out_features)
+        return sampling_modes.levels(key, samples, self.out_features)
 
-    def strata(self, at: Tensor, first: int = 0, dtype: torch.dtype = torch.float32) -> draws.Strata:
+    def strata(self, at: Tensor, first: int = 0, dtype: torch.dtype = torch.float32) -> sampling_modes.Strata:
         """The noise of stratified samples from ``first`` on, whose :meth:`levels` are ``at``, shared by all rows."""
         key, _ = self.fixed_key()
-        return draws.strata(key, at, first, self.bins, dtype)
+        return sampling_modes.strata(key, at, first, self.bins, dtype)
 
     def op_values(self, rank: int) -> Tensor:
         """The values as the operation takes them: (C, 1 or K), with members in the rank of the logits."""

@@ -12,9 +12,9 @@ from scipy.special import betaincinv
 from squad.core.checks import check_count, check_number
 from squad.errors import ArgumentError
 from squad.metrics.bca import acceleration, bca
+from squad.metrics.checks import Values, check_array, check_confidence, check_probabilities, check_scores
 from squad.metrics.delong import delong
 from squad.metrics.failure import failure_ap, failure_auroc
-from squad.metrics.inputs import Values, check_array, check_confidence, check_probabilities, check_scores
 from squad.metrics.ood import ood_auroc
 from squad.metrics.probabilistic import accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, e_aurc, risk_at_coverage

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
 from squad.core.checks import check_choice, check_count, check_number
-from squad.metrics.inputs import Values, check_confidence
+from squad.metrics.checks import Values, check_confidence
 
 __all__ = ["Bin", "Kind", "ece", "reliability"]
 

@@ -1,7 +1,7 @@
 """Failure detection: do errors have low confidence?  Errors are the positive class, found by low confidence."""
 
+from squad.metrics.checks import Values, check_confidence
 from squad.metrics.detection import auroc, average_precision
-from squad.metrics.inputs import Values, check_confidence
 from squad.metrics.ties import Ties
 
 __all__ = ["failure_ap", "failure_auroc"]

@@ -5,8 +5,8 @@ surer: see :mod:`squad.metrics.scores`.
 """
 
 from squad.core.checks import check_number
+from squad.metrics.checks import Values, check_scores
 from squad.metrics.detection import auroc, average_precision, false_positives
-from squad.metrics.inputs import Values, check_scores
 from squad.metrics.ties import Ties
 
 __all__ = ["ood_ap", "ood_auroc", "ood_fpr"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from squad.metrics.inputs import Values, check_probabilities
+from squad.metrics.checks import Values, check_probabilities
 
 __all__ = ["accuracy", "brier", "nll"]
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from squad.core.checks import check_number
-from squad.metrics.inputs import Values, check_confidence
+from squad.metrics.checks import Values, check_confidence
 from squad.metrics.ties import SLACK, Ties, before
 
 __all__ = ["augrc", "aurc", "coverage_at_risk", "e_aurc", "risk_at_coverage"]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.metrics.calibration import ece
+from squad.metrics.checks import check_confidence, check_probabilities, check_scores
 from squad.metrics.failure import failure_ap, failure_auroc
-from squad.metrics.inputs import check_confidence, check_probabilities, check_scores
 from squad.metrics.ood import ood_ap, ood_auroc
 from squad.metrics.probabilistic import SMALLEST, accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, coverage_at_risk, e_aurc, risk_at_coverage

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from squad.errors import ArgumentError
-from squad.metrics.inputs import Values, check_samples, check_simplex
+from squad.metrics.checks import Values, check_samples, check_simplex
 
 __all__ = ["entropy", "margin", "mutual_information", "softmax_response", "variance"]
 

@@ -12,8 +12,8 @@ from squad.models.config import (
     network_config,
 )
 from squad.models.networks import Network, Output, build
-from squad.models.sampling import Draws, Sampler
-from squad.models.weights import restore
+from squad.models.restore import restore
+from squad.models.sampler import Draws, Sampler
 
 __all__ = [
     "CONFIGS",

@@ -1,7 +1,7 @@
 """What is loaded, asked, certified and saved."""
 
 from squad.predictor.answer import Answer
-from squad.predictor.certifying import CertificationError
+from squad.predictor.certification import CertificationError
 from squad.predictor.device import choose_device
 from squad.predictor.predictor import Predictor, load
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.core.exact import exp_of_minus, log_of
+from squad.core.portable_math import exp_of_minus, log_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ def on_grid(confidence: NDArray[np.float64], rest: NDArray[np.float64] | None = 
     A matrix product rounds a row differently at different places and on other machines: equal rows would differ by a
     hair, and a threshold could fall between them.  On the grid they are equal, unless a step's edge falls into that
     hair, which is 1e-14 or so where probabilities come in float64.  Steps are the same to the bit on every machine
-    (:mod:`squad.core.exact`): a threshold is one of them, and what stands on it is not accepted.
+    (:mod:`squad.core.portable_math`): a threshold is one of them, and what stands on it is not accepted.
 
     Args:
         confidence: (N,).

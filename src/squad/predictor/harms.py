@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError
 from squad.selective.certify import Risk
-from squad.selective.phrases import COST, FALSE, MISS_RATE, MISSED, WRONG, split_harm
+from squad.selective.risk_text import COST, FALSE, MISS_RATE, MISSED, WRONG, split_harm
 
 __all__ = ["COST", "MISS_RATE", "Costs", "cost_matrix", "expand", "harm_names", "harm_of", "known_harm"]
 

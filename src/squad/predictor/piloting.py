@@ -18,7 +18,7 @@ from squad.errors import ArgumentError
 from squad.predictor.answer import on_grid
 from squad.predictor.harms import Costs, cost_matrix, harm_of
 from squad.selective.pilots import PILOTED, Pilot
-from squad.selective.scores import WRONG, Scores
+from squad.selective.scored_cases import WRONG, Scores
 
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor

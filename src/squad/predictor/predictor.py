@@ -12,20 +12,19 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.array_transform import ArrayTransform
+from squad.data.chance_repeats import NOTHING_KNOWN, with_more
+from squad.data.column_names import listed
 from squad.data.encoding import Encoded
-from squad.data.memory import Memory
-from squad.data.names import listed
 from squad.data.novelty import RowDistance
-from squad.data.problems import DataError
-from squad.data.repeats import NOTHING_KNOWN, with_more
+from squad.data.seen_rows import SeenRows
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError, SquadWarning
+from squad.errors import ArgumentError, DataError, SquadWarning
 from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
 from squad.predictor.answer import Answer, answer_of, on_grid, settled
-from squad.predictor.certifying import (
+from squad.predictor.certification import (
     CertificationError,
     certificate_for,
     check_pilot_rows,
@@ -42,7 +41,7 @@ from squad.selective.certify import Risk
 from squad.selective.planning import check_share
 from squad.selective.recalibration import Recalibration
 from squad.selective.recalibration_fit import fit_recalibration
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 
 __all__ = ["Predictor", "load"]
 
@@ -68,7 +67,8 @@ class Predictor:
         classes: the names of the classes, in the order of the probabilities.
         sampling, num_samples: how it is sampled.
         record: how it was made: plain data.
-        recalibration, certificate, calibration, memory, row_distance, validation_scores: what belongs to it; see there.
+        recalibration, certificate, calibration, seen_rows, row_distance, validation_scores: see the properties of the
+            same names.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Predictor:
         recalibration: Recalibration | None = None,
         certificate: Certificate | None = None,
         calibration: Scores | None = None,
-        memory: Memory | None = None,
+        seen_rows: SeenRows | None = None,
         row_distance: RowDistance | None = None,
         validation_scores: ValidationScores | None = None,
     ) -> None:
@@ -105,7 +105,7 @@ class Predictor:
         self._sampling, self._num_samples = config.check_sampling(sampling, num_samples)
         self.record = dict(record or {})
         self._recalibration = recalibration
-        self._memory = memory
+        self._seen_rows = seen_rows
         self._row_distance = row_distance
         self._validation_scores = validation_scores
         self._sampler: Sampler | None = None
@@ -146,9 +146,9 @@ class Predictor:
         return attempts_in(self.record)
 
     @property
-    def memory(self) -> Memory | None:
+    def seen_rows(self) -> SeenRows | None:
         """Hashes of the rows that fit saw, if they were kept."""
-        return self._memory
+        return self._seen_rows
 
     @property
     def row_distance(self) -> RowDistance | None:
@@ -234,7 +234,7 @@ class Predictor:
 
     def without_row_hashes(self) -> "Predictor":
         """The same without the hashes of the rows that fit saw; weights are shared."""
-        return self._changed(memory=None, record={**self.record, "rows_sha256": None})
+        return self._changed(seen_rows=None, record={**self.record, "rows_sha256": None})
 
     def without_scores(self) -> "Predictor":
         """The same without the scores of its calibration set and its validation rows; weights are shared."""
@@ -257,7 +257,7 @@ class Predictor:
             "recalibration": self.recalibration,
             "certificate": self.certificate,
             "calibration": self.calibration,
-            "memory": self.memory,
+            "seen_rows": self.seen_rows,
             "row_distance": self.row_distance,
             "validation_scores": self.validation_scores,
         }
@@ -395,11 +395,11 @@ class Predictor:
         found = labelled(raw, x, y, groups, progress=progress)
         found.warn()
         fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
-        if self.memory is None:
+        if self.seen_rows is None:
             return raw._changed(recalibration=fitted)
-        repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.memory, found.hashes)
-        memory = self.memory.with_rows(found.hashes, found.groups, found.cells)
-        return raw._changed(recalibration=fitted, memory=memory, record={**self.record, "repeats": repeats})
+        repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.seen_rows, found.hashes)
+        seen_rows = self.seen_rows.with_rows(found.hashes, found.groups, found.cells)
+        return raw._changed(recalibration=fitted, seen_rows=seen_rows, record={**self.record, "repeats": repeats})
 
     def answer(
         self,

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from squad import artifact
 from squad.artifact import ArtifactError
-from squad.data.memory import Memory
+from squad.data.chance_repeats import NOTHING_KNOWN
 from squad.data.novelty import RowDistance
-from squad.data.repeats import NOTHING_KNOWN
+from squad.data.seen_rows import SeenRows
 from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.models import network_config, restore
@@ -23,7 +23,7 @@ from squad.selective.certificate import Certificate
 from squad.selective.certify import check_scores
 from squad.selective.groups import group_key, plain
 from squad.selective.recalibration import Recalibration
-from squad.selective.scores import WRONG, Scores
+from squad.selective.scored_cases import WRONG, Scores
 
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
@@ -91,8 +91,8 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
             groups = list({group_key(group): plain(group) for group in calibration.by.tolist()}.values())
         config["calibration"] = {"harms": names, "groups": groups}
         extras[CALIBRATION] = _scores_to_tensors(calibration, groups)
-    if predictor.memory is not None:
-        extras[ROWS] = predictor.memory.to_tensors()
+    if predictor.seen_rows is not None:
+        extras[ROWS] = predictor.seen_rows.to_tensors()
     if predictor.row_distance is not None:
         extras[NOVELTY] = predictor.row_distance.to_tensors()
     if (kept := predictor.validation_scores) is not None:
@@ -128,7 +128,7 @@ def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | byt
             "recalibration": Recalibration.from_json(saved["recalibration"]) if "recalibration" in saved else None,
             "certificate": certificate,
             "calibration": scores,
-            "memory": None if rows is None else Memory.from_tensors(rows),
+            "seen_rows": None if rows is None else SeenRows.from_tensors(rows),
             "row_distance": None if novelty is None else RowDistance.from_tensors(novelty),
             "validation_scores": _validation(validation, saved, len(classes)),
         }

@@ -12,27 +12,26 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
+from squad.data.chance_repeats import NOTHING_KNOWN
 from squad.data.leakage import leaked
-from squad.data.memory import row_hashes
-from squad.data.repeats import NOTHING_KNOWN
+from squad.data.seen_rows import row_hashes
 from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
-from squad.predictor.certifying import ARRAY
+from squad.predictor.certification import ARRAY
 from squad.predictor.harms import known_harm
-from squad.report.cases import pick_cases
-from squad.report.curves import expected_risk, ranks, steps, thinned
-from squad.report.facts import flat, model_facts, test_facts
-from squad.report.parts import Content, Curve, Model, Promise, RuleRow, Spread
+from squad.report.case_selection import pick_cases
+from squad.report.provenance import flat, model_facts, test_facts
+from squad.report.report_data import Content, Curve, Model, Promise, RuleRow, Spread
+from squad.report.risk_coverage import expected_risk, ranks, steps, thinned
 from squad.report.slider import BandSettings, accepts, make_slider, risks, smallest
 from squad.report.summaries import by_class, by_harm, confidence_groups, reliability_groups
 from squad.selective import Certificate
 from squad.selective.attempts import share
-from squad.selective.scores import WRONG
-from squad.selective.words import (
+from squad.selective.certificate_text import (
     assumptions,
     failure,
     guarantee,
@@ -41,6 +40,7 @@ from squad.selective.words import (
     rule_table,
     target_texts,
 )
+from squad.selective.scored_cases import WRONG
 
 __all__ = ["gather"]
 
@@ -173,7 +173,7 @@ class _Tested:
             accepted_wrong=None if accepted is None else int((accepted & self.wrong).sum()),
             same=self._same(),
             seen=self._seen(),
-            checked=predictor.memory is not None,
+            checked=predictor.seen_rows is not None,
             target=self.target,
             promise=None if self.certificate is None else self._promise(self.certificate),
             slider=make_slider(at, self.confidence, self.wrong, self.scores, _band_settings(predictor)),
@@ -246,12 +246,12 @@ class _Tested:
         return bool(noted == hashlib.sha256(self._hashes.tobytes() + self.truth.tobytes()).hexdigest())
 
     def _seen(self) -> int:
-        memory = self.predictor.memory
-        if memory is None:
+        seen_rows = self.predictor.seen_rows
+        if seen_rows is None:
             return 0
         record = self.predictor.record
         known, digest = record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256")
-        return leaked(memory, self._hashes, memory.cells(self._encoded), known, digest).total
+        return leaked(seen_rows, self._hashes, seen_rows.cells(self._encoded), known, digest).total
 
     def _broken(self, certificate: Certificate) -> bool:
         """Whether chance does not explain the mistakes among the accepted, if the promise holds."""

@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from squad.errors import SquadError
 from squad.files import write_text
 from squad.predictor import Predictor
-from squad.report import figures
-from squad.report.cases import Case
+from squad.report import plotly_figures
+from squad.report.case_selection import Case
 from squad.report.content import gather
 from squad.report.markup import join
+from squad.report.number_format import count, percent
 from squad.report.page import body
-from squad.report.page.choice import positions
-from squad.report.parts import Content, Model
-from squad.report.words import count, percent
+from squad.report.page.operating_point import positions
+from squad.report.report_data import Content, Model
 
 __all__ = ["ReportError", "check_place", "page", "to_script", "write_report"]
 
@@ -106,11 +106,11 @@ def _read(name: str) -> str:
 def _data(content: Content) -> dict[str, Any]:
     """What the page's script looks up."""
     models = content.models
-    drawings: dict[str, Any] = {"curve": figures.curve(models, content.start)}
+    drawings: dict[str, Any] = {"curve": plotly_figures.curve(models, content.start)}
     for place, model in enumerate(models):
-        drawings[f"reliability{place}"] = figures.reliability(model.reliability, place)
-        drawings[f"confidences{place}"] = figures.confidences(model.confidences)
-    zero = figures.floor(models)
+        drawings[f"reliability{place}"] = plotly_figures.reliability(model.reliability, place)
+        drawings[f"confidences{place}"] = plotly_figures.confidences(model.confidences)
+    zero = plotly_figures.floor(models)
     return {
         "risks": [percent(choice.risk) for choice in models[0].slider.choices],
         "figures": drawings,
@@ -119,12 +119,12 @@ def _data(content: Content) -> dict[str, Any]:
 
 
 def _model(model: Model, place: int, zero: float) -> dict[str, Any]:
-    points = [figures.chosen(choice, model) for choice in model.slider.choices]
+    points = [plotly_figures.chosen(choice, model) for choice in model.slider.choices]
     return {
         "positions": positions(model),
         "points": [[x, [value or zero for value in y]] for x, y in points],
         "cases": [_case(case, model.members) for case in model.cases],
-        "latents": figures.latents(place),
+        "latents": plotly_figures.latents(place),
     }
 
 

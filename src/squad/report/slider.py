@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.report.curves import best, steps
-from squad.report.words import at_most
+from squad.report.number_format import at_most
+from squad.report.risk_coverage import best, steps
 from squad.selective import Scores, band_of
-from squad.selective.scores import WRONG
+from squad.selective.scored_cases import WRONG
 
 __all__ = ["BandSettings", "Choice", "Slider", "accepts", "make_slider", "risks", "smallest"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from squad.metrics.calibration import Bin, reliability
 from squad.predictor.harms import known_harm
 from squad.selective import Certificate, Scores
-from squad.selective.scores import WRONG
-from squad.selective.words import risks_text
+from squad.selective.certificate_text import risks_text
+from squad.selective.scored_cases import WRONG
 
 __all__ = ["ClassRow", "Group", "HarmRow", "by_class", "by_harm", "confidence_groups", "reliability_groups"]
 

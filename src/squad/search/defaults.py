@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from squad.search.trials import plain
+from squad.search.search_record import plain
 
 if TYPE_CHECKING:
     from squad.search.problem import Problem

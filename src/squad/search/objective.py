@@ -16,10 +16,10 @@ from scipy.special import betaincinv
 from squad.errors import ArgumentError
 from squad.metrics import aurc
 from squad.selective import Scores, plan
+from squad.selective.certificate_text import certainty, percent
 from squad.selective.methods import Options, shown_for_all
 from squad.selective.planning import check_share
-from squad.selective.scores import WRONG, rank
-from squad.selective.words import certainty, percent
+from squad.selective.scored_cases import WRONG, rank
 
 __all__ = ["Objective"]
 

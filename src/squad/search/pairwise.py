@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.search.drawing import COLOURS, FAINT, MANY, matplotlib_figure, points, value_of
-from squad.search.entries import Integers, Octaves
-from squad.search.show import Axis, axes, top, value_text
-from squad.search.trials import Search, TrialRecord
+from squad.search.figure_style import COLOURS, FAINT, MANY, matplotlib_figure, points, value_of
+from squad.search.parameters import Integers, Octaves
+from squad.search.search_record import Search, TrialRecord
+from squad.search.summary import Axis, axes, top, value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

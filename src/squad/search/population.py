@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from squad.errors import ArgumentError
-from squad.search.interrupts import uninterrupted
+from squad.search.deferred_interrupts import uninterrupted
 from squad.search.problem import Problem, Shape, count_numbers
 from squad.search.trial import LOOKS, Outcome, Source, Trial
-from squad.train.slots import Place, Run, Slots, examine
+from squad.train.slots import DeviceData, Run, Slots, examine
 
 __all__ = ["Population"]
 
@@ -40,7 +40,7 @@ PAUSE = 1.0
 class _Group:
     """The trials of one shape: in one model, which is exchanged for a larger or smaller one as their number changes."""
 
-    def __init__(self, place: Place, shape: Shape, make_room: Callable[[int], None]) -> None:
+    def __init__(self, place: DeviceData, shape: Shape, make_room: Callable[[int], None]) -> None:
         self.place, self.shape, self.make_room = place, shape, make_room
         self.numbers = count_numbers(shape.wide, place.x.shape[1], place.classes)
         self.made: dict[int, Slots] = {}
@@ -134,7 +134,7 @@ class Population:
         self, problem: Problem, source: Source, slots: int, device: torch.device | str = "cpu", *, prune: bool = False
     ) -> None:
         self.problem, self.source, self.slots, self.prune = problem, source, slots, prune
-        self.place = Place(problem.data, device)
+        self.place = DeviceData(problem.data, device)
         self.groups: dict[Shape, _Group] = {}
         self.ended: list[tuple[Trial, Run | None, str]] = []  # not yet told
         self.begun: dict[int, float] = {}

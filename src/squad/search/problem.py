@@ -11,10 +11,10 @@ from squad.errors import ArgumentError
 from squad.fitting import FitSettings, Prepared
 from squad.models import NetworkConfig
 from squad.models.networks import blank
-from squad.models.wide import wide_config
+from squad.models.padding import wide_config
 from squad.search.objective import Objective
+from squad.search.search_record import plain
 from squad.search.space import Integers, Space
-from squad.search.trials import plain
 from squad.settings import assigned, fit_settings
 from squad.train import TrainConfig, TrainingData
 from squad.train.slots import Run

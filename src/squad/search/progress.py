@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Protocol
 
-from squad.search.trials import Measure
+from squad.search.search_record import Measure
 
 __all__ = ["SearchProgress", "SilentSearchProgress", "Snapshot", "make_progress"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 from squad.errors import ArgumentError, SquadError
 from squad.models import network_config
 from squad.models.config import CONFIGS
-from squad.search.entries import Choices, Entry, Fixed, Integers, Octaves, Reals, entry_of
+from squad.search.parameters import Choices, Entry, Fixed, Integers, Octaves, Reals, entry_of
 from squad.train import TrainConfig
 
 if TYPE_CHECKING:

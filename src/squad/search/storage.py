@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from squad.errors import ArgumentError
 from squad.search import optuna_private
-from squad.search.guard import DamagedError, Guard, SearchError, chain, guarded_storage, reason
+from squad.search.storage_guard import DamagedError, Guard, SearchError, chain, guarded_storage, reason
 
 if TYPE_CHECKING:
     import optuna
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = [
     "DamagedError",
     "SearchError",
-    "calmly",
     "close_storage",
     "file_url",
     "has_password",
     "is_file",
     "open_storage",
+    "quiet_optuna",
 ]
 
 #: Seconds that a worker waits for others to write to the same file, and for a server to answer.
@@ -65,7 +65,7 @@ def need_optuna() -> None:
 
 
 @contextmanager
-def calmly() -> Iterator[None]:
+def quiet_optuna() -> Iterator[None]:
     """Optuna's notices kept off the screen, its settings left as they were, and a database that is lost told in a line.
 
     It warns of what is experimental (heartbeats), and that heartbeats are meant for its own loop: here they are
@@ -147,7 +147,7 @@ def open_storage(
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            with calmly():
+            with quiet_optuna():
                 storage = guarded_storage()(
                     # Optuna formats the address: {SCHEMA_VERSION} may stand in it.
                     where.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
@@ -194,7 +194,7 @@ def ask_anew(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
     for name in set(trial.user_attrs) - set(KEPT):
         del trial.user_attrs[name]
     trial.system_attrs[AFTER] = trial.number
-    with calmly():
+    with quiet_optuna():
         optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)(study, trial)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from squad.search import optuna_private
-from squad.search.storage import DamagedError, SearchError, calmly
-from squad.search.trials import plain
+from squad.search.search_record import plain
+from squad.search.storage import DamagedError, SearchError, quiet_optuna
 from squad.search.workers import is_gone
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def open_study(storage: "optuna.storages.RDBStorage", name: str, meta: Mapping[s
     import optuna
 
     mine = json.loads(json.dumps(plain(meta)))
-    with calmly():
+    with quiet_optuna():
         try:
             # Of workers that begin at once one makes the study, and it alone says what it is of.
             study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
@@ -63,7 +63,7 @@ def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optun
     """A study that is there, to be looked at, and its ``meta``."""
     import optuna
 
-    with calmly():
+    with quiet_optuna():
         try:
             study = optuna.load_study(storage=storage, study_name=name)
         except KeyError:
@@ -80,7 +80,7 @@ def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
     """Forget a study; one that is not there is forgotten already."""
     import optuna
 
-    with calmly(), suppress(KeyError):
+    with quiet_optuna(), suppress(KeyError):
         optuna.delete_study(storage=storage, study_name=name)
 
 
@@ -91,7 +91,7 @@ def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
     """
     import optuna
 
-    with calmly():
+    with quiet_optuna():
         try:
             study = optuna.load_study(storage=storage, study_name=name)
         except KeyError:
@@ -160,7 +160,7 @@ class Standing:
 
 def standing(study: "optuna.Study") -> Standing:
     """Where a study stands now; reads from the storage only what changed since."""
-    with calmly():
+    with quiet_optuna():
         return Standing.of(study.get_trials(deepcopy=False))
 
 

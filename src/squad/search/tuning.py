@@ -15,15 +15,15 @@ from squad.data.tables import groups as groups_of
 from squad.errors import ArgumentError, SquadError
 from squad.fitting import FitSettings, choose_device, prepare
 from squad.models.config import CONFIGS
-from squad.outputs import OutputError, check_writable, claimed
+from squad.output_paths import OutputError, check_writable, exclusive_output
 from squad.predictor.device import named_device
 from squad.records import Record
 from squad.search.objective import Objective
 from squad.search.problem import Problem, make_problem, single
 from squad.search.progress import SearchProgress, SilentSearchProgress, Snapshot
-from squad.search.show import best_toml
+from squad.search.search_record import CSV, TRIALS, Search, export, read, write_csv, write_text
 from squad.search.space import Space, read_tables
-from squad.search.trials import CSV, TRIALS, Search, export, read, write_csv, write_text
+from squad.search.summary import best_toml
 from squad.search.workers import worker_name
 from squad.settings import TOP, assigned, checked, fit_settings
 from squad.signals import Terminated, terminating
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     import optuna
     from numpy.typing import NDArray
 
-    from squad.search.source import Callback
     from squad.search.study import Standing
+    from squad.search.study_source import Callback
 
-__all__ = ["Means", "check", "search", "tune"]
+__all__ = ["SearchOptions", "check", "search", "tune"]
 
 #: Where a search keeps its study, and what it writes for people, unless it is told another place.
 DATABASE, BEST = "study.db", "best.toml"
@@ -51,7 +51,7 @@ LEAVING = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Means:
+class SearchOptions:
     """By what means a search is made; none of it decides what is searched.
 
     Attributes:
@@ -129,7 +129,7 @@ def tune(
     progress: SearchProgress | None = None,
     sampler: "optuna.samplers.BaseSampler | None" = None,
     callbacks: "Sequence[Callback]" = (),
-    **means: Any,
+    **options: Any,
 ) -> Search:
     """Search for the settings of a model by TPE, whole populations of trials at a time.
 
@@ -162,7 +162,8 @@ def tune(
             process: with many workers, each calls its own for its own trials, one after the other.  ``study.stop()``
             ends this worker's part: trials that are running are put back into the queue, and the same call resumes.
             What a callback raises ends the search.
-        means: ``slots``, ``device``, ``minutes``, ``storage``, ``ray``, ``defaults`` and the others of :class:`Means`.
+        options: ``slots``, ``device``, ``minutes``, ``storage``, ``ray``, ``defaults`` and the other attributes of
+            :class:`SearchOptions`.
 
     >>> import tempfile
     >>> from sklearn.datasets import load_iris
@@ -174,11 +175,11 @@ def tune(
     >>> found.best_settings().network.name
     'squad'
     """
-    _check_means(means)
+    _check_options(options)
     if not isinstance(out, (str, os.PathLike)):
         raise ArgumentError.of("out", repr(out), "a folder, which the study is kept in")
     _check_own(sampler, callbacks)
-    by = Means(trials=trials, **means)
+    by = SearchOptions(trials=trials, **options)
     given = {"model": model, "target": target, "group": group, "drop": list(drop) or None}
     tables = checked({**(settings or {}), **{name: value for name, value in given.items() if value is not None}})
     check(tables, space, objective, Path(out), by)
@@ -206,9 +207,9 @@ def _check_own(sampler: Any, callbacks: Any) -> None:
         raise ArgumentError.of("callbacks", repr(callbacks)[:60], "a list of functions", hint)
 
 
-def _check_means(given: Mapping[str, Any]) -> None:
+def _check_options(given: Mapping[str, Any]) -> None:
     """That all are means of a search; one of a fit's settings is told its place."""
-    known = [field.name for field in fields(Means)]
+    known = [field.name for field in fields(SearchOptions)]
     tables = {
         "network": {field.name for config in CONFIGS.values() for field in fields(config)},
         "training": {field.name for field in fields(TrainConfig)},
@@ -249,19 +250,19 @@ def check(
     space: "Mapping[str, Any] | str | Path | None",
     objective: str,
     out: Path,
-    means: Means,
+    options: SearchOptions,
 ) -> None:
     """All that can be said about a search before rows are read."""
     from squad.search.storage import close_storage, open_storage
 
     asked(settings, space, objective)
     check_writable(out / BEST)
-    if means.storage is not None:
-        close_storage(open_storage(means.storage, stale_after=means.stale_after))
-    if means.ray is not None:
+    if options.storage is not None:
+        close_storage(open_storage(options.storage, stale_after=options.stale_after))
+    if options.ray is not None:
         from squad.search import cluster
 
-        cluster.check(means.ray)
+        cluster.check(options.ray)
 
 
 def pose(
@@ -326,7 +327,7 @@ def _check_together(settings: Mapping[str, Any], space: Space) -> None:
 def search(
     problem: Problem,
     out: Path,
-    means: Means,
+    options: SearchOptions,
     progress: SearchProgress | None = None,
     title: str = "",
     *,
@@ -338,79 +339,79 @@ def search(
     Args:
         problem: what is searched.
         out: folder of the study.
-        means: how.
+        options: how.
         progress: what is told of it.
         title: what is told first, once nothing stands in the way.
         sampler: as of :func:`tune`.
         callbacks: as of :func:`tune`.
     """
     from squad.search.defaults import default_trial
-    from squad.search.restore import restore
-    from squad.search.storage import SearchError, calmly, close_storage, file_url, open_storage
+    from squad.search.restore_study import restore
+    from squad.search.storage import SearchError, close_storage, file_url, open_storage, quiet_optuna
     from squad.search.study import open_study, standing
 
     progress = progress or SilentSearchProgress()
     if out.name in ("", ".."):
         out = out.resolve()
-    with claimed(out), terminating(), contextlib.ExitStack() as stack:
+    with exclusive_output(out), terminating(), contextlib.ExitStack() as stack:
         out.mkdir(parents=True, exist_ok=True)
-        url = means.storage or file_url(out / DATABASE)
-        if means.storage is None:
-            stack.enter_context(_own_file(out, means.restart))
+        url = options.storage or file_url(out / DATABASE)
+        if options.storage is None:
+            stack.enter_context(_own_file(out, options.restart))
             if (count := restore(out, out / DATABASE)) is not None:
                 progress.message(f"{DATABASE} is not there: {_many(count)} of {TRIALS} are put into a new one")
-        storage = open_storage(url, stale_after=means.stale_after, retry_for=means.retry_for, say=progress.message)
+        storage = open_storage(url, stale_after=options.stale_after, retry_for=options.retry_for, say=progress.message)
         stack.callback(close_storage, storage)
-        name = means.study or _name(storage, out, means)
-        if means.restart and means.storage is not None:
-            _forget(storage, name, out, means)
+        name = options.study or _name(storage, out, options)
+        if options.restart and options.storage is not None:
+            _forget(storage, name, out, options)
         # On a cluster how many workers there are is known when it is; a record without says so.
-        known = means.ray is None or means.workers is not None
-        slots = means.slots_of(means.workers or 1) if known else means.slots
+        known = options.ray is None or options.workers is not None
+        slots = options.slots_of(options.workers or 1) if known else options.slots
         meta = {**problem.meta(), "study": name, "slots": slots}
         if sampler is not None:
             meta["sampler"] = type(sampler).__name__
         study = open_study(storage, name, meta)
         now = standing(study)
         begun, done, new = time.monotonic(), now.done, not now.counted + now.failed
-        total = max(done, means.trials)
-        first = default_trial(problem) if means.defaults and new else None
+        total = max(done, options.trials)
+        first = default_trial(problem) if options.defaults and new else None
         outside = None if first is None else first.note()
         for line in filter(None, (title, *problem.notes, _few_points(problem.space, total), outside)):
             progress.message(line)
         progress.start(done, total)
-        job = _Job(problem, url, name, means, sampler, callbacks)
+        job = _Job(problem, url, name, options, sampler, callbacks)
 
         def tell(epochs: int = 0) -> None:
             rate = epochs / (time.monotonic() - begun) if epochs else None
             progress.update(_snapshot(standing(study), total, problem.objective.text, rate))
 
         try:
-            if done > means.trials:
+            if done > options.trials:
                 pass  # and whoever asked for more may be at work on them
-            elif means.ray is None:
-                shared = means.storage is not None
+            elif options.ray is None:
+                shared = options.storage is not None
                 _work(job, worker_name() if shared else "alone", shared, tell, progress.message)
             else:
                 from squad.search import cluster
 
-                if means.storage is None:  # the folder's own file, which is ours: whoever was at it is gone
-                    _reclaim(study, problem, means)
+                if options.storage is None:  # the folder's own file, which is ours: whoever was at it is gone
+                    _reclaim(study, problem, options)
                 cluster.run(
-                    means.ray, _task, job, storage=url, workers=means.workers, device=means.device, on_wait=tell,
-                    for_each=lambda job, workers: replace(job, means=replace(means, workers=workers)),
+                    options.ray, _task, job, storage=url, workers=options.workers, device=options.device, on_wait=tell,
+                    for_each=lambda job, workers: replace(job, options=replace(options, workers=workers)),
                 )  # fmt: skip
             tell()
-            if means.minutes is not None and done == standing(study).done < means.trials:
-                progress.message(f"no trial ended within {means.minutes:g} minutes: allow more, or take fewer slots")
+            if options.minutes is not None and done == standing(study).done < options.trials:
+                progress.message(f"no trial ended within {options.minutes:g} minutes: allow more, or take fewer slots")
         except BaseException:
             progress.close()
             storage.guard.most = 0.0  # type: ignore[attr-defined]  # nobody waits for a server any more
-            with contextlib.suppress(SearchError), calmly():  # what stopped the search is what is told
+            with contextlib.suppress(SearchError), quiet_optuna():  # what stopped the search is what is told
                 export(study, meta).save(out / TRIALS)
             raise
         progress.close()
-        with calmly():
+        with quiet_optuna():
             # Where nothing was trained the record keeps telling where it was.
             earlier = _earlier(out) if standing(study).done == done else None
             export(study, meta, earlier).save(out / TRIALS)
@@ -451,7 +452,7 @@ def _many(count: int) -> str:
     return f"the {count} trials" if count != 1 else "the one trial"
 
 
-def _forget(storage: "optuna.storages.RDBStorage", name: str, out: Path, means: Means) -> None:
+def _forget(storage: "optuna.storages.RDBStorage", name: str, out: Path, options: SearchOptions) -> None:
     """Delete a study from a storage that others may use, too."""
     from squad.search.storage import SearchError
     from squad.search.study import at_work, delete_study
@@ -459,7 +460,7 @@ def _forget(storage: "optuna.storages.RDBStorage", name: str, out: Path, means: 
     if found := at_work(storage, name):
         raise SearchError(
             f"Study {name!r} has trials of workers that may be at work: {', '.join(found)}. Stop them first; of those "
-            f"that were killed, wait {means.stale_after:g} seconds (--stale-after). Or take another --study."
+            f"that were killed, wait {options.stale_after:g} seconds (--stale-after). Or take another --study."
         )
     delete_study(storage, name)
     _delete([out / made for made in MADE])
@@ -481,14 +482,14 @@ def _few_points(space: Space, trials: int) -> str | None:
     return f"The space has {points:,} points, so some of {trials:,} trials repeat others."
 
 
-def _name(storage: "optuna.storages.RDBStorage", out: Path, means: Means) -> str:
+def _name(storage: "optuna.storages.RDBStorage", out: Path, options: SearchOptions) -> str:
     """Of the study: the folder's, or the one that it had when the study in its file was made."""
     import optuna
 
-    from squad.search.storage import calmly
+    from squad.search.storage import quiet_optuna
 
-    with calmly():
-        held = [] if means.storage is not None else optuna.get_all_study_names(storage)
+    with quiet_optuna():
+        held = [] if options.storage is not None else optuna.get_all_study_names(storage)
     return held[0] if len(held) == 1 else out.resolve().name
 
 
@@ -499,16 +500,16 @@ class _Job:
     problem: Problem
     url: str = field(repr=False)  # it may hold a password
     name: str
-    means: Means
+    options: SearchOptions
     sampler: "optuna.samplers.BaseSampler | None" = None
     callbacks: "tuple[Callback, ...]" = ()
 
 
-def _reclaim(study: "optuna.Study", problem: Problem, means: Means) -> None:
+def _reclaim(study: "optuna.Study", problem: Problem, options: SearchOptions) -> None:
     """Queue anew whatever is running in a study that nobody is at work on."""
-    from squad.search.source import StudySource
+    from squad.search.study_source import StudySource
 
-    StudySource(study, problem.space, means.trials, worker="alone", seed=problem.seed, shared=False).reclaim()
+    StudySource(study, problem.space, options.trials, worker="alone", seed=problem.seed, shared=False).reclaim()
 
 
 def _task(worker: str, job: _Job) -> None:
@@ -519,24 +520,24 @@ def _task(worker: str, job: _Job) -> None:
 def _work(job: _Job, worker: str, shared: bool, tell: Callable[[int], None], say: Callable[[str], None]) -> None:
     """Train trials until there are enough, or time is up."""
     from squad.search.defaults import default_trial
-    from squad.search.interrupts import uninterrupted
+    from squad.search.deferred_interrupts import uninterrupted
     from squad.search.population import Population
-    from squad.search.source import StudySource
     from squad.search.storage import SearchError, close_storage, open_storage
     from squad.search.study import load_study
+    from squad.search.study_source import StudySource
 
-    means, problem = job.means, job.problem
-    device = choose_device(means.device)
-    storage = open_storage(job.url, stale_after=means.stale_after, retry_for=means.retry_for, say=say)
+    options, problem = job.options, job.problem
+    device = choose_device(options.device)
+    storage = open_storage(job.url, stale_after=options.stale_after, retry_for=options.retry_for, say=say)
     study, _ = load_study(storage, job.name)
     source = StudySource(
-        study, problem.space, means.trials, worker=worker, seed=problem.seed, shared=shared, prune=means.prune,
-        defaults=default_trial(problem) if means.defaults else None, sampler=job.sampler, callbacks=job.callbacks,
+        study, problem.space, options.trials, worker=worker, seed=problem.seed, shared=shared, prune=options.prune,
+        defaults=default_trial(problem) if options.defaults else None, sampler=job.sampler, callbacks=job.callbacks,
     )  # fmt: skip
     if (count := source.reclaim()) and shared:
         say(f"{_many(count)} of a run that was killed on this machine are taken back")
-    population = Population(problem, source, means.slots_of(means.workers or 1), device, prune=means.prune)
-    until = float("inf") if means.minutes is None else time.monotonic() + 60 * means.minutes
+    population = Population(problem, source, options.slots_of(options.workers or 1), device, prune=options.prune)
+    until = float("inf") if options.minutes is None else time.monotonic() + 60 * options.minutes
     looked, reminded = time.monotonic(), float("-inf")
 
     def told() -> None:

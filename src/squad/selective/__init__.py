@@ -4,7 +4,7 @@ from squad.selective.bands import Band, band_of
 from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.certify import certify
 from squad.selective.planning import plan, success_probability
-from squad.selective.scores import Scores
+from squad.selective.scored_cases import Scores
 
 __all__ = [
     "Band",

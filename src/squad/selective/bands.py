@@ -3,7 +3,7 @@
 The risk at a threshold is P(wrong and accepted) / P(accepted).  The first is bounded from above for every number of
 errors up to K, the second from below at some ranks, all of them together at ``delta``: nine tenths of it for the
 errors, one tenth for the ranks.  Both are bounds of order statistics of uniform numbers, whose joint level is computed
-(:mod:`squad.selective.crossing`; docs/selection.md has the proof).
+(:mod:`squad.selective.boundary_crossing`; docs/selection.md has the proof).
 
 Earlier certificates have other levels, delta divided by the number of bounds (``DIVIDED``).  They are still
 checked by these.
@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from squad.core.checks import check_number
-from squad.selective.crossing import joint_level, upper_bounds
-from squad.selective.scores import WRONG, Scores, rank
+from squad.selective.boundary_crossing import joint_level, upper_bounds
+from squad.selective.scored_cases import WRONG, Scores, rank
 
 __all__ = ["BERK_JONES", "DIVIDED", "Band", "band_of", "risk_bounds"]
 

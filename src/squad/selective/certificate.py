@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from squad.errors import ArgumentError, SquadError
 from squad.files import read_text, write_json
 from squad.selective.attempts import check_attempt, share
+from squad.selective.certificate_text import headline, whole
 from squad.selective.consistency import check_certificate
 from squad.selective.groups import ByGroup
-from squad.selective.scores import as_array, as_groups
-from squad.selective.words import headline, whole
+from squad.selective.scored_cases import as_array, as_groups
 from squad.signing import check as check_signature
 from squad.signing import drop as drop_signature
 from squad.signing import sign as write_signature

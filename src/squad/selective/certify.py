@@ -23,7 +23,7 @@ from squad.selective.methods import METHODS, Options, shown_for_all, statements
 from squad.selective.pilots import PILOTED, check_pilot, counted_shares, order_of, pilot_of, thresholds_of
 from squad.selective.planning import check_share, closest, labels_needed
 from squad.selective.resampling import resample
-from squad.selective.scores import WRONG, Ranked, Scores, rank
+from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
 __all__ = ["Risk", "certify", "certify_scores", "check_scores", "check_targets"]
 

@@ -26,8 +26,9 @@ import numpy as np
 
 from squad.selective.attempts import share
 from squad.selective.bands import BERK_JONES, DIVIDED, risk_bounds
-from squad.selective.bets import log_wealth_at_most
+from squad.selective.betting import log_wealth_at_most
 from squad.selective.bounds import passes
+from squad.selective.certificate_text import risks_text
 from squad.selective.groups import group_key
 from squad.selective.methods import (
     FALLBACK,
@@ -41,7 +42,6 @@ from squad.selective.methods import (
     statements,
     tests_of,
 )
-from squad.selective.words import risks_text
 
 if TYPE_CHECKING:
     from squad.selective.certificate import Certificate, Rule

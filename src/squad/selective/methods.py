@@ -1,7 +1,7 @@
 """Methods that choose among rules with a guarantee: each says for which rules the risk was shown to be small enough.
 
 All of them test by the exact binomial (:mod:`squad.selective.bounds`), by Beta quantiles, or, for costs, by betting
-(:mod:`squad.selective.bets`); they differ in which rules they look at, and at what level.  Every one returns a mask
+(:mod:`squad.selective.betting`); they differ in which rules they look at, and at what level.  Every one returns a mask
 over the rules, so that several harms can be required of the same rule: it must be among the rules shown for each.  That
 takes no part of delta (an intersection-union test; docs/selection.md has the proof).
 """
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.selective.bands import BERK_JONES, risk_bounds
-from squad.selective.bets import log_wealth_at_most
+from squad.selective.betting import log_wealth_at_most
 from squad.selective.bounds import MOST, fewest, fewest_with, most_errors, passes
-from squad.selective.scores import WRONG, Ranked
+from squad.selective.scored_cases import WRONG, Ranked
 from squad.selective.tallies import Tally
 
 __all__ = [

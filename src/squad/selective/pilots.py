@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError
 from squad.selective.bounds import passes
-from squad.selective.scores import Scores, as_array, rank
+from squad.selective.scored_cases import Scores, as_array, rank
 
 __all__ = ["PILOTED", "THRESHOLDS", "Pilot", "check_pilot", "counted_shares", "order_of", "pilot_of", "thresholds_of"]
 

@@ -16,7 +16,7 @@ from squad.selective.methods import FALLBACK, FIXED, Options, least_cases, shows
 from squad.selective.pilots import PILOTED
 from squad.selective.power import SAMPLES, SEED, SIMULATED, Drawn, Flat, chance_of_one, succeeds
 from squad.selective.power_piloted import Piloted
-from squad.selective.scores import WRONG, Ranked, Scores
+from squad.selective.scored_cases import WRONG, Ranked, Scores
 
 __all__ = ["check_share", "closest", "labels_needed", "plan", "success_probability"]
 

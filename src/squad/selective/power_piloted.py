@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from squad.selective.methods import Options, preset_weights
 from squad.selective.pilots import THRESHOLDS, Pilot, order_of, thresholds_of
 from squad.selective.power import SAMPLES, SEED, Boundary
-from squad.selective.scores import WRONG, Scores
+from squad.selective.scored_cases import WRONG, Scores
 
 __all__ = ["Piloted"]
 

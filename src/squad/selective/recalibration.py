@@ -18,9 +18,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.core.checks import check_choice, check_count, check_number
-from squad.core.exact import exp_of_minus, log_of
+from squad.core.portable_math import exp_of_minus, log_of
 from squad.errors import ArgumentError
-from squad.selective.scores import as_array
+from squad.selective.scored_cases import as_array
 
 __all__ = ["COLDEST", "HOTTEST", "METHODS", "Recalibration", "heated", "tempered"]
 

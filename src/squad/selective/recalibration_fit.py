@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from squad.core.checks import check_choice
 from squad.errors import ArgumentError
 from squad.metrics.calibration import ece
-from squad.metrics.inputs import check_probabilities
+from squad.metrics.checks import check_probabilities
 from squad.selective.recalibration import COLDEST, HOTTEST, METHODS, Recalibration, heated, tempered
 
 __all__ = ["FEWEST", "FOLDS", "fit_recalibration"]

@@ -28,7 +28,7 @@ from squad.core.checks import check_number
 from squad.errors import ArgumentError
 from squad.selective.bounds import MOST
 from squad.selective.groups import ByGroup, group_codes, plain
-from squad.selective.scores import WRONG, Scores, as_array, as_groups
+from squad.selective.scored_cases import WRONG, Scores, as_array, as_groups
 
 __all__ = ["Resampled", "drawn_text", "resample"]
 

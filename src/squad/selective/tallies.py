@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from squad.selective.bets import log_wealth
+from squad.selective.betting import log_wealth
 from squad.selective.bounds import passes
 
 __all__ = ["Tally"]

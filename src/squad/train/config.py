@@ -10,7 +10,7 @@ from squad.errors import ArgumentError
 from squad.models import NetworkConfig
 from squad.models.config import PerMember
 from squad.ops import BACKENDS, BackendName
-from squad.ops.products import PRECISIONS
+from squad.ops.matmul_precision import PRECISIONS
 
 __all__ = ["TrainConfig"]
 

@@ -24,14 +24,22 @@ from squad.layers.members import take
 from squad.layers.quantized import SquadLayer
 from squad.models import Network, NetworkConfig, Sampler, build
 from squad.train.adam import Adam, point_into
+from squad.train.checkpoint_writer import CheckpointWriter
 from squad.train.config import TrainConfig
-from squad.train.data import NOISE, SHUFFLE, TrainingData, feature_ranges, near, seeds_of, shuffled
 from squad.train.epochs import PER_MEMBER, annealed, validated
-from squad.train.interrupts import Saving
-from squad.train.keeper import Keeper
 from squad.train.progress import EpochReport, Progress, SilentProgress
+from squad.train.save_on_interrupt import Saving
 from squad.train.state import Epoch, MemberResult, State
 from squad.train.step import Steps, make_steps
+from squad.train.training_data import (
+    NOISE,
+    SHUFFLE,
+    TrainingData,
+    feature_ranges,
+    seeds_of,
+    shuffled,
+    to_device_if_it_fits,
+)
 
 __all__ = ["Fitted", "TrainingError", "fit"]
 
@@ -97,7 +105,7 @@ def fit(
     if config.backend == "triton" and device.type != "cuda":
         raise ArgumentError.of("backend", "triton", f"one for {device.type}", 'Take "auto".')
 
-    x, y, train = near(data.x, device), data.y.to(device), data.train.to(device)
+    x, y, train = to_device_if_it_fits(data.x, device), data.y.to(device), data.train.to(device)
     x_validation, y_validation = (part[data.validation.to(part.device)].to(device) for part in (x, y))
     network = build(network_config, x.shape[1], data.classes, seeds).to(device=device, dtype=x.dtype)
     for layer in network.modules():
@@ -117,7 +125,7 @@ def fit(
     keeper = None
     if checkpoint is not None:
         fingerprint = _fingerprint(network_config, config, data, seeds, sampling, num_samples)
-        keeper = Keeper(checkpoint, fingerprint, checkpoint_seconds, progress.message)
+        keeper = CheckpointWriter(checkpoint, fingerprint, checkpoint_seconds, progress.message)
     found = None if keeper is None else keeper.read()
     if found is not None:
         state = State(**found[1])
@@ -184,7 +192,7 @@ def fit(
 
 
 @contextlib.contextmanager
-def _running(progress: Progress, keeper: Keeper | None) -> Iterator[Saving]:
+def _running(progress: Progress, keeper: CheckpointWriter | None) -> Iterator[Saving]:
     """While the run lasts: saved where it is interrupted, told of however it ends."""
     with Saving(None if keeper is None else keeper.stop) as saving:
         try:

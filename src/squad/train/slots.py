@@ -2,7 +2,7 @@
 
 ``fit`` begins and ends with the same members.  Here one that has ended makes room for another, in place: parameters,
 moments, settings and seeds are written over, and on a GPU the captured graph goes on as it is.  Runs may differ in all
-that is data of a member (``squad.models.wide``); they share the batch size.
+that is data of a member (``squad.models.padding``); they share the batch size.
 """
 
 import contextlib
@@ -20,15 +20,23 @@ from squad.layers.members import take
 from squad.layers.quantized import SquadLayer
 from squad.models import NetworkConfig, Sampler, build
 from squad.models.config import SquadConfig
-from squad.models.wide import put_member
+from squad.models.padding import put_member
 from squad.train.adam import Adam
 from squad.train.config import TrainConfig
-from squad.train.data import NOISE, SHUFFLE, TrainingData, feature_ranges, near, seeds_of, shuffled
 from squad.train.epochs import PER_MEMBER, annealed, validated
 from squad.train.state import Epoch, State
 from squad.train.step import FIXED, PER_LAYER, PER_NEURON, Steps, make_steps
+from squad.train.training_data import (
+    NOISE,
+    SHUFFLE,
+    TrainingData,
+    feature_ranges,
+    seeds_of,
+    shuffled,
+    to_device_if_it_fits,
+)
 
-__all__ = ["Examined", "Place", "Run", "Slots", "examine"]
+__all__ = ["DeviceData", "Examined", "Run", "Slots", "examine"]
 
 #: How values are learned, as numbers of a member.
 LEARNING = {"fixed": FIXED, "per_layer": PER_LAYER, "per_neuron": PER_NEURON}
@@ -73,14 +81,18 @@ class Run:
         return self.state.ended[0]
 
 
-class Place:
+class DeviceData:
     """The rows of a study on a device, once for all slots there."""
 
     def __init__(self, data: TrainingData, device: torch.device | str) -> None:
         data.check(1)
         self.device = torch.device(device)
         self.data, self.classes = data, data.classes
-        self.x, self.y, self.train = near(data.x, self.device), data.y.to(self.device), data.train.to(self.device)
+        self.x, self.y, self.train = (
+            to_device_if_it_fits(data.x, self.device),
+            data.y.to(self.device),
+            data.train.to(self.device),
+        )
         self.x_validation, self.y_validation = (
             part[data.validation.to(part.device)].to(self.device) for part in (self.x, self.y)
         )
@@ -109,17 +121,17 @@ class Slots:
     """So many runs of one shape at once.
 
     Args:
-        place: the rows.
-        wide: settings of the network that all of them are members of (:func:`squad.models.wide.wide_config`).
+        data: the rows.
+        wide: settings of the network that all of them are members of (:func:`squad.models.padding.wide_config`).
         count: how many slots.
         config: what all of them share: batch size, precision, backend, adversarial.
     """
 
-    def __init__(self, place: Place, wide: NetworkConfig, count: int, config: TrainConfig) -> None:
-        self.place, self.wide, self.config = place, wide, config
+    def __init__(self, data: DeviceData, wide: NetworkConfig, count: int, config: TrainConfig) -> None:
+        self.data, self.wide, self.config = data, wide, config
         self.runs: list[Run | None] = [None] * count
-        device, dtype = place.device, place.x.dtype
-        empty = build(wide, place.x.shape[1], place.classes, [0]).to(device=device, dtype=dtype)
+        device, dtype = data.device, data.x.dtype
+        empty = build(wide, data.x.shape[1], data.classes, [0]).to(device=device, dtype=dtype)
         self.network = take(empty, [0] * count)
         for layer in self.network.modules():
             if isinstance(layer, SquadLayer):
@@ -153,7 +165,7 @@ class Slots:
     @torch.no_grad()
     def put(self, slot: int, run: Run) -> None:
         """Begin a run in a slot, over whatever was there."""
-        own = build(run.network, self.place.x.shape[1], self.place.classes, [run.seed])
+        own = build(run.network, self.data.x.shape[1], self.data.classes, [run.seed])
         put_member(self.network, slot, own)
         (lr,), (decay,) = run.config.for_each("lr", 1), run.config.for_each("weight_decay", 1)
         self.adam.restart(slot, lr, decay)
@@ -168,18 +180,18 @@ class Slots:
         self.runs[slot] = run
 
     @torch.no_grad()
-    def adopt(self, slot: int, other: "Slots", place: int) -> None:
+    def adopt(self, slot: int, other: "Slots", source: int) -> None:
         """Take over a run from a slot of ``other``, as it stands."""
-        self.adam.adopt(slot, other.adam, place)
+        self.adam.adopt(slot, other.adam, source)
         for own, its in zip(self.network.buffers(), other.network.buffers(), strict=True):
-            own[slot].copy_(its[place])
+            own[slot].copy_(its[source])
         for name, values in self.own.items():
-            values[slot] = other.own[name][place]
+            values[slot] = other.own[name][source]
         pairs = [(self.beta, other.beta), (self.noise, other.noise), (self.shuffle, other.shuffle)]
         for mine, its in [*pairs, *((a[1], b[1]) for a, b in zip(self.ties, other.ties, strict=True))]:
-            mine[slot].copy_(its[place])
-        self.runs[slot] = other.runs[place]
-        other.clear(place)
+            mine[slot].copy_(its[source])
+        self.runs[slot] = other.runs[source]
+        other.clear(source)
 
     def clear(self, slot: int) -> None:
         """Leave a slot empty: nothing moves there."""
@@ -195,17 +207,17 @@ class Slots:
             if self.network.has_temperature:
                 set_temperature(self.network, temperature)
             self.network.train()
-            epochs = epochs.to(self.place.device)
-            batch = min(self.config.batch_size or 1, self.place.rows)
-            order = shuffled(self.place.train, self.shuffle, epochs, batch)
+            epochs = epochs.to(self.data.device)
+            batch = min(self.config.batch_size or 1, self.data.rows)
+            order = shuffled(self.data.train, self.shuffle, epochs, batch)
             self.taken = order.shape[1]
             if self.steps is None:
                 reach = None
                 if self.config.adversarial:
-                    reach = feature_ranges(self.place.x, self.place.train).to(self.place.device)
+                    reach = feature_ranges(self.data.x, self.data.train).to(self.data.device)
                     reach = reach * self.config.adversarial
                 self.steps = make_steps(
-                    self.network, self.adam, self.place.x, self.place.y, self.beta, self.noise, reach,
+                    self.network, self.adam, self.data.x, self.data.y, self.beta, self.noise, reach,
                     self.config.precision, self.ties,
                 )  # fmt: skip
             self.totals = self.steps.epoch(order, epochs * self.taken)
@@ -214,7 +226,7 @@ class Slots:
         """Wait for the epoch: loss and KL of each run, by its slot."""
         assert self.totals is not None
         if self.stream is not None:
-            torch.cuda.current_stream(self.place.device).wait_stream(self.stream)
+            torch.cuda.current_stream(self.data.device).wait_stream(self.stream)
         loss, kl = (self.totals / self.taken).tolist()
         return {slot: (loss[slot], kl[slot]) for slot in self.active}
 
@@ -229,7 +241,7 @@ class Slots:
             assert examined is not None
             confidence, answer = examined.probabilities.max(-1)
             run.confidence = confidence.cpu().numpy()
-            run.correct = (answer == self.place.y_validation[0]).cpu().numpy()
+            run.correct = (answer == self.data.y_validation[0]).cpu().numpy()
         run.accuracy = accuracy
 
     def settle(self) -> None:
@@ -242,7 +254,7 @@ class Slots:
         if self.stream is None:
             yield
             return
-        self.stream.wait_stream(torch.cuda.current_stream(self.place.device))
+        self.stream.wait_stream(torch.cuda.current_stream(self.data.device))
         with torch.cuda.stream(self.stream):
             yield
 
@@ -256,11 +268,11 @@ def examine(slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int
         sampling: how they are asked.
         num_samples: likewise.
     """
-    place = slots.place
-    most = max(1, NUMBERS // (place.y_validation.shape[1] * place.classes))
+    data = slots.data
+    most = max(1, NUMBERS // (data.y_validation.shape[1] * data.classes))
     for start in range(0, len(chosen), most):
         part = chosen[start : start + most]
         network = take(slots.network, part).eval()
         ask = Sampler(network, sampling, num_samples, precision=slots.config.precision, exact=False)
-        p = ask(place.x_validation).probabilities
-        yield from zip(part, map(Examined, *validated(p, place.y_validation), p), strict=True)
+        p = ask(data.x_validation).probabilities
+        yield from zip(part, map(Examined, *validated(p, data.y_validation), p), strict=True)

@@ -17,9 +17,9 @@ from squad.core.threads import threads_for
 from squad.layers import Linear
 from squad.models import Network
 from squad.ops import has_triton
-from squad.ops.products import products
+from squad.ops.matmul_precision import matmul_precision
 from squad.ops.triton_launch import on
-from squad.train import by_hand
+from squad.train import manual_backward
 from squad.train.adam import ALIGN, Adam
 
 __all__ = ["KernelSteps", "PlainSteps", "Steps", "make_steps"]
@@ -125,7 +125,7 @@ class PlainSteps:
         # Not self.x[rows], which takes several times as long on the CPU.
         batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
         batch = batch.view(*rows.shape, *batch.shape[1:])
-        with products(self.precision, self.y.device):
+        with matmul_precision(self.precision, self.y.device):
             found = backward(self.network, batch, self.y[rows], self.beta, self.seed, number, self.reach)
         _tie(self.ties)
         self.adam.step()
@@ -140,8 +140,8 @@ def backward(
     With ``reach`` each row counts half, and half an adversarial neighbour: the fast gradient sign of Goodfellow et
     al. (2015), as in deep ensembles.
     """
-    if reach is None and by_hand.serves(network, x):
-        return by_hand.backward(network, x, y, beta, seed, step)
+    if reach is None and manual_backward.serves(network, x):
+        return manual_backward.backward(network, x, y, beta, seed, step)
     if reach is None:
         loss, kl = losses(network, x, y, beta, seed, step)
         loss.backward(torch.ones_like(loss))
@@ -181,9 +181,9 @@ class KernelSteps:
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
         precision: str = "float32", *, captured: bool = True, ties: Ties | None = None, reach: Tensor | None = None,
     ) -> None:  # fmt: skip
-        from squad.train import kernels  # needs Triton
+        from squad.train import triton_kernels  # needs Triton
 
-        self.kernels = kernels
+        self.kernels = triton_kernels
         self.network, self.adam = network, adam
         self.x, self.y = x.contiguous(), y.contiguous()
         self.beta, self.seed, self.ties, self.reach = beta, seed, ties, reach
@@ -198,10 +198,10 @@ class KernelSteps:
         # The output layer, if a kernel takes it together with the loss.
         last = network.stages[-1].layer
         assert isinstance(last, Linear)
-        small = last.bias is not None and kernels.has_head(last.in_features, last.out_features)
+        small = last.bias is not None and triton_kernels.has_head(last.in_features, last.out_features)
         self.last = last if small else None
         sizes = [parameter[0].numel() for parameter in adam.parameters]
-        self.chunks = kernels.adam_chunks(sizes, adam.decaying, ALIGN).to(device)
+        self.chunks = triton_kernels.adam_chunks(sizes, adam.decaying, ALIGN).to(device)
         self.addresses = torch.zeros(len(sizes), dtype=torch.int64, device=device)  # of the gradients
         self.allocated = False
 
@@ -305,10 +305,10 @@ class KernelSteps:
         return _Graph(graph, steps, lists)
 
     def _step(self, recording: bool = False) -> None:
-        kernels, adam = self.kernels, self.adam
+        triton_kernels, adam = self.kernels, self.adam
         adam.zero_grad()
-        kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
-        with products(self.precision, self.y.device):
+        triton_kernels.gather(self.x, self.y, self.order, self.index, self.batch, self.labels)
+        with matmul_precision(self.precision, self.y.device):
             if self.reach is None:
                 self._gradients()
             else:  # of two passes, each with a loss of its own
@@ -322,24 +322,24 @@ class KernelSteps:
             parameter.grad = parameter.grad.contiguous()
         if not recording:
             self.addresses.copy_(torch.tensor(self._pointers()))
-        kernels.adam(
+        triton_kernels.adam(
             adam.flat, adam.mean, adam.square, self.addresses, self.chunks, adam.lr, adam.decay, adam.steps, self.index,
             self.step, adam.betas, adam.epsilon,
         )  # fmt: skip
 
     def _gradients(self) -> None:
         """Those of the batch, by kernels that also add to the totals and count the step."""
-        kernels, adam = self.kernels, self.adam
+        triton_kernels, adam = self.kernels, self.adam
         found, kls = self.network.run(self.batch, seed=self.streams, step=self.step, head=self.last is None)
         found, kls = found.contiguous(), [kl.contiguous() for kl in kls]
         rest = self.labels, [kl.detach() for kl in kls], self.beta
         if self.last is None:
             slope = torch.empty_like(found)
-            kernels.loss(found.detach(), *rest, slope, self.totals, adam.steps)
+            triton_kernels.loss(found.detach(), *rest, slope, self.totals, adam.steps)
         else:
             weight, bias = self.last.weight, self.last.bias
             assert bias is not None
-            slope, weight.grad, bias.grad = kernels.head(
+            slope, weight.grad, bias.grad = triton_kernels.head(
                 found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
             )
         by = [slope, *[self.share] * len(kls)]

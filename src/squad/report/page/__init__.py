@@ -3,11 +3,11 @@
 from squad.report.markup import Markup, join
 from squad.report.page.cases import cases
 from squad.report.page.charts import charts
-from squad.report.page.choice import choice
-from squad.report.page.ending import ending
+from squad.report.page.footer import ending
+from squad.report.page.guarantee import header, promise
 from squad.report.page.mistakes import mistakes
-from squad.report.page.promise import header, promise
-from squad.report.parts import Content
+from squad.report.page.operating_point import choice
+from squad.report.report_data import Content
 
 __all__ = ["body"]
 

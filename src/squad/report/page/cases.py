@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from squad.report.cases import Case
+from squad.report.case_selection import Case
 from squad.report.markup import Markup, element, join
-from squad.report.page.layout import section, side_by_side
-from squad.report.parts import Content, Model
-from squad.report.words import count, percent
+from squad.report.number_format import count, percent
+from squad.report.page.building_blocks import section, side_by_side
+from squad.report.report_data import Content, Model
 
 __all__ = ["cases"]
 

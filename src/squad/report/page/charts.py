@@ -1,9 +1,9 @@
 """The pictures: mistakes against coverage, how honest confidence is, and how it tells right from wrong."""
 
 from squad.report.markup import Markup, element, join, plain_table
-from squad.report.page.layout import fold, plot, section, side_by_side
-from squad.report.parts import Content, Model
-from squad.report.words import percent
+from squad.report.number_format import percent
+from squad.report.page.building_blocks import fold, plot, section, side_by_side
+from squad.report.report_data import Content, Model
 
 __all__ = ["charts"]
 

@@ -1,10 +1,10 @@
 """How often each harm happens, and what becomes of each class."""
 
 from squad.report.markup import Markup, join, plain_table
-from squad.report.page.layout import NOTHING, section, side_by_side
-from squad.report.parts import Content, Model
-from squad.report.words import count, exact, percent
-from squad.selective.phrases import COST, FALSE, MISS_RATE, MISSED, WRONG, amount, split_harm
+from squad.report.number_format import count, exact, percent
+from squad.report.page.building_blocks import NOTHING, section, side_by_side
+from squad.report.report_data import Content, Model
+from squad.selective.risk_text import COST, FALSE, MISS_RATE, MISSED, WRONG, amount, split_harm
 
 __all__ = ["harm_name", "mistakes"]
 

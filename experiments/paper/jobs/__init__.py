@@ -1,0 +1,1 @@
+"""Running the experiments: plans, jobs and the records they write."""

@@ -1,0 +1,1 @@
+"""Markdown pages written from the records."""

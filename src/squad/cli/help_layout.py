@@ -1,0 +1,94 @@
+"""How ``--help`` looks: plain text in 80 columns, commands in groups; and commands that are imported when needed."""
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["STYLE", "Command", "Group", "LazyGroup"]
+
+#: Settings of the application and its groups.  No panels: their frames take a quarter of a narrow terminal.
+STYLE: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 80},
+}
+
+
+class Command(TyperCommand):
+    """A command whose usage line shows arguments before options, as they are typed."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments, then ``[OPTIONS]``."""
+        options, *arguments = super().collect_usage_pieces(ctx)
+        return [*(piece.replace("{", "").replace("}", "") for piece in arguments), options]
+
+    def get_help(self, ctx: Any) -> str:
+        """The help text without the Python types of arguments, which some versions of Typer show."""
+        kind = re.compile(r"^(  [A-Z]+)( <[\w\[\]]+>)", re.M)
+        return kind.sub(lambda found: found[1] + " " * len(found[2]), super().get_help(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands in the order of their definition."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in order."""
+        return list(self.commands)
+
+
+class LazyGroup(Group):
+    """A group whose commands are listed under headings and imported one by one, when they are needed.
+
+    So ``squad fit --help`` imports one command, and none of them imports torch before it runs.
+
+    Attributes:
+        sections: heading -> name of a command -> ``module:function``, or ``module:app`` for a Typer application.
+    """
+
+    sections: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in order."""
+        return [name for commands in self.sections.values() for name in commands]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, or None; imports its module."""
+        if cmd_name not in self.commands:
+            where = {name: where for commands in self.sections.values() for name, where in commands.items()}
+            if cmd_name not in where:
+                return None
+            module, name = where[cmd_name].split(":")
+            found = getattr(import_module(module), name)
+            if not isinstance(found, typer.Typer):
+                application = typer.Typer(**STYLE)
+                application.command(cls=Command)(found)
+                found = application
+            command = typer.main.get_command(found)
+            command.name = cmd_name
+            self.commands[cmd_name] = command
+        return self.commands[cmd_name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is meant; ``search show`` has two words and stands beside ``search``."""
+        known = self.list_commands(ctx)
+        two = " ".join(args[:2])
+        if args[0] not in known:  # then similar names are suggested, and Typer looks for them among those imported
+            for name in known:
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, [two, *args[2:]] if two in known else args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands with a one-line summary each, under the headings."""
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in self.sections.items():
+            rows = []
+            for name in names:
+                text = self.get_command(ctx, name).get_short_help_str(formatter.width - width - 6)
+                rows.append((name.ljust(width), text))
+            with formatter.section(heading):
+                formatter.write_dl(rows)

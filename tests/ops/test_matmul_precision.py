@@ -1,0 +1,74 @@
+"""The switch of torch's for matrix products on a GPU: set and set back, by one at a time."""
+
+import threading
+
+import pytest
+import torch
+
+from squad.ops.matmul_precision import matmul_precision
+
+GPU, CPU = torch.device("cuda"), torch.device("cpu")
+matmul = torch.backends.cuda.matmul
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> object:
+    before = matmul.allow_tf32
+    yield
+    matmul.allow_tf32 = before
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("precision", ["tf32", "float32"])
+def test_is_set_and_set_back(before: bool, precision: str) -> None:
+    matmul.allow_tf32 = before
+    seen = []
+
+    def fails() -> None:
+        with matmul_precision(precision, GPU):
+            seen.append(matmul.allow_tf32)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert seen == [precision == "tf32"]
+    assert matmul.allow_tf32 == before
+
+
+def test_nothing_is_looked_at_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("squad.ops.matmul_precision._get", lambda: pytest.fail("looked at"))
+    with matmul_precision("tf32", CPU):
+        pass
+
+
+def test_who_leaves_first_does_not_set_back_what_the_other_needs() -> None:
+    inside, leave, seen = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        inside.wait()
+        with matmul_precision("float32", GPU):
+            seen.append(matmul.allow_tf32)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with matmul_precision("tf32", GPU):
+        inside.set()
+        leave.wait(0.2)
+        assert matmul.allow_tf32
+        assert not seen
+    thread.join()
+    assert seen == [False]
+    assert not matmul.allow_tf32
+
+
+def test_the_newer_switch_is_taken_where_the_older_one_is_refused() -> None:
+    if not hasattr(matmul, "fp32_precision"):
+        pytest.skip("this torch has no newer switch")
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = "tf32"
+        with matmul_precision("float32", GPU):
+            assert matmul.fp32_precision in ("ieee", "none")
+        assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before

@@ -1,0 +1,249 @@
+"""Files of plans: what they say, and what is said of one that is wrong."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from experiments.paper.jobs.plan import PlanError, Way
+from experiments.paper.jobs.plan_files import read_plan
+from squad.errors import SquadError
+from squad.settings import fit_settings
+from tests.paper.examples import HEAD, MLP, plan_of
+
+
+def test_what_a_file_says(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        'title = "A small one"\n'
+        + HEAD
+        + 'members = 3\nhalves = 5\nprobes = ["spread"]\n'
+        + '[row.mlp]\nlabel = "Plain"\ngroup = "further"\nmodel = "mlp"\nways = ["mean"]\n'
+        + "paper = [1, [2.0, 0.5], [3.0, 0.1], 0.4, [90.0, 1.0]]\n"
+        + '[row.bare]\nmodel = "squad"\nmembers = 1\ntrain_rows = 7\nhalves = 0\nprobes = []\n',
+        name="some",
+    )
+    assert (plan.name, plan.title, plan.folder, plan.quick) == ("some", "A small one", tmp_path, False)
+    one, two = plan.rows
+    assert (one.name, one.label, one.group) == ("some/mlp", "Plain", "further")
+    assert (two.name, two.label, two.group) == ("some/bare", "bare", "")
+    assert one.ways == (Way("mean", 1),)
+    assert two.ways == ()
+    assert one.paper == ((1.0,), (2.0, 0.5), (3.0, 0.1), (0.4,), (90.0, 1.0))
+    assert (one.paper_ensemble, two.paper) == (None, None)
+    first, second = plan.job(one), plan.job(two)
+    assert (first.name, first.data, first.halves, first.train_rows, first.probes) == (
+        "some/mlp",
+        "digits",
+        5,
+        150,
+        ("spread",),
+    )
+    assert (second.halves, second.train_rows, second.probes) == (0, 7, ())
+    # Members have seeds and splits of their own.
+    fit = fit_settings(first.settings)
+    assert (fit.members, fit.seed, fit.validation, fit.split_per_member) == (3, 0, 0.25, True)
+    assert fit_settings(second.settings).members == 1
+
+
+def test_what_a_file_does_not_say(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, 'data = "digits"\n' + MLP)
+    assert plan.title == "small"
+    job = plan.job(plan.rows[0])
+    assert (job.halves, job.train_rows, job.probes) == (0, None, ())
+    assert job.settings == {"model": "mlp", "members": 1, "seed": 0, "validation": 0.1, "split_per_member": True}
+    assert job.source == {"from": "the defaults and the file"}
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (f"dat = 3\n{MLP}", "dat is not a setting of an experiment. Did you mean data?"),
+        (f"[quick]\nmember = 3\n{MLP}", "member is not a setting of quick. Did you mean members?"),
+        (f"[search]\ntrial = 3\n{MLP}", "trial is not a setting of search. Did you mean trials?"),
+        (f"{MLP}lable = 'x'", "lable is not a setting of the row mlp. Did you mean label?"),
+        ('[grid.g]\nmodle = "mlp"', "modle is not a setting of the grid g. Did you mean model?"),
+        (f"{MLP}lr = 0.1", "lr is not a setting of the row mlp. There are label, model,"),
+        (MLP, "mlp.data must be a name; got None"),
+        ('data = "digits"\n[row.mlp]\nlabel = "x"', "mlp.model must be a name; got None"),
+        ('data = "digits"\n[row.mlp]\nmodel = 3', "mlp.model must be a name; got 3"),
+        (f'data = "digits"\nmembers = 0\n{MLP}', "members must be a whole number of at least 1; got 0"),
+        (f'data = "digits"\nhalves = 2.5\n{MLP}', "halves must be a whole number of at least 0; got 2.5"),
+        (f'data = "digits"\n{MLP}ways = ["relaxed many"]', "ways must be of the form"),
+        (f'data = "digits"\n{MLP}paper = [1, 2, 3, 4]', "mlp.paper must be coverage at three risks, NLL and accuracy"),
+        (f'data = "digits"\n{MLP}paper = [1, 2, 3, 4, 5, 6]', "mlp.paper must be coverage at three risks"),
+        (f'data = "digits"\n{MLP}paper = [1, 2, 3, 4, [5, 6, 7]]', "mlp.paper must be coverage at three risks"),
+        (f'data = "digits"\n{MLP}paper = [1, 2, 3, 4, []]', "mlp.paper must be coverage at three risks"),
+        (f'data = "digits"\n{MLP}paper_ensemble = [1]', "mlp.paper must be coverage at three risks"),
+        (
+            'data = "digits"\n[grid.g]\nmodel = "mlp"\nover = {bins = [3]}',
+            "over must be a setting such as network.bins",
+        ),
+        ('data = "digits"\n[grid.g]\nmodel = "mlp"\nover = {"data.x" = [3]}', "over must be a setting such as"),
+        (
+            'data = "digits"\n[row."g/3"]\nmodel = "squad"\n[grid.g]\nmodel = "squad"\nover = {"network.bins" = [3]}',
+            "row must be of a name of its own each; got small/g/3, small/g/3",
+        ),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_what_is_wrong(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(PlanError) as error:
+        plan_of(tmp_path, text)
+    assert str(error.value).startswith(f"{tmp_path / 'small.toml'}: ")
+    assert wrong in str(error.value)
+
+
+#: Each is a mistake that was easily made.
+MISTAKES = {
+    "a probe that there is not": f'{HEAD}{MLP}probes = ["spreads"]',
+    "one way that is no list": f'{HEAD}{MLP}ways = "mean"',
+    "one probe that is no list": f'{HEAD}{MLP}probes = "spread"',
+    "figures that are no list": f"{HEAD}{MLP}paper = 3",
+    "figures that are no numbers": f'{HEAD}{MLP}paper = ["a", "b", "c", "d", "e"]',
+    "a network that is no table": f"{HEAD}{MLP}network = 3",
+    "a row that is no table": f"{HEAD}[row]\nmlp = 3",
+    "quick that is no table": f"{HEAD}quick = 3\n{MLP}",
+    "fewer rows than none": f"{HEAD.replace('150', '-1')}{MLP}",
+    "the first of no trials": f'{HEAD}{MLP}search = "digits/mlp"\nfirst = 0',
+    "a study of no model": f'{HEAD}{MLP}search = "digits"',
+    "a grid over nothing": f'{HEAD}[grid.g]\nmodel = "mlp"',
+    "a grid over no list": f'{HEAD}[grid.g]\nmodel = "squad"\nover = {{"network.bins" = 3}}',
+    "rows left out that are no list": f"{HEAD}[quick]\nleave_out = 3\n{MLP}",
+    "a row left out that is no list": f'{HEAD}[quick]\nleave_out = "mlp"\n{MLP}',
+    "a row left out that is not there": f'{HEAD}[quick]\nleave_out = ["mlpp"]\n{MLP}',
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_would_fail_after_hours_or_without_a_word_is_refused_on_reading(tmp_path: Path, mistake: str) -> None:
+    with pytest.raises(PlanError):
+        plan_of(tmp_path, MISTAKES[mistake], quick=True)
+
+
+def test_settings_that_are_none_are_told_with_their_row(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, f"{HEAD}{MLP}training = {{max_epoch = 3}}")
+    with pytest.raises(SquadError, match="max_epoch is not a setting of training") as error:
+        plan.job(plan.rows[0])
+    assert "small/mlp" in str(error.value)
+
+
+def test_a_way_is_one_of_its_network(tmp_path: Path) -> None:
+    """An MLP would answer "relaxed 32", by one pass, and the record would not tell."""
+    plan = plan_of(tmp_path, f'{HEAD}{MLP}ways = ["relaxed 32"]')
+    with pytest.raises(PlanError, match="small/mlp: sampling must be one of 'mean' for the network mlp"):
+        plan.job(plan.rows[0])
+
+
+def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
+    missing = tmp_path / "table9.toml"
+    with pytest.raises(PlanError, match=r"table9\.toml cannot be read: No such file.*name their folder with --folder"):
+        read_plan(missing)
+    missing.mkdir()
+    with pytest.raises(PlanError, match=r"table9\.toml cannot be read: Is a directory"):
+        read_plan(missing)
+    with pytest.raises(PlanError, match=r"small\.toml is not TOML: .*line 1"):
+        plan_of(tmp_path, "data = digits")
+    (tmp_path / "latin.toml").write_bytes(b'title = "caf\xe9"\n')
+    with pytest.raises(PlanError, match=r"latin\.toml is not TOML"):
+        read_plan(tmp_path / "latin.toml")
+
+
+# -- grids
+
+
+def test_a_grid_is_a_row_for_every_point(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        HEAD
+        + MLP
+        + '[grid.g]\nlabel = "SQUAD"\nmodel = "squad"\nways = ["relaxed 2"]\nnetwork = {bins = 5, limit = 2.0}\n'
+        + '[grid.g.over]\n"network.bins" = [3, 7]\n"network.hidden" = [[4], [4, 5]]\n"training.lr" = [0.5]\n'
+        + '[grid.plain]\nmodel = "squad"\nover = {"network.spacing" = ["linear"]}\n',
+    )
+    assert [row.name for row in plan.rows] == [
+        "small/mlp",
+        "small/g/3-4-0.5",
+        "small/g/3-4x5-0.5",
+        "small/g/7-4-0.5",
+        "small/g/7-4x5-0.5",
+        "small/plain/linear",
+    ]
+    assert [row.label for row in plan.rows] == [
+        "mlp",
+        "SQUAD: 3, 4, 0.5",
+        "SQUAD: 3, 4x5, 0.5",
+        "SQUAD: 7, 4, 0.5",
+        "SQUAD: 7, 4x5, 0.5",
+        "plain: linear",
+    ]
+    points = list(itertools.product([3, 7], [[4], [4, 5]]))
+    for row, (bins, hidden) in zip(plan.rows[1:5], points, strict=True):
+        settings = plan.job(row).settings
+        # What it is over wins against what it says itself.
+        assert settings["network"] == {"bins": bins, "limit": 2.0, "hidden": hidden}
+        assert settings["training"] == {"lr": 0.5}
+        assert row.ways == (Way("relaxed", 2),)
+
+
+# -- --quick
+
+
+QUICK = (
+    HEAD
+    + "members = 4\n[quick]\nmembers = 2\ntrain_rows = 50\ntraining = {max_epochs = 3}\nleave_out = %s\n"
+    + '[row.a]\nmodel = "mlp"\nmembers = 7\ntraining = {max_epochs = 90, lr = 0.5}\n[row.ab]\nmodel = "mlp"\n'
+    + '[grid.g]\nmodel = "squad"\nover = {"network.bins" = [3, 5]}\n'
+)
+
+
+def test_quick_has_the_last_word(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, QUICK % "[]", quick=True)
+    assert plan.quick
+    for row in plan.rows:
+        job = plan.job(row)
+        assert (job.settings["members"], job.train_rows, job.settings["training"]["max_epochs"]) == (2, 50, 3)
+    assert plan.job(plan.rows[0]).settings["training"] == {"max_epochs": 3, "lr": 0.5}  # the rest of a table stays
+    assert plan.job(plan.rows[2]).settings["network"] == {"bins": 3}
+    slow = plan_of(tmp_path, QUICK % '["a", "g"]')
+    assert [row.name for row in slow.rows] == ["small/a", "small/ab", "small/g/3", "small/g/5"]
+    assert slow.job(slow.rows[0]).settings["members"] == 7
+    assert slow.job(slow.rows[1]).settings["members"] == 4
+    assert slow.job(slow.rows[1]).train_rows == 150
+    assert slow.job(slow.rows[0]).settings["training"] == {"max_epochs": 90, "lr": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "left"),
+    [
+        ('["a"]', ["ab", "g/3", "g/5"]),  # not what only begins like it
+        ('["g"]', ["a", "ab"]),
+        ('["g/3", "ab"]', ["a", "g/5"]),
+    ],
+)
+def test_quick_leaves_rows_and_whole_grids_out(tmp_path: Path, left_out: str, left: list[str]) -> None:
+    plan = plan_of(tmp_path, QUICK % left_out, quick=True)
+    assert [row.name for row in plan.rows] == [f"small/{name}" for name in left]
+
+
+def test_a_label_that_would_break_a_table(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"without \|"):
+        plan_of(tmp_path, f'{HEAD}{MLP}label = "a|b"')
+
+
+# -- searches
+
+
+def test_what_is_searched(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        HEAD
+        + '[network]\nhidden = [4]\n[search]\nobjective = "aurc"\ntrials = 5\nmore = {"digits/squad" = 9}\n'
+        + 'spaces = {"digits/squad" = "spaces/own.toml"}\n'
+        + '[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n[row.twice]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
+        + '[row.squad]\nmodel = "squad"\nsearch = "digits/squad"\n[row.none]\nmodel = "squad"\n',
+    )
+    mlp, squad = plan.studies().values()
+    assert list(plan.studies()) == ["digits/mlp", "digits/squad"]
+    assert (mlp.data, mlp.model, mlp.trials, mlp.objective, mlp.space) == ("digits", "mlp", 5, "aurc", None)
+    assert (squad.model, squad.trials, squad.space) == ("squad", 9, "spaces/own.toml")
+    assert mlp.settings == {"validation": 0.25, "network": {"hidden": [4]}}
