@@ -31,8 +31,9 @@ def page(plans: Sequence[Plan], attempts: str) -> str:
         "# Searches",
         "Written by `python -m experiments.paper all --from-records`. "
         "Settings of every row but those the paper gives were found by TPE on validation rows, "
-        "which are split off the training rows; test rows had no part in it but for what is told below. A study has a folder with every trial as [JSON](search) and CSV, and the best "
-        "settings as TOML for `squad fit --config`. Commands are as in this folder.",
+        "which are split off the training rows; test rows had no part in it but for what is told below. "
+        "A study has a folder with every trial as [JSON](search) and CSV, and the best settings as TOML for "
+        "`squad fit --config`. Commands are as in this folder.",
         attempts.strip(),
     ]
     for plan in plans:
