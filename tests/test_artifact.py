@@ -330,44 +330,44 @@ def test_an_edit_with_a_new_checksum_is_a_clear_error_or_a_model(value: Any, tmp
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("members",), 10**9, r"members must be no more than the \d+ numbers of the weights; got 1000000000"),
-        (("members",), 3, r"of the weights must be of 3 members; got shape \(2"),
-        (("members",), 0, "members must be a whole number of at least 1; got 0"),
-        (("members",), 2.0, "'members' must be a whole number; got 2.0"),
-        (("in_features",), -1, "in_features must be a whole number of at least 1; got -1"),
-        (("in_features",), 7, r"'stages.0.layer.weight' of the weights must be \(2, 7, 75\) of .*; got \(2, 6"),
+        (("members",), 10**9, r"members must be no more than the \d+ numbers of the weights, got 1000000000"),
+        (("members",), 3, r"of the weights must be of 3 members, got shape \(2"),
+        (("members",), 0, "members must be a whole number of at least 1, got 0"),
+        (("members",), 2.0, "'members' must be a whole number, got 2.0"),
+        (("in_features",), -1, "in_features must be a whole number of at least 1, got -1"),
+        (("in_features",), 7, r"'stages.0.layer.weight' of the weights must be \(2, 7, 75\) of .*, got \(2, 6"),
         (("in_features",), 10**9, "in_features must be no more than"),
-        (("network", "hidden"), [-5, 4], "hidden must be a whole number of at least 1; got -5"),
+        (("network", "hidden"), [-5, 4], "hidden must be a whole number of at least 1, got -5"),
         (("network", "hidden"), [10**6, 4], "hidden must be no more than the .* numbers of the weights allow"),
         (("network", "hidden"), [5], "The weights have 'stages.1.layer.log_prior', which the network squad has not"),
         (("network", "hidden"), [5, 4, 4], "The weights must have 'stages.2.layer.log_prior'; it is missing"),
-        (("network", "hidden"), [5] * 1000, "hidden must be what the weights' .* tensors can be of; got 1000 layers"),
+        (("network", "hidden"), [5] * 1000, "hidden must be what the weights' .* tensors can be of, got 1000 layers"),
         (("network", "bins"), 10**6, "hidden must be no more than the"),
-        (("network", "name"), "squat", "model must be one of .*; got 'squat'. Did you mean 'squad'?"),
+        (("network", "name"), "squat", "model must be one of .*, got 'squat'. Did you mean 'squad'?"),
         (("network", "name"), "mlp", "is not a setting of the network mlp"),
-        (("network", "name"), ["squad"], "'name' must be text; got"),
+        (("network", "name"), ["squad"], "'name' must be text, got"),
         (("network", "name"), ..., "'name' is missing"),
         (("network",), ..., "'network' is missing"),
-        (("network",), "squad", "'network' must be an object; got 'squad'"),
-        (("network", "dropout"), [0.1], "dropout must be one number, or one for each of 2 members; got 1 numbers"),
+        (("network",), "squad", "'network' must be an object, got 'squad'"),
+        (("network", "dropout"), [0.1], "dropout must be one number, or one for each of 2 members, got 1 numbers"),
         (("network", "dropout"), 0.1, "The weights must have 'stages.0.dropout.rate'; it is missing"),
         (("network", "speed"), 3, "speed is not a setting of the network squad"),
         (("classes",), [str(i) for i in range(100_000)], "classes must be no more than the|of the weights must be"),
         (("classes",), ["a", "b"], r"'stages.2.layer.weight' of the weights must be \(2, 4, 2\)"),
         (("classes",), ["a", "b", "a"], "classes must be all texts or all numbers, each once"),
         (("classes",), ["a", "b", 3], "classes must be all texts or all numbers"),
-        (("classes",), ["a", "b", None], "classes must be texts, numbers or booleans; got None"),
-        (("classes",), 3, "'classes' must be a list; got 3"),
-        (("prediction", "num_samples"), 0, "num_samples must be a whole number between 1 and 999999; got 0"),
+        (("classes",), ["a", "b", None], "classes must be texts, numbers or booleans, got None"),
+        (("classes",), 3, "'classes' must be a list, got 3"),
+        (("prediction", "num_samples"), 0, "num_samples must be a whole number between 1 and 999999, got 0"),
         (("prediction", "num_samples"), 10**9, "num_samples must be a whole number between"),
         (("prediction", "sampling"), "luck", "sampling must be one of 'stratified'"),
         (("prediction", "sampling"), ..., "'sampling' is missing"),
-        (("prediction",), [], r"'prediction' must be an object; got \[\]"),
+        (("prediction",), [], r"'prediction' must be an object, got \[\]"),
         (("transform", "kind"), "pickle", "'kind' of a saved transform must be 'table' or 'array'"),
         (("transform", "shape"), [7], "'mean' and 'std' of a saved array transform"),
         (("transform", "mean", 0), 10**400, "too large"),
         (("transform",), ..., "'transform' is missing"),
-        (("record",), None, "'record' must be an object; got None"),
+        (("record",), None, "'record' must be an object, got None"),
         (("weights",), ..., "must say the size and checksum of model.safetensors; it does not"),
         (("weights", "bytes"), "many", "must say the size and checksum"),
         (("weights", "sha256"), "0" * 64, "model.safetensors was changed after it was saved"),
@@ -393,17 +393,17 @@ def test_weights_that_do_not_fit(saved: Path) -> None:
 
     told(lambda t: t.pop(first), "The weights must have 'stages.0.layer.weight'; it is missing")
     told(lambda t: t.update(extra=torch.zeros(2)), "The weights have 'extra', which the network squad has not")
-    told(lambda t: t[first].view(-1)[3].fill_(float("nan")), "weight' of the weights must be finite; got NaN or inf")
+    told(lambda t: t[first].view(-1)[3].fill_(float("nan")), "weight' of the weights must be finite, got NaN or inf")
     told(
         lambda t: t.update({first: t[first].double()}),
-        r"'stages.0.layer.values' of the weights must be .* of torch.float64; got .*32",
+        r"'stages.0.layer.values' of the weights must be .* of torch.float64, got .*32",
     )
-    told(lambda t: t.update({first: t[first].int()}), "weights must be floating-point numbers; got torch.int32")
+    told(lambda t: t.update({first: t[first].int()}), "weights must be floating-point numbers, got torch.int32")
     told(
         lambda t: t.update({first: t[first].mT.contiguous()}),
-        r"must be \(2, 6, 75\) of torch.float32; got \(2, 75, 6\)",
+        r"must be \(2, 6, 75\) of torch.float32, got \(2, 75, 6\)",
     )
-    told(lambda t: t["stages.0.layer.temperature"].fill_(0), "temperature must be positive and finite; got 0.0")
+    told(lambda t: t["stages.0.layer.temperature"].fill_(0), "temperature must be positive and finite, got 0.0")
     told(lambda t: t.clear(), "hidden must be what the weights' 0 tensors can be of")
     edit(saved, lambda _: None, weights=whole)
     squad.load(saved)

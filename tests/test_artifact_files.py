@@ -120,13 +120,13 @@ def test_a_memory_of_rows(tmp_path: Path) -> None:
 
 
 def test_names_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"extras must be files among .*; got 'row'"):
+    with pytest.raises(ArgumentError, match=r"extras must be files among .*, got 'row'"):
         written(tmp_path, {"row": {}})
     with pytest.raises(ArgumentError, match=r"got '\.\./rows'"):
         written(tmp_path, {"../rows": {}})
     assert names(tmp_path) == []
     saved = written(tmp_path)
-    with pytest.raises(ArgumentError, match=r"name must be one of .*; got 'model'"):
+    with pytest.raises(ArgumentError, match=r"name must be one of .*, got 'model'"):
         load_extra(saved, "model", load(saved)[1])
 
 
@@ -188,9 +188,9 @@ def test_a_file_that_is_noted_as_it_is_and_still_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (None, "'files' of .*config.json must be an object; got None"),
-        ([], r"'files' of .*config.json must be an object; got \[\]"),
-        ("x" * 999, "'files' of .*config.json must be an object; got x{40}\\."),
+        (None, "'files' of .*config.json must be an object, got None"),
+        ([], r"'files' of .*config.json must be an object, got \[\]"),
+        ("x" * 999, "'files' of .*config.json must be an object, got x{40}\\."),
         ({ROWS: None}, "config.json must say the size and checksum of rows.safetensors; it does not"),
         ({ROWS: {"bytes": 3}}, "must say the size and checksum of rows.safetensors"),
         ({ROWS: {"bytes": "3", "sha256": "0"}}, "must say the size and checksum of rows.safetensors"),

@@ -310,36 +310,36 @@ def test_the_predictor_can_be_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"model": "squat"}, r"model must be one of 'squad', .*; got 'squat'\. Did you mean 'squad'\?"),
-        ({"model": None}, r"model must be one of .*; got None"),
+        ({"model": "squat"}, r"model must be one of 'squad', .*, got 'squat'\. Did you mean 'squad'\?"),
+        ({"model": None}, r"model must be one of .*, got None"),
         ({"hidden": ()}, r"hidden must be a list of layer sizes"),
-        ({"hidden": (8, 0)}, r"hidden must be a whole number of at least 1; got 0"),
-        ({"bins": 1}, r"bins must be a whole number of at least 2; got 1"),
+        ({"hidden": (8, 0)}, r"hidden must be a whole number of at least 1, got 0"),
+        ({"bins": 1}, r"bins must be a whole number of at least 2, got 1"),
         ({"model": "mlp", "bins": 15}, r"bins is not a setting of the network mlp"),
-        ({"members": 0}, r"members must be a whole number of at least 1; got 0"),
-        ({"members": "3"}, r"members must be .*; got '3'"),
-        ({"dropout": 1.0}, r"dropout must be a number at least 0 and below 1; got 1\.0"),
-        ({"dropout": (0.1, 0.2), "members": 3}, r"dropout must be one number, or one for each of 3 members; got 2"),
-        ({"lr": 0.0}, r"lr must be a number above 0; got 0\.0"),
-        ({"lr": (0.1, 0.2)}, r"lr must be one number, or one for each of 1 members; got 2"),
-        ({"batch_size": 0}, r"batch_size must be a whole number of at least 1; got 0"),
-        ({"kl_multiplier": -1}, r"kl_multiplier must be a number at least 0; got -1"),
-        ({"max_epochs": 0}, r"max_epochs must be a whole number of at least 1; got 0"),
-        ({"max_epochs": None}, r"max_epochs must be a whole number of at least 1; got None"),
-        ({"anneal_epochs": 6}, r"anneal_epochs must be below max_epochs, 6; got 6"),
-        ({"sampling": "mode"}, r"sampling must be one of .* for the network squad; got 'mode'"),
-        ({"num_samples": 0}, r"num_samples must be a whole number .*; got 0"),
-        ({"validation_fraction": 0.0}, r"validation_fraction must be a number above 0 .*; got 0\.0"),
-        ({"validation_fraction": 1.0}, r"validation_fraction must be a number above 0 .*; got 1\.0"),
+        ({"members": 0}, r"members must be a whole number of at least 1, got 0"),
+        ({"members": "3"}, r"members must be .*, got '3'"),
+        ({"dropout": 1.0}, r"dropout must be a number at least 0 and below 1, got 1\.0"),
+        ({"dropout": (0.1, 0.2), "members": 3}, r"dropout must be one number, or one for each of 3 members, got 2"),
+        ({"lr": 0.0}, r"lr must be a number above 0, got 0\.0"),
+        ({"lr": (0.1, 0.2)}, r"lr must be one number, or one for each of 1 members, got 2"),
+        ({"batch_size": 0}, r"batch_size must be a whole number of at least 1, got 0"),
+        ({"kl_multiplier": -1}, r"kl_multiplier must be a number at least 0, got -1"),
+        ({"max_epochs": 0}, r"max_epochs must be a whole number of at least 1, got 0"),
+        ({"max_epochs": None}, r"max_epochs must be a whole number of at least 1, got None"),
+        ({"anneal_epochs": 6}, r"anneal_epochs must be below max_epochs, 6, got 6"),
+        ({"sampling": "mode"}, r"sampling must be one of .* for the network squad, got 'mode'"),
+        ({"num_samples": 0}, r"num_samples must be a whole number .*, got 0"),
+        ({"validation_fraction": 0.0}, r"validation_fraction must be a number above 0 .*, got 0\.0"),
+        ({"validation_fraction": 1.0}, r"validation_fraction must be a number above 0 .*, got 1\.0"),
         ({"network_options": {"prio": "uniform"}}, r"prio is not a setting of the network squad\. Did you mean prior"),
         ({"network_options": {"bins": 7}}, r"network_options must be without bins, .* Give bins=7 instead"),
-        ({"network_options": "prior"}, r"network_options must be a dict of settings by name, or None; got 'prior'"),
+        ({"network_options": "prior"}, r"network_options must be a dict of settings by name, or None, got 'prior'"),
         ({"training_options": {"lr": 1}}, r"training_options must be without lr, .* Give lr=1 instead"),
         ({"training_options": {"weight_decai": 1}}, r"weight_decai is not a .* training\. Did you mean weight_decay"),
-        ({"device": "abacus"}, r"device must be 'auto', 'cpu' or a GPU of this machine; got 'abacus'"),
+        ({"device": "abacus"}, r"device must be 'auto', 'cpu' or a GPU of this machine, got 'abacus'"),
         ({"random_state": -1}, r"Seed must be between 0 and 2\*\*32 - 1"),
         ({"random_state": "luck"}, r"'luck' cannot be used to seed"),
-        ({"verbose": -1}, r"verbose must be a whole number of at least 0; got -1"),
+        ({"verbose": -1}, r"verbose must be a whole number of at least 0, got -1"),
     ],
     ids=str,
 )
@@ -385,7 +385,7 @@ def test_a_row_beyond_all_bounds_is_told() -> None:
     x, y = blobs(30)
     classifier = quick("mlp").fit(x, y)
     x[3, 0] = 1e300
-    with pytest.raises(ValueError, match=r"X must be like the rows of training; got row 3 \(from 0\): .* too far"):
+    with pytest.raises(ValueError, match=r"X must be like the rows of training, got row 3 \(from 0\): .* too far"):
         classifier.predict_proba(x)
 
 

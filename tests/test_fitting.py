@@ -253,14 +253,14 @@ def test_labels_keep_their_type(labels: Any, classes: tuple[Any, ...], tmp_path:
     ("labels", "message"),
     [
         (["a"] * 20, "There must be two classes at least; all 20 labels are 'a'"),
-        ([], r"labels must be a list of one label a row, not empty; got shape \(0,\)"),
-        ([[0], [1]] * 10, r"labels must be a list of one label a row, not empty; got shape \(20, 1\)"),
-        (["a", "b"], "labels must be one for each row; got 2 labels for 20 rows"),
+        ([], r"labels must be a list of one label a row, not empty, got shape \(0,\)"),
+        ([[0], [1]] * 10, r"labels must be a list of one label a row, not empty, got shape \(20, 1\)"),
+        (["a", "b"], "labels must be one for each row, got 2 labels for 20 rows"),
         ([0.0, float("nan")] * 10, r"Every row must have a label; that of row 2 \(from 1\) is nan"),
         (np.array(["a", None] * 10, dtype=object), r"Every row must have a label; that of row 2 \(from 1\) is missing"),
         (pd.Series([1, None] * 10, dtype="Int64"), r"that of row 2 \(from 1\) is (nan|missing)"),
-        (np.arange(20).astype("M8[D]"), "labels must be texts, whole numbers or booleans; got datetime64"),
-        (np.array([b"a", b"b"] * 10), "labels must be texts, whole numbers or booleans; got .S1"),
+        (np.arange(20).astype("M8[D]"), "labels must be texts, whole numbers or booleans, got datetime64"),
+        (np.array([b"a", b"b"] * 10), "labels must be texts, whole numbers or booleans, got .S1"),
     ],
     ids=range(9),
 )  # fmt: skip
@@ -302,7 +302,7 @@ def test_a_table(parts: list[TrainingData]) -> None:
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({}, {"target": None}, "target must be the column of labels; got None"),
+        ({}, {"target": None}, "target must be the column of labels, got None"),
         ({}, {"target": "yy"}, "no column 'yy'; did you mean 'y'?"),
         ({}, {"drop": ["idd"]}, "no column 'idd'; did you mean 'id'?"),
         ({}, {"group": "ward"}, "no column 'ward'"),
@@ -312,7 +312,7 @@ def test_a_table(parts: list[TrainingData]) -> None:
         ({"a": pd.Timestamp("2020-01-01")}, {}, "Column 'a' of table must hold numbers or categories; it holds dates"),
         ({"id": [f"n{row}" for row in range(40)] * 5}, {"drop": []}, "at most 100 categories; it has"),
         ({}, {"groups": ["one"] * 40}, "There must be at least 2 groups"),
-        ({}, {"groups": ["one"] * 39}, "groups must be one for each row; got 39 for 40 rows"),
+        ({}, {"groups": ["one"] * 39}, "groups must be one for each row, got 39 for 40 rows"),
         ({}, {"groups": [None] * 40}, "No row may lack its entry in groups"),
     ],
     ids=range(12),
@@ -340,7 +340,7 @@ def test_rows_that_cannot_be_read_are_not_learned_from() -> None:
 def test_a_data_frame_is_not_a_table_by_accident(arguments: dict[str, Any]) -> None:
     """The column of labels would be learned from."""
     numbers = frame()[["a"]].assign(y=0.0)
-    with pytest.raises(ArgumentError, match="x must be a table where target, drop or group is given; got DataFrame"):
+    with pytest.raises(ArgumentError, match="x must be a table where target, drop or group is given, got DataFrame"):
         fit_predictor(numbers, frame()["y"], settings(), **arguments)
 
 
@@ -350,17 +350,17 @@ def test_a_data_frame_is_not_a_table_by_accident(arguments: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"members": 0}, "members must be a whole number of at least 1; got 0"),
-        ({"members": True}, "members must be a whole number of at least 1; got True"),
-        ({"seed": -1}, "seed must be a whole number between 0 and 4611686018427387904; got -1"),
+        ({"members": 0}, "members must be a whole number of at least 1, got 0"),
+        ({"members": True}, "members must be a whole number of at least 1, got True"),
+        ({"seed": -1}, "seed must be a whole number between 0 and 4611686018427387904, got -1"),
         ({"seed": 1.5}, "seed must be a whole number"),
-        ({"validation": 0.0}, "validation must be a number above 0 and at most 0.9; got 0.0"),
-        ({"validation": 0.95}, "validation must be a number above 0 and at most 0.9; got 0.95"),
-        ({"split_per_member": 1}, "split_per_member must be true or false; got 1"),
+        ({"validation": 0.0}, "validation must be a number above 0 and at most 0.9, got 0.0"),
+        ({"validation": 0.95}, "validation must be a number above 0 and at most 0.9, got 0.95"),
+        ({"split_per_member": 1}, "split_per_member must be true or false, got 1"),
         ({"sampling": "luck"}, "sampling must be one of"),
         ({"num_samples": 0}, "num_samples must be a whole number"),
-        ({"network": "squad"}, r"network must be settings, such as network_config\('squad'\); got 'squad'"),
-        ({"training": {"lr": 1}}, r"training must be settings, such as TrainConfig\(max_epochs=50\); got {'lr': 1}"),
+        ({"network": "squad"}, r"network must be settings, such as network_config\('squad'\), got 'squad'"),
+        ({"training": {"lr": 1}}, r"training must be settings, such as TrainConfig\(max_epochs=50\), got {'lr': 1}"),
         ({"training": TrainConfig(lr=(1.0, 2.0)), "members": 3}, "lr must be one number, or one for each of 3 members"),
         ({"network": network_config("mlp", {"dropout": (0.1,)}), "members": 2}, "dropout must be one number, or one"),
     ],
@@ -385,7 +385,7 @@ def test_devices() -> None:
     wrong = ["abacus", "meta", ""] + ([] if torch.cuda.is_available() else ["cuda", "cuda:0"])
     x, y = blobs()
     for name in wrong:
-        message = f"device must be 'auto', 'cpu' or a GPU of this machine; got '{name}'"
+        message = f"device must be 'auto', 'cpu' or a GPU of this machine, got '{name}'"
         with pytest.raises(ArgumentError, match=message):
             choose_device(name)
         with pytest.raises(ArgumentError, match=message):

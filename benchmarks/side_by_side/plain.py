@@ -57,7 +57,7 @@ def plain(network: Network) -> nn.Sequential:
 
 def _layer(layer: nn.Module) -> nn.Module:
     if not isinstance(layer, (Linear, MaxoutLinear, SquadLinear)):
-        raise TypeError(f"the layer must be linear, maxout or SQUAD; got {type(layer).__name__}.")
+        raise TypeError(f"the layer must be linear, maxout or SQUAD, got {type(layer).__name__}.")
     assert layer.bias is not None
     linear = nn.Linear(*layer.weight.shape)
     with torch.no_grad():

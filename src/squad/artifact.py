@@ -202,7 +202,7 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
         signing.check(path, KIND, _checksum(config), public_key)
     files = config.get("files", {})
     if not isinstance(files, dict):
-        raise ArtifactError(f"'files' of {path / CONFIG} must be an object; got {str(files)[:40]}.")
+        raise ArtifactError(f"'files' of {path / CONFIG} must be an object, got {str(files)[:40]}.")
     for name, note in files.items():
         _check_note(path, name[:40], note)
     return _tensors(path / WEIGHTS, config.get("weights")), config

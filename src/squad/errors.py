@@ -19,8 +19,8 @@ class ArgumentError(SquadError, ValueError):
 
     @classmethod
     def of(cls, name: str, value: object, allowed: str, hint: str = "") -> "ArgumentError":
-        """``name must be allowed; got value. hint``."""
-        return cls(f"{name} must be {allowed}; got {value}." + (f" {hint}" if hint else ""))
+        """``name must be allowed, got value. hint``."""
+        return cls(f"{name} must be {allowed}, got {value}." + (f" {hint}" if hint else ""))
 
 
 class DataError(SquadError, ValueError):

@@ -267,7 +267,7 @@ def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[n
     if array.dtype == object:
         array = _typed(array)
     elif array.dtype.kind not in "biufU":
-        raise DataError(f"labels must be texts, whole numbers or booleans; got {array.dtype}.")
+        raise DataError(f"labels must be texts, whole numbers or booleans, got {array.dtype}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         raise DataError(f"Every row must have a label; that of row {row + 1} (from 1) is {array[row]}.")

@@ -106,7 +106,7 @@ class Record:
         schema = data["schema"]
         if schema != SCHEMA:
             raise RecordError(
-                f"{path} must be a record of schema {SCHEMA}; got {schema}. Upgrade squad-torch, or run again."
+                f"{path} must be a record of schema {SCHEMA}, got {schema}. Upgrade squad-torch, or run again."
             )
         try:
             return cls(**data)

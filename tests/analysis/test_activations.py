@@ -117,8 +117,8 @@ def test_rows_at_one_place() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"unit": 0}, "unit must be a whole number between 1 and 6; got 0"),
-        ({"unit": 7}, "unit must be a whole number between 1 and 6; got 7"),
+        ({"unit": 0}, "unit must be a whole number between 1 and 6, got 0"),
+        ({"unit": 7}, "unit must be a whole number between 1 and 6, got 7"),
         ({"layer": 3}, "layer"),
         ({"points": 1}, "points"),
     ],

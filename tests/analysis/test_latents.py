@@ -69,9 +69,9 @@ def test_noise_of_prediction_does_not_depend_on_the_sample_asked_for() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layer": 0}, "layer must be a whole number between 1 and 2; got 0"),
-        ({"layer": 3}, "layer must be a whole number between 1 and 2; got 3"),
-        ({"member": 2}, "member must be a whole number between 0 and 1; got 2"),
+        ({"layer": 0}, "layer must be a whole number between 1 and 2, got 0"),
+        ({"layer": 3}, "layer must be a whole number between 1 and 2, got 3"),
+        ({"member": 2}, "member must be a whole number between 0 and 1, got 2"),
         ({"x": torch.zeros(4, 7)}, r"x must be of shape \(rows, 8\)"),
         ({"x": torch.zeros(0, 8)}, "at least one row"),
     ],

@@ -38,7 +38,7 @@ def test_they_make_the_logits(name: str, settings: dict[str, Any], layer: int) -
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="unit must be a whole number between 1 and 5; got 6"):
+    with pytest.raises(ArgumentError, match="unit must be a whole number between 1 and 5, got 6"):
         bin_weights(network(), 2, 6)
 
 

@@ -84,7 +84,7 @@ def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
         (["train.csv", "--target", "y", "--members", "0"], "members must be a whole number of at least 1"),
         (["train.csv", "--target", "y", "--members", "-1"], "members must be a whole number of at least 1"),
         (["train.csv", "--target", "y", "--num-samples", "0"], "num_samples must be"),
-        (["train.csv", "--target", "y", "--sampling", "sample"], "for the network squad; got 'sample'"),
+        (["train.csv", "--target", "y", "--sampling", "sample"], "for the network squad, got 'sample'"),
         (["train.csv", "--target", "y", "--model", "sqad"], "Did you mean 'squad'?"),
         (["train.csv", "--target", "y", "--device", "cuda:99"], "device must be"),
         (["train.csv", "--target", "y", "--checkpoint-seconds", "nan"], "--checkpoint-seconds must be"),

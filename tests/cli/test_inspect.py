@@ -93,7 +93,7 @@ def test_members_are_counted_as_info_does(run: Run, pictured: Path) -> None:
     default = run("inspect", "ensemble", "images.npz")
     assert default == first
     lost = run("inspect", "ensemble", "images.npz", "--member", "1").refusal
-    assert lost == "--member must be one that the model has: 0, 2; got 1."
+    assert lost == "--member must be one that the model has: 0, 2, got 1."
     done = run("inspect", "ensemble", "images.npz", "--unit", "1", "--member", "2")
     assert "own input u" in done.out
     assert (pictured / "inspect-layer1-unit1-member2.png").exists()
@@ -102,14 +102,14 @@ def test_members_are_counted_as_info_does(run: Run, pictured: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["model", "--layer", "3"], "--layer must be a whole number between 1 and 2; got 3."),
-        (["model", "--layer", "0"], "--layer must be a whole number between 1 and 2; got 0."),
-        (["model", "--unit", "33"], "--unit must be a whole number between 1 and 32; got 33."),
-        (["model", "--member", "1"], "--member must be one that the model has: 0; got 1."),
-        (["model", "--rows", "0"], "--rows must be a whole number of at least 1; got 0."),
+        (["model", "--layer", "3"], "--layer must be a whole number between 1 and 2, got 3."),
+        (["model", "--layer", "0"], "--layer must be a whole number between 1 and 2, got 0."),
+        (["model", "--unit", "33"], "--unit must be a whole number between 1 and 32, got 33."),
+        (["model", "--member", "1"], "--member must be one that the model has: 0, got 1."),
+        (["model", "--rows", "0"], "--rows must be a whole number of at least 1, got 0."),
         (
             ["model", "--unit", "1", "--out", "a.gif"],
-            "--out must be a file that ends in .png, .pdf or .svg; got a.gif.",
+            "--out must be a file that ends in .png, .pdf or .svg, got a.gif.",
         ),
         (["model", "--unit", "1", "--out", "test.csv/a.png"], "test.csv is a file"),
         (["model", "--out", "a.png"], "needs --unit"),
@@ -119,7 +119,7 @@ def test_members_are_counted_as_info_does(run: Run, pictured: Path) -> None:
         (["ensemble", "test.csv"], "trained on arrays"),
         (
             ["plain"],
-            "MODEL must be one with quantized latents: squad, squad-factorized; got plain, whose network is mlp.",
+            "MODEL must be one with quantized latents: squad, squad-factorized, got plain, whose network is mlp.",
         ),
     ],
 )

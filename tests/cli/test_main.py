@@ -54,7 +54,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (ArgumentError.of("bins", 1, "2 or more"), 2, "squad: bins must be 2 or more; got 1.\n"),
+        (ArgumentError.of("bins", 1, "2 or more"), 2, "squad: bins must be 2 or more, got 1.\n"),
         (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b\\x1b[31m\n"),
         (KeyboardInterrupt(), 130, "squad: stopped.\n"),
         (typer.Abort(), 130, "squad: stopped.\n"),

@@ -105,7 +105,7 @@ def damaged(here: Path) -> Path:
         (["model", "new.csv", "--keep", "label"], "not one of the answers' own"),
         (["model", "new.csv", "--keep", "age", "--keep", "age"], "'age' twice"),
         (["model", "new.csv", "--num-samples", "0"], "num_samples must be"),
-        (["model", "new.csv", "--sampling", "sample"], "for the network squad; got 'sample'"),
+        (["model", "new.csv", "--sampling", "sample"], "for the network squad, got 'sample'"),
         (["model", "new.csv", "--sampling", ""], "sampling must be one of"),
         (["model", "new.csv", "--device", "cuda:99"], "device must be"),
     ],
@@ -154,7 +154,7 @@ def test_evaluate_leaves_out_what_cannot_be_read(run: Run, here: Path) -> None:
     ("arguments", "words"),
     [
         (["new.csv"], "new.csv has no column 'y'"),
-        (["test.csv", "--target", "sex"], "among the classes of training (ill, well); got f, m"),
+        (["test.csv", "--target", "sex"], "among the classes of training (ill, well), got f, m"),
         (["nolabel.csv"], "Every row of nolabel.csv must have a label; there is none in line 3."),
         (["unreadable.csv"], "unreadable.csv has no row that can be used; the first: column 'weight'"),
         (["rows.npz"], "was trained on a table"),
@@ -175,7 +175,7 @@ def test_models_of_arrays(run: Run, here: Path) -> None:
     assert run("fit", "rows.npz", "--max-epochs", "2", "--quiet", "--out", "arrays").code == 0
     assert run("predict", "arrays", "rows.npy").out.count("\n") == 8
     assert run("evaluate", "arrays", "rows.npz").code == 0
-    assert "x must have the shape (rows, 4); got (" in run("predict", "arrays", "wide.npz").refusal
+    assert "x must have the shape (rows, 4), got (" in run("predict", "arrays", "wide.npz").refusal
     assert "was trained on arrays of 4 numbers" in run("predict", "arrays", "new.csv").refusal
     assert "has no columns" in run("predict", "arrays", "rows.npy", "--keep", "age").refusal
 

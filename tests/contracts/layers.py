@@ -270,13 +270,13 @@ class LayerContract(ABC):
 
     @pytest.mark.parametrize("members", [0, -1, 1.5, "two"])
     def test_wrong_members_are_told(self, members: Any) -> None:
-        with pytest.raises(SquadError, match="members must be a whole number of at least 1; got"):
+        with pytest.raises(SquadError, match="members must be a whole number of at least 1, got"):
             self.make(members)
 
     def test_members_are_asked_of_a_layer_that_has_them(self) -> None:
         with pytest.raises(SquadError, match="with members"):
             self.layer().member(0)
-        with pytest.raises(SquadError, match="index must be a whole number between -3 and 2; got 3"):
+        with pytest.raises(SquadError, match="index must be a whole number between -3 and 2, got 3"):
             self.layer(MEMBERS).member(3)
 
     def test_repr_tells_what_it_is(self) -> None:

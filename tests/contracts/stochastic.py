@@ -129,7 +129,7 @@ class StochasticContract(LayerContract):
     def test_wrong_seeds_are_told(self) -> None:
         with pytest.raises(SquadError, match="seed must be one number"):
             self.run(self.layer(MEMBERS), self.input(MEMBERS), torch.tensor([1, 2], device=self.device))
-        with pytest.raises(SquadError, match="seed must be one number; got"):
+        with pytest.raises(SquadError, match="seed must be one number, got"):
             self.run(self.layer(), self.input(), torch.tensor([1, 2], device=self.device))
 
 
@@ -210,11 +210,11 @@ class LatentContract(StochasticContract):
         shape = (getattr(layer, "bins", ROWS), self.out)
         moved, _ = layer.sample_with_kl(x, noise=torch.randn(shape, device=self.device))
         assert not torch.allclose(moved, still)
-        with pytest.raises(SquadError, match="noise must be given, or else seed: one of the two; got both"):
+        with pytest.raises(SquadError, match="noise must be given, or else seed: one of the two, got both"):
             layer.sample_with_kl(x, seed=1, noise=torch.zeros((), device=self.device))
-        with pytest.raises(SquadError, match="noise must be a tensor; got float"):
+        with pytest.raises(SquadError, match="noise must be a tensor, got float"):
             layer.sample_with_kl(x, noise=0.0)
-        with pytest.raises(SquadError, match="temperature must be one number; got shape"):
+        with pytest.raises(SquadError, match="temperature must be one number, got shape"):
             layer.sample_with_kl(x, torch.ones(7, device=self.device))
-        with pytest.raises(SquadError, match="temperature must be positive and finite; got -1"):
+        with pytest.raises(SquadError, match="temperature must be positive and finite, got -1"):
             layer.sample_with_kl(x, -1.0)

@@ -68,7 +68,7 @@ def test_uniform_weights() -> None:
 @pytest.mark.parametrize("bins", [1, 0, -3, 2.0, "7", True])
 def test_wrong_bin_counts_are_told(bins: Any) -> None:
     for make in (linear_bins, gaussian_bins, uniform_log_weights):
-        with pytest.raises(SquadError, match=r"bins must be a whole number of at least 2; got"):
+        with pytest.raises(SquadError, match=r"bins must be a whole number of at least 2, got"):
             make(bins)
 
 
@@ -90,8 +90,8 @@ def test_wrong_limits_are_told(limit: Any) -> None:
     [
         ([0.0, 0.0, 1.0], "strictly increasing"),
         ([1.0, 0.0], "strictly increasing"),
-        ([0.0, float("nan")], "finite; got nan"),
-        ([0.0, float("inf")], "finite; got inf"),
+        ([0.0, float("nan")], "finite, got nan"),
+        ([0.0, float("inf")], "finite, got inf"),
         ([1.0], "C of at least 2"),
         ([[[0.0, 1.0]]], "shape"),
     ],
@@ -106,5 +106,5 @@ def test_own_values_may_be_whole_numbers() -> None:
 
 
 def test_wrong_center_is_told() -> None:
-    with pytest.raises(SquadError, match="center must be one of 'mean', 'median'; got 'mode'"):
+    with pytest.raises(SquadError, match="center must be one of 'mean', 'median', got 'mode'"):
         gaussian_bins(5, "mode")  # type: ignore[arg-type]

@@ -269,12 +269,12 @@ def test_shapes_that_do_not_fit_are_told(logits: tuple[int, ...], values: tuple[
 @pytest.mark.parametrize(
     ("logits", "values", "words"),
     [
-        ([0.0, float("nan")], [0.0, 1.0], "logits must be finite, or -inf for a bin without mass; got nan"),
+        ([0.0, float("nan")], [0.0, 1.0], "logits must be finite, or -inf for a bin without mass, got nan"),
         ([0.0, float("inf")], [0.0, 1.0], "logits must be finite, or -inf"),
         ([-float("inf")] * 2, [0.0, 1.0], "at least one bin"),
-        ([0.0, 0.0], [0.0, float("nan")], "values must be finite; got nan"),
-        ([0.0, 0.0], [0.0, -float("inf")], "values must be finite; got -inf"),
-        ([0, 0], [0.0, 1.0], "logits must be a floating-point tensor; got torch.int64"),
+        ([0.0, 0.0], [0.0, float("nan")], "values must be finite, got nan"),
+        ([0.0, 0.0], [0.0, -float("inf")], "values must be finite, got -inf"),
+        ([0, 0], [0.0, 1.0], "logits must be a floating-point tensor, got torch.int64"),
     ],
 )
 def test_contents_that_make_no_sense_are_told(logits: list[float], values: list[float], words: str) -> None:
@@ -288,11 +288,11 @@ def test_validation_can_be_left_out() -> None:
 
 def test_wrong_outcomes_are_told() -> None:
     q = Quantized(torch.zeros(2, 3), torch.tensor([-1.0, 0.0, 1.0]))
-    with pytest.raises(SquadError, match=r"value must be one of the bin values; got 0.25.*validate_args=False"):
+    with pytest.raises(SquadError, match=r"value must be one of the bin values, got 0.25.*validate_args=False"):
         q.log_prob(torch.tensor([0.0, 0.25]))
     with pytest.raises(SquadError, match=r"value must be of a shape that goes with the batch \(2,\)"):
         q.log_prob(torch.zeros(3))
-    with pytest.raises(SquadError, match=r"probabilities within \[0, 1\]; got 1.5"):
+    with pytest.raises(SquadError, match=r"probabilities within \[0, 1\], got 1.5"):
         q.icdf(torch.tensor(1.5))
     with pytest.raises(SquadError, match="temperature must be positive"):
         q.relaxed(temperature=0.0)
@@ -300,7 +300,7 @@ def test_wrong_outcomes_are_told() -> None:
         q.relaxed(temperature=torch.tensor([0.5, 0.6, 0.7]))  # one a bin would be a silent broadcast
     assert q.relaxed((5,), temperature=torch.tensor([0.5, 0.6])).shape == (5, 2)
     for draw in (q.sample, q.relaxed):
-        with pytest.raises(SquadError, match=r"sample_shape must be a shape, such as \(5,\); got 5"):
+        with pytest.raises(SquadError, match=r"sample_shape must be a shape, such as \(5,\), got 5"):
             draw(5)  # type: ignore[arg-type]
     assert q.cdf(torch.tensor(float("nan"))).isnan().all()
     loose = Quantized(q.logits, q.values, validate_args=False)

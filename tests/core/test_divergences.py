@@ -98,7 +98,7 @@ def test_mutual_information_needs_a_batch_on_the_same_values() -> None:
     mutual_information(per_neuron)
     with pytest.raises(SquadError, match="the same for all inputs along dim 1"):
         mutual_information(per_neuron, dim=1)
-    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized; got Tensor"):
+    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized, got Tensor"):
         mutual_information(torch.zeros(3, 4))  # type: ignore[arg-type]
     with pytest.raises(SquadError, match="at least one input"):
         mutual_information(Quantized(torch.zeros(0, 4, 3), torch.arange(3.0)))
@@ -117,7 +117,7 @@ def test_different_values_are_refused() -> None:
 
 def test_other_things_are_refused() -> None:
     q = Quantized(torch.zeros(3), torch.arange(3.0))
-    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized; got Categorical"):
+    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized, got Categorical"):
         js_divergence(q, Categorical(logits=torch.zeros(3)))  # type: ignore[arg-type]
 
 

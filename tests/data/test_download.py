@@ -253,7 +253,7 @@ def test_nobody_listening_is_said_at_once(target: Path, monkeypatch: pytest.Monk
 def test_only_the_web(site: Site, target: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(BODY)
-    with pytest.raises(ArgumentError, match="url must be an http or https address; got 'file:"):
+    with pytest.raises(ArgumentError, match="url must be an http or https address, got 'file:"):
         download(secret.as_uri(), target, SUM)
     for elsewhere, why in (
         (secret.as_uri(), r"cannot be had \(HTTP 302 .* is not allowed\)"),

@@ -68,7 +68,7 @@ def test_every_entry_is_complete() -> None:
     [("fashionmnist", "fashion-mnist"), ("Fashion_MNIST", "fashion-mnist"), ("SVHN", "svhn"), ("digit", "digits")],
 )
 def test_an_unknown_name_is_guessed(name: str, meant: str) -> None:
-    message = f"one of 'digits', 'fashion-mnist', 'notmnist', 'svhn'; got '{name}'. Did you mean '{meant}'?"
+    message = f"one of 'digits', 'fashion-mnist', 'notmnist', 'svhn', got '{name}'. Did you mean '{meant}'?"
     for function in (dataset, places, find, locate_or_fetch):
         with pytest.raises(ArgumentError) as error:
             function(name)

@@ -73,7 +73,7 @@ def test_where_the_values_stand_matters() -> None:
     ],
 )
 def test_what_is_no_encoded_row(x: Any, got: str) -> None:
-    with pytest.raises(ArgumentError, match=f"x must be .*; got {got}"):
+    with pytest.raises(ArgumentError, match=f"x must be .*, got {got}"):
         row_hashes(x)
 
 
@@ -86,7 +86,7 @@ def test_groups_are_sorted_each_once_and_apart_from_rows() -> None:
     assert group_hashes([]).dtype == np.uint64
     zeros = np.zeros((1, 1), dtype=np.float32)
     assert row_hashes(zeros)[0] != group_hashes(["\0\0\0\0"])[0]
-    with pytest.raises(ArgumentError, match=r"groups must be texts; got 3. Write str\(group\) for each"):
+    with pytest.raises(ArgumentError, match=r"groups must be texts, got 3. Write str\(group\) for each"):
         group_hashes([3])  # type: ignore[list-item]
 
 
@@ -143,7 +143,7 @@ def test_there_and_back_through_a_file() -> None:
         ({"more": torch.zeros(1)}, "must hold 'rows' and 'groups'.*'more'"),
         (
             {"rows": torch.zeros(2)},
-            r"rows of a saved memory must be a list of int64; got torch.float32 of shape \(2,\)",
+            r"rows of a saved memory must be a list of int64, got torch.float32 of shape \(2,\)",
         ),
         ({"groups": torch.zeros(2, 1, dtype=torch.int64)}, r"groups of a saved .* got torch.int64 of shape \(2, 1\)"),
         ({"rows": torch.tensor([2, 1])}, "rows of a memory must be in ascending order, each hash once; they are not"),
@@ -155,7 +155,7 @@ def test_a_memory_that_is_none(change: dict[str, torch.Tensor | None], message: 
     tensors = {**SeenRows.of(rows(3), ["a"]).to_tensors(), **change}
     with pytest.raises(DataError, match=message):
         SeenRows.from_tensors({name: tensor for name, tensor in tensors.items() if tensor is not None})
-    with pytest.raises(DataError, match="rows of a memory must be a list of hashes, uint64; got list"):
+    with pytest.raises(DataError, match="rows of a memory must be a list of hashes, uint64, got list"):
         SeenRows([1, 2], np.empty(0, dtype=np.uint64))  # type: ignore[arg-type]
 
 

@@ -70,15 +70,15 @@ def test_rows_that_cannot_be_encoded_are_problems() -> None:
     encoded = FITTED.apply(csv("age,sex,gone\n" + "\n".join(rows) + "\n"))
     assert encoded.problems == {
         1: "column 'age' is empty, and it never was in training",
-        2: "column 'age' must be a number; got 'abc'",
-        3: "column 'age' must be a finite number; got inf",
+        2: "column 'age' must be a number, got 'abc'",
+        3: "column 'age' must be a finite number, got inf",
         4: "column 'sex' is 'x', which was not seen in training",
         5: "column 'sex' is empty, and it never was in training",
         6: f"column 'sex' is '{'z' * 37}...', which was not seen in training",
         7: "column 'age' is 1e+300, too far from its mean in training, 25",
         8: "line 10 has 2 fields, the header has 3",
         9: "column 'age' is empty, and it never was in training; column 'sex' is 'x', which was not seen in training;"
-        " column 'gone' must be a number; got 'w'",
+        " column 'gone' must be a number, got 'w'",
     }
     assert np.isfinite(encoded.x).all()
     assert (encoded.x[1:] == 0).all()
@@ -130,7 +130,7 @@ def test_text_with_some_numbers_is_a_category() -> None:
 @pytest.mark.parametrize("text", ["1_000", "٣", "0x10", "1 2", "--1"])
 def test_what_looks_like_a_number_to_some(text: str) -> None:
     fitted = TableTransform.fit(column("n", ["1", "2"]), "y")
-    assert fitted.apply(column("n", [text])).problems == {0: f"column 'n' must be a number; got {text!r}"}
+    assert fitted.apply(column("n", [text])).problems == {0: f"column 'n' must be a number, got {text!r}"}
 
 
 def test_group_and_dropped_columns_are_no_features() -> None:
@@ -264,16 +264,16 @@ ARRAY = {"kind": "array", "shape": [2], "mean": [0.0, 1.0], "std": [1.0, 0.0]}
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "must be a JSON object; got None"),
+        (None, "must be a JSON object, got None"),
         ([1], "must be a JSON object"),
         ({}, "must have 'kind'; it has"),
-        ({"kind": "code"}, "'table' or 'array'; got 'code'"),
-        (edited(target=3), "'target' of a saved table transform must be text; got 3"),
+        ({"kind": "code"}, "'table' or 'array', got 'code'"),
+        (edited(target=3), "'target' of a saved table transform must be text, got 3"),
         (edited(columns={}), "'columns' of a saved table transform must be a list"),
         (edited(columns=[]), "must have columns"),
         (edited(constant=["age"]), "each name once"),
         (edited(dropped=[3]), "each name once"),
-        (edited_column(0, kind="date"), "'number' or 'category'; got 'date'"),
+        (edited_column(0, kind="date"), "'number' or 'category', got 'date'"),
         (edited_column(0, mean="x"), "'mean' of a saved column must be a finite number"),
         (edited_column(0, mean=math.nan), "'mean' of a saved column must be a finite number"),
         (edited_column(0, std=True), "'std' of a saved column must be a finite number"),
@@ -285,7 +285,7 @@ ARRAY = {"kind": "array", "shape": [2], "mean": [0.0, 1.0], "std": [1.0, 0.0]}
         (edited_column(1, values=[1, 2]), "texts in order, each once"),
         ({**ARRAY, "shape": [2, 0]}, "positive whole numbers"),
         ({**ARRAY, "shape": []}, "positive whole numbers"),
-        ({**ARRAY, "shape": [3]}, "must have 3 numbers; got 2 and 2"),
+        ({**ARRAY, "shape": [3]}, "must have 3 numbers, got 2 and 2"),
         ({**ARRAY, "std": [1.0, -1.0]}, "finite numbers, 'std' not below 0"),
         ({**ARRAY, "mean": [0.0, None]}, "finite numbers"),
         ({**ARRAY, "mean": [0.0, math.inf]}, "finite numbers"),
@@ -356,7 +356,7 @@ def test_rows_of_arrays_that_cannot_be_used() -> None:
     for shape in ((3,), (0, 2), (2, 0), (1, 1, 1, 1, 1)):
         with pytest.raises(DataError, match="x must have the shape"):
             ArrayTransform.fit(np.zeros(shape))
-    with pytest.raises(DataError, match=r"x must have the shape \(rows, 2\); got \(1, 3\)"):
+    with pytest.raises(DataError, match=r"x must have the shape \(rows, 2\), got \(1, 3\)"):
         transform.apply(np.zeros((1, 3)))
     with pytest.raises(DataError, match=r"For one row give x\[None\]"):
         transform.apply(np.zeros(2))

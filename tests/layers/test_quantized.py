@@ -143,27 +143,27 @@ def test_options_of_spacing_and_prior() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"bins": 1}, "bins must be a whole number of at least 2; got 1"),
-        ({"bins": 2.5}, "bins must be a whole number of at least 2; got 2.5"),
-        ({"spacing": "log"}, "spacing must be one of 'linear', 'gaussian'; got 'log'"),
+        ({"bins": 1}, "bins must be a whole number of at least 2, got 1"),
+        ({"bins": 2.5}, "bins must be a whole number of at least 2, got 2.5"),
+        ({"spacing": "log"}, "spacing must be one of 'linear', 'gaussian', got 'log'"),
         ({"spacing": [0.0, 1.0]}, "spacing must be a word, or 5 values"),
         ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing must be strictly increasing"),
-        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing must be finite; got inf"),
-        ({"limit": -1.0}, "limit must be positive and finite; got -1.0"),
+        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing must be finite, got inf"),
+        ({"limit": -1.0}, "limit must be positive and finite, got -1.0"),
         ({"limit": 1e39}, "limit must be within the range of torch.float32"),
         ({"limit": 1e30, "prior": "gaussian"}, "near enough to 0 for a normal to have mass there"),
-        ({"spacing": None}, "spacing must be a tensor or a sequence of numbers; got None"),
+        ({"spacing": None}, "spacing must be a tensor or a sequence of numbers, got None"),
         ({"prior": None}, "prior must be a word, or 5 positive weights"),
         ({"prior": ["a"] * 5}, "prior must be a word, or 5 positive weights"),
         ({"prior": "cauchy"}, "prior must be one of"),
         ({"prior": [0.5, 0.5]}, "prior must be a word, or 5 positive weights"),
         ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "positive weights"),
-        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior must be finite; got nan"),
+        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior must be finite, got nan"),
         ({"learn_values": "always"}, "learn_values must be one of 'per_layer', 'per_neuron', 'fixed'"),
         ({"init_scale": 0.0}, "init_scale must be positive"),
         ({"init_scale": [1.0, 2.0]}, "init_scale must be one number"),
         ({"init_scale": [1.0, 2.0], "members": 3}, "one for each of 3 members"),
-        ({"sampling": "best"}, "sampling must be one of 'relaxed', 'hard', 'mean'; got 'best'"),
+        ({"sampling": "best"}, "sampling must be one of 'relaxed', 'hard', 'mean', got 'best'"),
     ],
 )
 def test_wrong_options_are_told(options: dict[str, Any], words: str) -> None:
@@ -178,7 +178,7 @@ def test_wrong_options_are_told(options: dict[str, Any], words: str) -> None:
 def test_wrong_sizes_are_told(kind: int, name: str) -> None:
     sizes = [3, 3]
     sizes[kind] = 0
-    with pytest.raises(SquadError, match=f"{name} must be a whole number of at least 1; got 0"):
+    with pytest.raises(SquadError, match=f"{name} must be a whole number of at least 1, got 0"):
         squad.SquadLinear(*sizes)
     with pytest.raises(SquadError, match="rank must be a whole number"):
         squad.FactorizedSquadLinear(3, 3, rank=0)
@@ -241,17 +241,17 @@ def test_temperature_is_one_for_the_network_and_is_saved() -> None:
 @pytest.mark.parametrize("temperature", [0.0, -0.5, float("nan"), float("inf")])
 def test_wrong_temperatures_are_told(temperature: float) -> None:
     layer = squad.SquadLinear(6, 4)
-    with pytest.raises(SquadError, match="temperature must be positive and finite; got"):
+    with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
         squad.set_temperature(layer, temperature)
-    with pytest.raises(SquadError, match="temperature must be positive and finite; got"):
+    with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
         layer.sample_with_kl(torch.zeros(2, 6), temperature)
     assert layer.temperature == 0.5
-    with pytest.raises(SquadError, match="temperature must be a number, or one a member; got 'warm'"):
+    with pytest.raises(SquadError, match="temperature must be a number, or one a member, got 'warm'"):
         squad.set_temperature(layer, "warm")  # type: ignore[arg-type]
     with pytest.raises(SquadError, match="at least one SQUAD layer"):
         squad.set_temperature(nn.Linear(2, 2), 0.5)
     for count in (2, 5):  # as many as rows or bins: not one of them
-        with pytest.raises(SquadError, match="temperature must be one number; got shape"):
+        with pytest.raises(SquadError, match="temperature must be one number, got shape"):
             layer.sample_with_kl(torch.zeros(2, 6), torch.full((count,), 0.5))
     with pytest.raises(SquadError, match="one for each of 2 members"):
         squad.set_temperature(squad.SquadLinear(6, 4, members=2), [0.5, 0.6, 0.7])
@@ -326,7 +326,7 @@ def test_threads_do_not_see_each_others_samples_or_kls() -> None:
 
 def test_wrong_sample_indices_are_told() -> None:
     for wrong in (-1, 2**32, 1.5):
-        with pytest.raises(SquadError, match="index must be a whole number between 0 and 999999; got"):
+        with pytest.raises(SquadError, match="index must be a whole number between 0 and 999999, got"):
             squad.sample_index(wrong).__enter__()  # type: ignore[arg-type]
 
 

@@ -83,17 +83,17 @@ def test_resamples_without_a_value_are_left_out() -> None:
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ArgumentError, match="one array at least after the metric"):
         bootstrap(mean)
-    with pytest.raises(ArgumentError, match=r"arrays must be of equal length; got 1, 2 rows. With paired=False"):
+    with pytest.raises(ArgumentError, match=r"arrays must be of equal length, got 1, 2 rows. With paired=False"):
         bootstrap(ood_auroc, [0.5], [0.5, 0.6])
-    with pytest.raises(ArgumentError, match=r"array 3 must be an array of rows; got the number 0.1. Arguments that"):
+    with pytest.raises(ArgumentError, match=r"array 3 must be an array of rows, got the number 0.1. Arguments that"):
         bootstrap(coverage_at_risk, [0.5], [True], 0.1)
     with pytest.raises(ArgumentError, match="array 1 must be of at least one row"):
         bootstrap(mean, [])
-    with pytest.raises(ArgumentError, match="level must be a number above 0 and at most 1; got 95"):
+    with pytest.raises(ArgumentError, match="level must be a number above 0 and at most 1, got 95"):
         bootstrap(mean, [1.0], level=95)
-    with pytest.raises(ArgumentError, match="repeats must be a whole number of at least 1; got 0"):
+    with pytest.raises(ArgumentError, match="repeats must be a whole number of at least 1, got 0"):
         bootstrap(mean, [1.0], repeats=0)
-    with pytest.raises(ArgumentError, match="seed must be a whole number of at least 0; got -1"):
+    with pytest.raises(ArgumentError, match="seed must be a whole number of at least 0, got -1"):
         bootstrap(mean, [1.0], seed=-1)
-    with pytest.raises(ArgumentError, match="metric must be a function that returns one number; got ndarray"):
+    with pytest.raises(ArgumentError, match="metric must be a function that returns one number, got ndarray"):
         bootstrap(lambda x: x, [1.0, 2.0])

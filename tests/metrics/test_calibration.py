@@ -152,14 +152,14 @@ def test_intervals_are_those_of_clopper_and_pearson() -> None:
 
 @pytest.mark.parametrize("metric", [ece, reliability])
 def test_nonsense_is_refused(metric: Callable[..., object]) -> None:
-    message = r"confidence must be between 0 and 1; got 1.5 in row 1. Only probabilities can be calibrated"
+    message = r"confidence must be between 0 and 1, got 1.5 in row 1. Only probabilities can be calibrated"
     with pytest.raises(ArgumentError, match=message):
         metric([0.5, 1.5], [True, True])
-    with pytest.raises(ArgumentError, match=r"between 0 and 1; got -0\.1 in row 0"):
+    with pytest.raises(ArgumentError, match=r"between 0 and 1, got -0\.1 in row 0"):
         metric([-0.1], [True])
-    with pytest.raises(ArgumentError, match="bins must be a whole number of at least 1; got 0"):
+    with pytest.raises(ArgumentError, match="bins must be a whole number of at least 1, got 0"):
         metric([0.5], [True], 0)
-    with pytest.raises(ArgumentError, match="kind must be one of 'width', 'mass'; got 'size'"):
+    with pytest.raises(ArgumentError, match="kind must be one of 'width', 'mass', got 'size'"):
         metric([0.5], [True], 5, "size")
     with pytest.raises(ArgumentError, match="confidence must be finite"):
         metric([float("nan")], [True])

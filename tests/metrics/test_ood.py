@@ -71,9 +71,9 @@ def test_the_other_positive_class() -> None:
 def test_nonsense_is_refused(metric: Callable[..., float]) -> None:
     with pytest.raises(ArgumentError, match="outside must be of at least one row"):
         metric([0.5], [])
-    with pytest.raises(ArgumentError, match="inside must be finite; got nan in row 0"):
+    with pytest.raises(ArgumentError, match="inside must be finite, got nan in row 0"):
         metric([float("nan")], [0.5])
-    with pytest.raises(ArgumentError, match=r"outside must be of shape \(rows,\); got the shape \(1, 2\). Of prob"):
+    with pytest.raises(ArgumentError, match=r"outside must be of shape \(rows,\), got the shape \(1, 2\). Of prob"):
         metric([0.5], [[0.5, 0.5]])
 
 

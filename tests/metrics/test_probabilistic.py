@@ -53,7 +53,7 @@ def test_extremes() -> None:
 @pytest.mark.parametrize(
     ("probabilities", "labels", "message"),
     [
-        ([[2.0, -1.0]], [0], r"not negative and add up to 1; got .* in row 0\. Take the softmax"),
+        ([[2.0, -1.0]], [0], r"not negative and add up to 1, got .* in row 0\. Take the softmax"),
         ([[0.5, 0.5], [0.7, 0.7]], [0, 0], "in row 1"),
         ([[float("nan"), 1.0]], [0], "add up to 1"),
         ([0.5, 0.5], [0], r"\(rows, classes\)"),

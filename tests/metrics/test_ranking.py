@@ -153,16 +153,16 @@ def test_what_is_given_is_left_as_it_was() -> None:
     ("confidence", "correct", "message"),
     [
         ([], [], "at least one row"),
-        ([0.5], [True, False], r"correct must be of shape \(1,\), one a confidence; got the shape \(2,\)"),
-        ([[0.5]], [[True]], r"of shape \(rows,\); got the shape \(1, 1\). Of probabilities, squad.metrics.scores"),
-        (0.5, True, r"of shape \(rows,\); got the shape \(\)\.$"),
-        ([0.1, float("nan")], [True, True], "confidence must be finite; got nan in row 1. Leave out"),
+        ([0.5], [True, False], r"correct must be of shape \(1,\), one a confidence, got the shape \(2,\)"),
+        ([[0.5]], [[True]], r"of shape \(rows,\), got the shape \(1, 1\). Of probabilities, squad.metrics.scores"),
+        (0.5, True, r"of shape \(rows,\), got the shape \(\)\.$"),
+        ([0.1, float("nan")], [True, True], "confidence must be finite, got nan in row 1. Leave out"),
         ([float("inf")], [True], "finite"),
-        ([0.5, 0.5], [1, 2], "correct must be True or False, or 1 or 0; got 2 in row 1"),
+        ([0.5, 0.5], [1, 2], "correct must be True or False, or 1 or 0, got 2 in row 1"),
         ([0.5], [0.5], "True or False"),
         ([0.5], [float("nan")], "True or False"),
-        (["a"], [True], "confidence must be an array of numbers; got text"),
-        ([None], [True], "an array of numbers; got objects, such as None"),
+        (["a"], [True], "confidence must be an array of numbers, got text"),
+        ([None], [True], "an array of numbers, got objects, such as None"),
         ([[0.5], [0.5, 0.5]], [True], "an array of numbers; NumPy says: setting an array element"),
     ],
 )
@@ -175,9 +175,9 @@ def test_nonsense_is_refused(
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "a", None])
 def test_risk_and_coverage_are_shares(share: float) -> None:
-    with pytest.raises(ArgumentError, match="risk must be a number at least 0 and at most 1; got"):
+    with pytest.raises(ArgumentError, match="risk must be a number at least 0 and at most 1, got"):
         coverage_at_risk([0.5], [True], share)
-    with pytest.raises(ArgumentError, match="coverage must be a number above 0 and at most 1; got"):
+    with pytest.raises(ArgumentError, match="coverage must be a number above 0 and at most 1, got"):
         risk_at_coverage([0.5], [True], share)
     with pytest.raises(ArgumentError, match="coverage must be a number above 0"):
         risk_at_coverage([0.5], [True], 0.0)

@@ -90,9 +90,9 @@ def test_near_certainty_has_an_order() -> None:
 
 @pytest.mark.parametrize("score", OF_PROBABILITIES)
 def test_nonsense_is_refused(score: Score) -> None:
-    with pytest.raises(ArgumentError, match=r"probabilities must be of shape \(rows, classes\); got the shape \(2,\)"):
+    with pytest.raises(ArgumentError, match=r"probabilities must be of shape \(rows, classes\), got the shape \(2,\)"):
         score([0.5, 0.5])
-    with pytest.raises(ArgumentError, match=r"add up to 1; got \[3, -2\] in row 1. Take the softmax"):
+    with pytest.raises(ArgumentError, match=r"add up to 1, got \[3, -2\] in row 1. Take the softmax"):
         score([[0.5, 0.5], [3.0, -2.0]])
     with pytest.raises(ArgumentError, match="at least one row"):
         score(np.zeros((0, 3)))
@@ -102,12 +102,12 @@ def test_nonsense_is_refused(score: Score) -> None:
 
 @pytest.mark.parametrize("score", OF_SAMPLES)
 def test_samples_are_not_their_mean(score: Score) -> None:
-    with pytest.raises(ArgumentError, match=r"of shape \(samples, rows, classes\); got the shape \(1, 2\). These are"):
+    with pytest.raises(ArgumentError, match=r"of shape \(samples, rows, classes\), got the shape \(1, 2\). These are"):
         score([[0.5, 0.5]])
     with pytest.raises(ArgumentError, match=r"samples must .* got \[nan, 1\] in row 0 of sample 1"):
         score([[[0.5, 0.5]], [[float("nan"), 1.0]]])
 
 
 def test_a_margin_needs_two_classes() -> None:
-    with pytest.raises(ArgumentError, match=r"of two classes at least; got the shape \(1, 1\)"):
+    with pytest.raises(ArgumentError, match=r"of two classes at least, got the shape \(1, 1\)"):
         scores.margin([[1.0]])

@@ -70,34 +70,34 @@ def test_numbers_of_other_types_become_plain() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("squad", {"hidden": ()}, r"hidden must be a list of layer sizes, such as \[32, 32\]; got \(\)"),
-        ("squad", {"hidden": 32}, r"hidden must be a list of layer sizes, .*; got 32"),
-        ("squad", {"hidden": "32"}, r"hidden must be a list of layer sizes, .*; got '32'"),
-        ("mlp", {"hidden": (4, 0)}, r"hidden must be a whole number of at least 1; got 0"),
-        ("mlp", {"hidden": (4.5,)}, r"hidden must be a whole number of at least 1; got 4\.5"),
-        ("mlp", {"hidden": (True,)}, r"hidden must be a whole number of at least 1; got True"),
-        ("mlp", {"dropout": 1.0}, r"dropout must be a number at least 0 and below 1; got 1\.0"),
-        ("mlp", {"dropout": -0.1}, r"dropout must be a number at least 0 and below 1; got -0\.1"),
-        ("mlp", {"dropout": (0.1, float("nan"))}, r"dropout must be .*; got nan"),
-        ("mlp", {"dropout": "0.1"}, r"dropout must be .*; got '0\.1'"),
-        ("mlp", {"dropout": None}, r"dropout must be .*; got None"),
-        ("mlp", {"init_scale": 0}, r"init_scale must be a number above 0; got 0"),
-        ("mlp", {"init_scale": float("inf")}, r"init_scale must be a number above 0; got inf"),
-        ("mlp", {"test_dropout": 1}, r"test_dropout must be true or false; got 1"),
-        ("squad", {"bins": 1}, r"bins must be a whole number of at least 2; got 1"),
-        ("squad", {"spacing": "log"}, r"spacing must be one of 'linear', 'gaussian'; got 'log'"),
-        ("squad", {"prior": []}, r"prior must be one of 'uniform', 'gaussian'; got \[\]"),
-        ("squad", {"learn_values": None}, r"learn_values must be one of 'per_layer', .*; got None"),
-        ("squad", {"limit": 0.0}, r"limit must be a number above 0; got 0\.0"),
-        ("squad-factorized", {"rank": 0}, r"rank must be a whole number of at least 1; got 0"),
-        ("squad-factorized", {"shared": "yes"}, r"shared must be true or false; got 'yes'"),
-        ("maxout-dropout", {"pieces": 0}, r"pieces must be a whole number of at least 1; got 0"),
+        ("squad", {"hidden": ()}, r"hidden must be a list of layer sizes, such as \[32, 32\], got \(\)"),
+        ("squad", {"hidden": 32}, r"hidden must be a list of layer sizes, .*, got 32"),
+        ("squad", {"hidden": "32"}, r"hidden must be a list of layer sizes, .*, got '32'"),
+        ("mlp", {"hidden": (4, 0)}, r"hidden must be a whole number of at least 1, got 0"),
+        ("mlp", {"hidden": (4.5,)}, r"hidden must be a whole number of at least 1, got 4\.5"),
+        ("mlp", {"hidden": (True,)}, r"hidden must be a whole number of at least 1, got True"),
+        ("mlp", {"dropout": 1.0}, r"dropout must be a number at least 0 and below 1, got 1\.0"),
+        ("mlp", {"dropout": -0.1}, r"dropout must be a number at least 0 and below 1, got -0\.1"),
+        ("mlp", {"dropout": (0.1, float("nan"))}, r"dropout must be .*, got nan"),
+        ("mlp", {"dropout": "0.1"}, r"dropout must be .*, got '0\.1'"),
+        ("mlp", {"dropout": None}, r"dropout must be .*, got None"),
+        ("mlp", {"init_scale": 0}, r"init_scale must be a number above 0, got 0"),
+        ("mlp", {"init_scale": float("inf")}, r"init_scale must be a number above 0, got inf"),
+        ("mlp", {"test_dropout": 1}, r"test_dropout must be true or false, got 1"),
+        ("squad", {"bins": 1}, r"bins must be a whole number of at least 2, got 1"),
+        ("squad", {"spacing": "log"}, r"spacing must be one of 'linear', 'gaussian', got 'log'"),
+        ("squad", {"prior": []}, r"prior must be one of 'uniform', 'gaussian', got \[\]"),
+        ("squad", {"learn_values": None}, r"learn_values must be one of 'per_layer', .*, got None"),
+        ("squad", {"limit": 0.0}, r"limit must be a number above 0, got 0\.0"),
+        ("squad-factorized", {"rank": 0}, r"rank must be a whole number of at least 1, got 0"),
+        ("squad-factorized", {"shared": "yes"}, r"shared must be true or false, got 'yes'"),
+        ("maxout-dropout", {"pieces": 0}, r"pieces must be a whole number of at least 1, got 0"),
         ("squad", {"bin": 3}, r"bin is not a setting of the network squad\. Did you mean bins\?"),
         ("mlp", {"bins": 3}, r"bins is not a setting of the network mlp\. "),
         ("squad", {"zzz": 3}, r"zzz is not a setting of the network squad\. There are hidden, dropout, .*, bins"),
-        ("squat", {}, r"model must be one of 'squad', .*; got 'squat'\. Did you mean 'squad'\?"),
-        (["squad"], {}, r"model must be one of 'squad', .*; got \['squad'\]\."),
-        (None, {}, r"model must be one of 'squad', .*; got None\."),
+        ("squat", {}, r"model must be one of 'squad', .*, got 'squat'\. Did you mean 'squad'\?"),
+        (["squad"], {}, r"model must be one of 'squad', .*, got \['squad'\]\."),
+        (None, {}, r"model must be one of 'squad', .*, got None\."),
     ],
 )
 def test_wrong_settings_are_told(name: str, settings: dict[str, Any], message: str) -> None:
@@ -110,7 +110,7 @@ def test_settings_of_one_member() -> None:
     assert config.member(1) == SquadConfig(dropout=0.5, init_scale=3.0, hidden=(4,))
     assert SquadConfig(dropout=0.5).member(3) == SquadConfig(dropout=0.5)
     config.check_members(2)
-    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 3 members; got 2 numbers"):
+    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 3 members, got 2 numbers"):
         config.check_members(3)
 
 
@@ -142,7 +142,7 @@ def test_sampling_unless_another_is_asked_for(config: NetworkConfig, sampling: s
 
 
 def test_wrong_sampling_is_told() -> None:
-    with pytest.raises(ArgumentError, match="sampling must be one of 'mean' for the network mlp; got 'sample'"):
+    with pytest.raises(ArgumentError, match="sampling must be one of 'mean' for the network mlp, got 'sample'"):
         network_config("mlp").check_sampling("sample", None)
     for wrong in (0, 1_000_000, 2.5, True):
         with pytest.raises(ArgumentError, match="num_samples must be a whole number between 1 and 999999"):

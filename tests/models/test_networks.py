@@ -209,11 +209,11 @@ def test_networks_of_other_sizes_are_not_stacked() -> None:
 
 
 def test_one_rate_a_member_needs_one_for_each() -> None:
-    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 3 members; got 2 numbers"):
+    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 3 members, got 2 numbers"):
         made("mlp", dropout=(0.1, 0.2))
-    with pytest.raises(ArgumentError, match="classes must be a whole number of at least 2; got 1"):
+    with pytest.raises(ArgumentError, match="classes must be a whole number of at least 2, got 1"):
         build(network_config("mlp"), IN, 1, [0])
-    with pytest.raises(ArgumentError, match="in_features must be a whole number of at least 1; got 0"):
+    with pytest.raises(ArgumentError, match="in_features must be a whole number of at least 1, got 0"):
         build(network_config("mlp"), 0, CLASSES, [0])
 
 
@@ -239,7 +239,7 @@ def test_wrong_rows_are_told() -> None:
     network = made("squad")
     with pytest.raises(ArgumentError, match=r"x must be of shape \(3, rows, 6\), or \(1, rows, 6\)"):
         network(torch.zeros(2, 8, IN))
-    with pytest.raises(ArgumentError, match=r"x must be of shape .*; got shape \(1, 8, 5\)"):
+    with pytest.raises(ArgumentError, match=r"x must be of shape .*, got shape \(1, 8, 5\)"):
         network(torch.zeros(8, 5))
 
 

@@ -31,7 +31,7 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
         ({"values": VALUES[:4]}, "got shape (1, 4, 1)"),
         ({"values": torch.zeros(C, 2)}, "values"),
         ({"log_prior": PRIOR[:4]}, "log_prior must be of shape (5, 1)"),
-        ({"temperature": 0.0}, "temperature must be positive and finite; got 0.0"),
+        ({"temperature": 0.0}, "temperature must be positive and finite, got 0.0"),
         ({"temperature": float("inf")}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": -1}, "got -1"),
@@ -41,8 +41,8 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
         ({"temperature": 1e-40}, "1e-06 is the least"),
         ({"temperature": torch.tensor(0.5, requires_grad=True)}, "temperature must be fixed"),
         ({"log_prior": PRIOR.clone().requires_grad_()}, "log_prior must be fixed"),
-        ({"values": [0.0]}, "values must be a tensor; got list"),
-        ({"seed": None, "noise": 0.0}, "noise must be a tensor; got float"),
+        ({"values": [0.0]}, "values must be a tensor, got list"),
+        ({"seed": None, "noise": 0.0}, "noise must be a tensor, got float"),
         ({"step": 2**32}, "step must be between 0 and 4294967295"),
         ({"temperature": "warm"}, "got 'warm'"),
         ({"seed": None}, "got neither"),
@@ -56,7 +56,7 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
             {"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])},
             "step must be of shape () or that of seed",
         ),
-        ({"backend": "cuda"}, "backend must be one of 'auto', 'compile', 'eager', 'reference', 'triton'; got 'cuda'"),
+        ({"backend": "cuda"}, "backend must be one of 'auto', 'compile', 'eager', 'reference', 'triton', got 'cuda'"),
     ],
 )
 def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:
@@ -67,7 +67,7 @@ def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:
 
 
 def test_a_temperature_without_members_is_one_number() -> None:
-    with pytest.raises(SquadError, match="temperature must be one number; got shape"):
+    with pytest.raises(SquadError, match="temperature must be one number, got shape"):
         call(torch.zeros(C, K), temperature=torch.full((C,), 0.5))  # one a bin would be a silent broadcast
 
 

@@ -84,7 +84,7 @@ def test_from_records_runs_nothing(
 @pytest.mark.usefixtures("command")
 def test_from_records_looks_at_its_options_all_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table1", "--from-records", "--folder", str(folder), "--device", "tpu"]) == 2
-    assert "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'" in " ".join(
+    assert "device must be 'auto', 'cpu' or a GPU of this machine, got 'tpu'" in " ".join(
         capsys.readouterr().err.split()
     )
 

@@ -81,5 +81,5 @@ def test_a_run_takes_images_of_its_crop(tmp_path: Path, crop: str, monkeypatch: 
 
 
 def test_a_crop_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="crop must be one of 'tighter', 'softer'; got 'wider'"):
+    with pytest.raises(PlanError, match="crop must be one of 'tighter', 'softer', got 'wider'"):
         plan_of(tmp_path, f'{HEAD}{ROW}crop = "wider"\n')

@@ -72,7 +72,7 @@ def test_a_way_that_no_network_can_be_asked_in_is_refused_before_any_is_trained(
 
 
 def test_a_confidence_that_is_none_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="confidence must be one of 'response', 'variance'; got 'entropy'"):
+    with pytest.raises(ArgumentError, match="confidence must be one of 'response', 'variance', got 'entropy'"):
         Way.parse("sample 32 by entropy")
 
 

@@ -337,5 +337,5 @@ def test_the_estimator_certifies() -> None:
     assert classifier.predictor_.certificate is None
     with pytest.raises(LeakError):
         classifier.certify(x, y, 0.1)
-    with pytest.raises(ValueError, match=r"\(rows, 2\); got \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"\(rows, 2\), got \(5, 3\)"):
         classifier.certify(np.zeros((5, 3)), ["a"] * 5, 0.1)

@@ -250,7 +250,7 @@ def test_cells_that_cannot_be_read_refer_their_row() -> None:
         1: "column 'color' is 'mauve', which was not seen in training",
         2: "column 'color' is empty, and it never was in training",
         5: "column 'age' is empty",
-        8: "column 'age' must be a finite number; got inf",
+        8: "column 'age' must be a finite number, got inf",
         9: "column 'age' is 1e+300, too far from its mean",
     }
     check_referred(predictor(table=True), x, frame(), reasons)
@@ -296,15 +296,15 @@ def test_arrays_of_any_kind() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.zeros((3, 5)), r"x must have the shape \(rows, 6\); got \(3, 5\)"),
-        (np.zeros((0, 5)), r"x must have the shape \(rows, 6\); got \(0, 5\)"),
-        (np.zeros(6), r"x must have the shape \(rows, 6\); got \(6,\)\. For one row give x\[None\]"),
-        (np.float64(3), r"x must have the shape \(rows, 6\); got \(\)"),
-        ([], r"x must have the shape \(rows, 6\); got \(0,\)"),
-        ([[1, 2], [3]], r"x must be an array of numbers; got list\. "),
-        ("text", r"x must be an array of numbers; got <U4"),
-        (None, r"x must have the shape \(rows, 6\); got \(\)"),
-        ([["a"] * 6], r"x must be an array of numbers; got <U1"),
+        (np.zeros((3, 5)), r"x must have the shape \(rows, 6\), got \(3, 5\)"),
+        (np.zeros((0, 5)), r"x must have the shape \(rows, 6\), got \(0, 5\)"),
+        (np.zeros(6), r"x must have the shape \(rows, 6\), got \(6,\)\. For one row give x\[None\]"),
+        (np.float64(3), r"x must have the shape \(rows, 6\), got \(\)"),
+        ([], r"x must have the shape \(rows, 6\), got \(0,\)"),
+        ([[1, 2], [3]], r"x must be an array of numbers, got list\. "),
+        ("text", r"x must be an array of numbers, got <U4"),
+        (None, r"x must have the shape \(rows, 6\), got \(\)"),
+        ([["a"] * 6], r"x must be an array of numbers, got <U1"),
         (Table.of(frame()), r"x must be an array of shape \(6,\) .*fitted without column names"),
     ],
     ids=range(10),
@@ -317,8 +317,8 @@ def test_wrong_arrays_are_told(x: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (rows(), r"x must be a pandas.DataFrame with the columns of training; got ndarray\. This model was trained on"),
-        (None, r"x must be a pandas.DataFrame .*; got NoneType"),
+        (rows(), r"x must be a pandas.DataFrame with the columns of training, got ndarray\. This model was trained on"),
+        (None, r"x must be a pandas.DataFrame .*, got NoneType"),
         (frame().drop(columns="age"), "table has no column 'age'"),
         (frame()[:0].drop(columns="age"), "table has no column 'age'"),
         (frame()[["label"]], "it lacks 'age', 'color', 'dose'"),
@@ -360,13 +360,13 @@ def test_positions_of_labels() -> None:
         assert found.dtype == np.int64
     assert made.positions([]).tolist() == []
     assert predictor(classes=("b", "a", "c")).positions(["a", "c", "a"]).tolist() == [1, 2, 1]
-    with pytest.raises(ArgumentError, match=r"labels must be among the classes of training \(1, 5, 10\); got 7, x\."):
+    with pytest.raises(ArgumentError, match=r"labels must be among the classes of training \(1, 5, 10\), got 7, x\."):
         made.positions([5, "x", 7, 7])
-    with pytest.raises(ArgumentError, match=r"labels must be a list of one label a row; got shape \(2, 1\)"):
+    with pytest.raises(ArgumentError, match=r"labels must be a list of one label a row, got shape \(2, 1\)"):
         made.positions([[1], [5]])
     many = predictor(classes=tuple(range(20)))
     with pytest.raises(
-        ArgumentError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\); got 20, 21, 22, 23, 24 and 15 more\."
+        ArgumentError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\), got 20, 21, 22, 23, 24 and 15 more\."
     ):
         many.positions(np.arange(20, 40))
 
@@ -378,20 +378,20 @@ def test_what_does_not_fit_together_is_told() -> None:
     made = predictor()
     parts = (made.network, made.config, made.transform)
     for classes, message in (
-        (("a", "b"), "classes must be one for each of 3 classes; got 2 names"),
-        (("a", "b", "b"), "classes must be all texts or all numbers, each once; got"),
+        (("a", "b"), "classes must be one for each of 3 classes, got 2 names"),
+        (("a", "b", "b"), "classes must be all texts or all numbers, each once, got"),
         (("a", "b", 1), "classes must be all texts or all numbers"),
         ((1, True, 2), "each once"),
-        (("a", "b", None), "classes must be texts, numbers or booleans; got None"),
-        ((1.0, 2.0, float("nan")), "classes must be texts, numbers or booleans; got nan"),
+        (("a", "b", None), "classes must be texts, numbers or booleans, got None"),
+        ((1.0, 2.0, float("nan")), "classes must be texts, numbers or booleans, got nan"),
     ):
         with pytest.raises(ArgumentError, match=message):
             Predictor(*parts, classes)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="transform must be one that gives 6; got 5 features"):
+    with pytest.raises(ArgumentError, match="transform must be one that gives 6, got 5 features"):
         Predictor(made.network, made.config, ArrayTransform.fit(rows()[:, :5]), made.classes)
-    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 2 members; got 3 numbers"):
+    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 2 members, got 3 numbers"):
         Predictor(made.network, network_config("squad", {"dropout": (0.1, 0.2, 0.3)}), made.transform, made.classes)
-    with pytest.raises(ArgumentError, match=r"sampling must be one of .*; got 'luck'"):
+    with pytest.raises(ArgumentError, match=r"sampling must be one of .*, got 'luck'"):
         Predictor(*parts, made.classes, sampling="luck")
 
 
@@ -425,7 +425,7 @@ def test_other_devices() -> None:
     assert made.device == torch.device("cpu")
     assert_guaranteed(made.answer(rows()), before)
     for wrong in ("abacus", "meta", "cuda:99", "", 3.5, None):
-        with pytest.raises(ArgumentError, match="device must be 'auto', 'cpu' or a GPU of this machine; got "):
+        with pytest.raises(ArgumentError, match="device must be 'auto', 'cpu' or a GPU of this machine, got "):
             made.to(wrong)  # type: ignore[arg-type]
     assert_guaranteed(made.answer(rows()), before)
 

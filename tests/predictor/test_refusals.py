@@ -82,7 +82,7 @@ class TestRefusals:
         with pytest.raises(LeakError, match="'0-7'"):  # another grouping does not hide it
             of_table.certify(data, data["y"].to_numpy(), 0.1, groups=data["site"].to_numpy())
         data.loc[5, "who"] = None
-        with pytest.raises(squad.ArgumentError, match="groups must be one for every row; got 1 missing"):
+        with pytest.raises(squad.ArgumentError, match="groups must be one for every row, got 1 missing"):
             of_table.certify(data, data["y"].to_numpy(), 0.1)
 
     @pytest.mark.parametrize("times", [2, 5])
@@ -140,7 +140,7 @@ class TestRefusals:
         x, y = points(1000, 1)
         y = y.astype(object)
         y[3] = "d"
-        with pytest.raises(squad.ArgumentError, match=r"among the classes of training \(a, b, c\); got d"):
+        with pytest.raises(squad.ArgumentError, match=r"among the classes of training \(a, b, c\), got d"):
             fitted.certify(x, y, 0.05)
 
     @pytest.mark.parametrize("count", [1, 40])

@@ -218,7 +218,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted() -> None:
     same_kind(found)
     assert (found.rows, found.unreadable, found.unlabelled, found.used) == (50, 2, 2, 46)
     assert found.reasons == [
-        "row 5: column 'age' must be a number; got 'old'",
+        "row 5: column 'age' must be a number, got 'old'",
         "row 8: column 'color' is 'mauve', which was not seen in training",
     ]
     rows = images(20).astype(float)
@@ -248,11 +248,11 @@ def test_what_is_refused() -> None:
     predictor, x = model(), images(10)
     with pytest.raises(ArgumentError, match="labels must be among the classes of training"):
         gather({"it": predictor}, x, ["cow"] * 10)
-    with pytest.raises(ArgumentError, match="labels must be one for each row; got 9 labels for 10 rows"):
+    with pytest.raises(ArgumentError, match="labels must be one for each row, got 9 labels for 10 rows"):
         gather({"it": predictor}, x, ["cat"] * 9)
-    with pytest.raises(ArgumentError, match="predictors must be a mapping with at least one model; got none"):
+    with pytest.raises(ArgumentError, match="predictors must be a mapping with at least one model, got none"):
         gather({}, x, ["cat"] * 10)
-    with pytest.raises(ArgumentError, match="rows with labels that it can read; got 10 rows"):
+    with pytest.raises(ArgumentError, match="rows with labels that it can read, got 10 rows"):
         gather({"it": predictor}, x, [""] * 10)
     with pytest.raises(ArgumentError, match=r"got 2 rows\. The first: "):
         gather({"it": predictor}, np.full((2, 8, 8), np.nan), ["cat"] * 2)

@@ -38,9 +38,9 @@ def test_share(nodes: list[tuple[int, int]], workers: int | None, device: str, e
 
 
 def test_more_workers_than_there_is_room_for() -> None:
-    with pytest.raises(ArgumentError, match="workers must be 8 at the most, one a CPU of the cluster; got 9"):
+    with pytest.raises(ArgumentError, match="workers must be 8 at the most, one a CPU of the cluster, got 9"):
         share([(8, 0)], 9)
-    with pytest.raises(ArgumentError, match="workers must be 2 at the most, one a GPU of the cluster; got 3"):
+    with pytest.raises(ArgumentError, match="workers must be 2 at the most, one a GPU of the cluster, got 3"):
         share([(8, 2)], 3)
     with pytest.raises(ArgumentError, match="workers must be 1 or more"):
         share([(8, 0)], 0)

@@ -78,7 +78,7 @@ def test_what_a_callback_raises_ends_the_search(out: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"sampler": "random"}, "sampler must be a sampler of Optuna's; got 'random'"),
+        ({"sampler": "random"}, "sampler must be a sampler of Optuna's, got 'random'"),
         ({"sampler": optuna.samplers.RandomSampler}, r"RandomSampler\(seed=1\)"),
         ({"callbacks": print}, "callbacks must be a list of functions"),
         ({"callbacks": [print, 3]}, "callbacks must be a list of functions"),

@@ -256,7 +256,7 @@ def test_plain_data() -> None:
     found = plain(given)
     assert json.dumps(found) == '{"a": 0.5, "b": [1, 2], "c": null, "d": true, "e": null, "3": "x", "f": 0.25}'
     assert found["d"] is True
-    with pytest.raises(ArgumentError, match=r"plain data; got .*object"):
+    with pytest.raises(ArgumentError, match=r"plain data, got .*object"):
         plain({"a": object()})
 
 

@@ -112,7 +112,7 @@ def test_a_table(out: Path) -> None:
     # An array of the same numbers, and a frame of them, are the same rows.
     array, numbers = tune(out.with_name("array"), x), tune(out.with_name("frame"), frame[list("abcde")])
     assert [trial.value for trial in array.trials] == [trial.value for trial in numbers.trials]
-    with pytest.raises(ArgumentError, match="target must be the column of labels; got None"):
+    with pytest.raises(ArgumentError, match="target must be the column of labels, got None"):
         tune(out, table, labels)
     with pytest.raises(ArgumentError, match=r"x must be a table where target.*Table\.of\(frame\) makes one"):
         tune(out, x, labels, target="y")
@@ -282,7 +282,7 @@ def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"trials": 0}, "trials must be a whole number of at least 1; got 0"),
+        ({"trials": 0}, "trials must be a whole number of at least 1, got 0"),
         ({"trials": 2.5}, "trials must be a whole number"),
         ({"slotz": 3}, "slotz is not a setting of a search. Did you mean slots?"),
         ({"max_epochs": 3}, 'but of a fit: settings={"training": {"max_epochs": ...}}.'),
@@ -291,7 +291,7 @@ def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
         ({"seed": 4}, 'seed is not a setting of a search, but of a fit: settings={"seed": ...}.'),
         ({"slots": 0}, "slots must be"),
         ({"minutes": -1}, "minutes must be a number above 0"),
-        ({"device": "tpu"}, "device must be 'auto', 'cpu' or a GPU of this machine; got 'tpu'. The first GPU is cuda"),
+        ({"device": "tpu"}, "device must be 'auto', 'cpu' or a GPU of this machine, got 'tpu'. The first GPU is cuda"),
         ({"workers": 2}, "workers must be given together with ray"),
         ({"storage": "nonsense"}, "storage must be sqlite:///FILE"),
         ({"storage": "sqlite://"}, "A study in memory would be gone"),
@@ -299,9 +299,9 @@ def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
         ({"objective": "x"}, "objective must be one of 'coverage', 'aurc', 'accuracy'"),
         ({"space": {"network": {"binz": 3}}}, "network.binz is not a setting of the network squad"),
         ({"space": "missing.toml"}, "missing.toml cannot be read"),
-        ({"space": {"training": {"anneal_epochs": {"choices": [1, 5]}}}}, "must be below max_epochs, 3; got 5"),
+        ({"space": {"training": {"anneal_epochs": {"choices": [1, 5]}}}}, "must be below max_epochs, 3, got 5"),
         ({"settings": {"netwrk": {}}}, "netwrk is not a setting of a fit. Did you mean network?"),
-        ({"settings": {"training": {"lr": float("inf")}}}, "lr must be a number above 0; got inf"),
+        ({"settings": {"training": {"lr": float("inf")}}}, "lr must be a number above 0, got inf"),
         ({"settings": {"training": {"lr": (0.1, 0.2)}}}, "lr must be one number"),
         ({"labels": np.zeros(120)}, "There must be two classes at least"),
         ({"labels": np.arange(3)}, "labels must be one for each row"),
@@ -317,7 +317,7 @@ def test_what_is_refused(out: Path, options: dict[str, Any], words: str) -> None
 
 
 def test_a_study_has_a_folder() -> None:
-    with pytest.raises(ArgumentError, match="out must be a folder, which the study is kept in; got None"):
+    with pytest.raises(ArgumentError, match="out must be a folder, which the study is kept in, got None"):
         squad.tune(*rows(), out=None)  # type: ignore[arg-type]
 
 
@@ -335,7 +335,7 @@ def test_what_is_searched_goes_with_what_is_set(out: Path) -> None:
     both = {"training": {"max_epochs": {"low": 300, "high": 301}, "anneal_epochs": {"low": 201, "high": 299}}}
     x, labels = rows(20, 2)
     assert pose(x, labels, {}, both, "aurc").space.entries.keys() == {"training.max_epochs", "training.anneal_epochs"}
-    with pytest.raises(ArgumentError, match=r"training\.max_epochs: anneal_epochs must be below max_epochs, 3; got 5"):
+    with pytest.raises(ArgumentError, match=r"training\.max_epochs: anneal_epochs must be below max_epochs, 3, got 5"):
         pose(x, labels, {"training": {"anneal_epochs": 5}}, {"training": {"max_epochs": {"low": 3, "high": 9}}}, "aurc")
 
 

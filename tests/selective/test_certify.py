@@ -83,7 +83,7 @@ class TestEdges:
         with pytest.raises(squad.ArgumentError, match="without a mask"):
             certify(masked, [True, True], 0.1)
         for by in ([1.0, math.nan], np.array(["a", None], dtype=object)):
-            with pytest.raises(squad.ArgumentError, match="the group of every case; got a missing value"):
+            with pytest.raises(squad.ArgumentError, match="the group of every case, got a missing value"):
                 certify([0.5, 0.6], [True, True], 0.1, by=by)
         with pytest.raises(squad.ArgumentError, match="harms must be a mapping"):
             certify([0.5], [True], 0.1, harms=[1])  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ class TestEdges:
     @pytest.mark.parametrize("name", ["risk", "delta"])
     def test_shares_outside_of_0_to_1(self, name: str, value: float) -> None:
         given_: dict[str, Any] = {"risk": 0.1, "delta": 0.1, name: value}
-        with pytest.raises(ValueError, match=rf"{name} must be a number above 0 .* and below 1; got {value}"):
+        with pytest.raises(ValueError, match=rf"{name} must be a number above 0 .* and below 1, got {value}"):
             certify([0.5], [True], **given_)
 
     def test_percentages_are_told_apart(self) -> None:
@@ -141,7 +141,7 @@ class TestEdges:
             ({"confidence": ["a"]}, "confidence must be a list of numbers"),
             ({"confidence": [[0.5]]}, "one a case"),
             ({"correct": [True, False]}, r"correct must be of shape \(1,\)"),
-            ({"correct": [0.5]}, "booleans, or 0 and 1; got 0.5"),
+            ({"correct": [0.5]}, "booleans, or 0 and 1, got 0.5"),
             ({"correct": ["yes"]}, "booleans, or 0 and 1"),
             ({"method": "magic"}, "one of 'fallback'"),
             ({"thresholds": [0.5]}, "the method is fallback"),

@@ -145,7 +145,7 @@ def test_far_away() -> None:
 
 @pytest.mark.parametrize("error", [0.02, 0.5])
 def test_errors_above_the_risk_are_refused(error: float) -> None:
-    with pytest.raises(squad.ArgumentError, match=r"error must be below the risk of 0.02; got .* More labels will not"):
+    with pytest.raises(squad.ArgumentError, match=r"error must be below the risk of 0.02, got .* More labels will not"):
         plan(0.02, 0.01, 0.7, error)
 
 

@@ -388,14 +388,14 @@ def test_rows_without_an_answer_stay_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[0.5, 0.5]], [0], "platt"), "method must be one of 'temperature', 'isotonic'; got 'platt'"),
+        (([[0.5, 0.5]], [0], "platt"), "method must be one of 'temperature', 'isotonic', got 'platt'"),
         (([[0.5, 0.5]], [2]), "labels must be between 0 and 1"),
         (([[1.5, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
         (([[np.nan, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
-        (([[1.0]], [0]), r"probabilities must be of at least 2 classes; got the shape \(1, 1\)"),
+        (([[1.0]], [0]), r"probabilities must be of at least 2 classes, got the shape \(1, 1\)"),
         ((np.empty((0, 2)), []), "must be of at least one row"),
-        (([[0.6, 0.4]] * 9, [0] * 9, "isotonic"), r"at least 10 rows; got 9\. Label more"),
-        (([[0.6, 0.4]] * 9, [0] * 9), r"at least 10 rows; got 9\. Label more"),
+        (([[0.6, 0.4]] * 9, [0] * 9, "isotonic"), r"at least 10 rows, got 9\. Label more"),
+        (([[0.6, 0.4]] * 9, [0] * 9), r"at least 10 rows, got 9\. Label more"),
     ],
 )
 def test_what_cannot_be_fitted(arguments: tuple[Any, ...], message: str) -> None:
@@ -406,16 +406,16 @@ def test_what_cannot_be_fitted(arguments: tuple[Any, ...], message: str) -> None
 def test_what_cannot_be_mapped() -> None:
     recalibration = heated(2.0)
     for probabilities, message in (
-        ([[0.5, 0.5]], r"numbers of shape \(rows, 3\); got float64 of shape \(1, 2\)"),
+        ([[0.5, 0.5]], r"numbers of shape \(rows, 3\), got float64 of shape \(1, 2\)"),
         ([0.5, 0.3, 0.2], r"got float64 of shape \(3,\)"),
         ([["a", "b", "c"]], "got <U1 of shape"),
-        ([[0.5, 0.3, 0.2], [3.0, -1.0, 2.0]], r"between 0 and 1; got \[ 3. -1.  2.\] in row 1. Take the softmax"),
+        ([[0.5, 0.3, 0.2], [3.0, -1.0, 2.0]], r"between 0 and 1, got \[ 3. -1.  2.\] in row 1. Take the softmax"),
     ):
         with pytest.raises(ArgumentError, match=message):
             recalibration.apply(probabilities)
-    with pytest.raises(ArgumentError, match="classes must be 3, as where it was fitted; got 4"):
+    with pytest.raises(ArgumentError, match="classes must be 3, as where it was fitted, got 4"):
         recalibration.confidence([0.5], 4)
-    with pytest.raises(ArgumentError, match=r"confidence must be probabilities, from 0.333 to 1; got 1.2"):
+    with pytest.raises(ArgumentError, match=r"confidence must be probabilities, from 0.333 to 1, got 1.2"):
         recalibration.confidence([0.5, 1.2])
     with pytest.raises(ArgumentError, match="confidence must be an array of numbers"):
         recalibration.confidence(["high"])
@@ -443,18 +443,18 @@ def test_round_trip(method: str) -> None:
         ({"classes": 1}, "classes must be a whole number between 2 and"),
         ({"classes": 10**400}, "classes must be a whole number between 2 and"),
         ({"classes": None}, "classes must be a whole number"),
-        ({"temperature": 0}, "temperature must be a number at least 0.05 and at most 20; got 0"),
+        ({"temperature": 0}, "temperature must be a number at least 0.05 and at most 20, got 0"),
         ({"temperature": "warm"}, "temperature must be a number at least 0.05"),
-        ({"temperature": None}, "temperature must be a number at least 0.05 and at most 20; got None"),
+        ({"temperature": None}, "temperature must be a number at least 0.05 and at most 20, got None"),
         ({"knots": [[0.5, 0.5], [1.0, 1.0]]}, "knots must be none for the method temperature"),
-        ({"knots": 3}, "'knots' of a saved recalibration must be a list; got 3"),
+        ({"knots": 3}, "'knots' of a saved recalibration must be a list, got 3"),
         ({"knots": [3]}, "'knots' of a saved recalibration must be a list"),
-        ({"nll": [1.0]}, r"nll must be two numbers, before and after; got \(1.0,\)"),
-        ({"ece": ["a", 1]}, "ece must be a number at least 0; got 'a'"),
+        ({"nll": [1.0]}, r"nll must be two numbers, before and after, got \(1.0,\)"),
+        ({"ece": ["a", 1]}, "ece must be a number at least 0, got 'a'"),
         ({"rows": -1}, "rows must be a whole number of at least 1"),
         ({"folds": -1}, "folds must be a whole number"),
-        ({"rows": ...}, "A saved recalibration must have .*rows.*; got "),
-        ({"more": 1}, "A saved recalibration must have .*; got .*more"),
+        ({"rows": ...}, "A saved recalibration must have .*rows.*, got "),
+        ({"more": 1}, "A saved recalibration must have .*, got .*more"),
     ],
 )
 def test_what_is_no_saved_recalibration(change: dict[str, Any], message: str) -> None:
@@ -476,7 +476,7 @@ def test_what_are_no_knots(knots: list[Any]) -> None:
 
 @pytest.mark.parametrize("data", [None, [], "temperature", 3, {}])
 def test_what_is_nothing_like_it(data: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"A saved recalibration must have classes, .*; got "):
+    with pytest.raises(ArgumentError, match=r"A saved recalibration must have classes, .*, got "):
         Recalibration.from_json(data)
 
 

@@ -81,7 +81,7 @@ def test_json_keeps_everything() -> None:
             if isinstance(value, np.ndarray):
                 assert kept.dtype == value.dtype
                 np.testing.assert_array_equal(kept, value)
-    with pytest.raises(ArgumentError, match="a saved Stereotype must be of name, probs, variants; got name"):
+    with pytest.raises(ArgumentError, match="a saved Stereotype must be of name, probs, variants, got name"):
         Stereotype.of({"name": "bell"})
 
 

@@ -35,9 +35,9 @@ def test_the_groups_of_a_table_are_its_column(out: Path) -> None:
         assert found.record.settings["data"]["sha256"] == digest
     apart = tune(out.with_name("apart"), frame, labels, target="y", drop=["site"])
     assert apart.record.settings["data"]["sha256"] != digest
-    with pytest.raises(ArgumentError, match=r"group must be a column of a table; got 'site' with ndarray.*give groups"):
+    with pytest.raises(ArgumentError, match=r"group must be a column of a table, got 'site' with ndarray.*give groups"):
         tune(out.with_name("array"), x, labels, group="site")
-    with pytest.raises(ArgumentError, match=r"x must be .*; got a data frame with 'site', and no target.*Table\.of"):
+    with pytest.raises(ArgumentError, match=r"x must be .*, got a data frame with 'site', and no target.*Table\.of"):
         tune(out.with_name("words"), frame, labels)
 
 

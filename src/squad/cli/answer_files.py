@@ -33,7 +33,7 @@ def check_answers(path: Path, data: str, overwrite: bool = False) -> None:
     """That answers to the rows of ``data`` can be written to ``path``."""
     name = path.name.lower()
     if not name.endswith(ANSWERS):
-        raise OutputError(f"--out must end in {', '.join(ANSWERS[:-1])} or {ANSWERS[-1]}; got {path}.")
+        raise OutputError(f"--out must end in {', '.join(ANSWERS[:-1])} or {ANSWERS[-1]}, got {path}.")
     if path.is_dir():
         raise OutputError(f"--out must be a file; {path} is a folder.")
     if path.exists() and Path(data).exists() and path.samefile(data):

@@ -315,7 +315,7 @@ def _of_scores(
         if out.exists() and not overwrite:
             raise OutputError(f"{out} exists. Name another file, or say --overwrite.")
         if out.is_dir() or out.suffix.lower() != ".json":
-            raise OutputError(f"--out must be a .json file for a certificate of scores; got {out}.")
+            raise OutputError(f"--out must be a .json file for a certificate of scores, got {out}.")
         check_writable(out)
     table = read_table(path, format.encoding, format.decimal)
     harms = {name: losses(table, name) for target in targets for name in target if name != "wrong"}

@@ -145,7 +145,7 @@ def _place(out: Path | None, layer: int, unit: int, member: int | None) -> Path:
     of = "" if member is None else f"-member{member}"
     out = Path(f"inspect-layer{layer}-unit{unit}{of}.png") if out is None else out
     if out.suffix.lower() not in KINDS or out.is_dir():
-        raise OutputError(f"--out must be a file that ends in {', '.join(KINDS[:-1])} or {KINDS[-1]}; got {out}.")
+        raise OutputError(f"--out must be a file that ends in {', '.join(KINDS[:-1])} or {KINDS[-1]}, got {out}.")
     return out
 
 

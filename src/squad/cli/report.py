@@ -50,7 +50,7 @@ def report(
     from squad.report import write_report
 
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
-        raise OutputError(f"--out must be a file that ends in .html; got {out}.")
+        raise OutputError(f"--out must be a file that ends in .html, got {out}.")
     if len(set(models)) < len(models):
         raise ArgumentError.of("MODEL", ", ".join(models), "each model once")
     check_new(out, overwrite)

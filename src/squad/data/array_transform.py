@@ -54,7 +54,7 @@ class ArrayTransform:
         if not 2 <= array.ndim <= 4 or not array.size:
             raise DataError(
                 "x must have the shape (rows, features), (rows, height, width) or (rows, height, width, channels), none"
-                f" of them 0; got {array.shape}."
+                f" of them 0, got {array.shape}."
             )
         shape = array.shape[1:]
         width = _width(shape)
@@ -103,7 +103,7 @@ class ArrayTransform:
         if array.shape[1:] != self.shape or array.ndim != len(self.shape) + 1:
             hint = " For one row give x[None]." if array.shape == self.shape else ""
             wanted = ", ".join(map(str, ("rows", *self.shape)))
-            raise DataError(f"x must have the shape ({wanted}); got {array.shape}.{hint}")
+            raise DataError(f"x must have the shape ({wanted}), got {array.shape}.{hint}")
         told = found.told()
         mean, std = np.asarray(self.mean), np.asarray(self.std)
         out = np.zeros((len(array), self.features), dtype=np.float32)
@@ -186,10 +186,10 @@ class ArrayTransform:
         what = "array transform"
         shape, mean, std = (saved(data, entry, list, what) for entry in ("shape", "mean", "std"))
         if not 1 <= len(shape) <= 3 or not all(type(size) is int and size > 0 for size in shape):
-            raise DataError(f"'shape' of a saved {what} must be 1 to 3 positive whole numbers; got {shape}.")
+            raise DataError(f"'shape' of a saved {what} must be 1 to 3 positive whole numbers, got {shape}.")
         if len(mean) != _width(shape) or len(std) != len(mean):
             raise DataError(
-                f"'mean' and 'std' of a saved {what} of shape {tuple(shape)} must have {_width(shape)} numbers; got"
+                f"'mean' and 'std' of a saved {what} of shape {tuple(shape)} must have {_width(shape)} numbers, got"
                 f" {len(mean)} and {len(std)}."
             )
         if not all(type(number) in (int, float) and math.isfinite(number) for number in mean + std) or min(std) < 0:
@@ -205,7 +205,7 @@ class ArrayTransform:
         if "ranges" in data:
             ranges = [Range.from_json(one) for one in saved(data, "ranges", list, what)]
             if len(ranges) != len(mean):
-                raise DataError(f"'ranges' of a saved {what} must be {len(mean)}, one per feature; got {len(ranges)}.")
+                raise DataError(f"'ranges' of a saved {what} must be {len(mean)}, one per feature, got {len(ranges)}.")
         return cls(
             tuple(shape),
             tuple(map(float, mean)),
@@ -235,7 +235,7 @@ def _array(x: object) -> NDArray[Any]:
     except (ValueError, TypeError) as cause:
         raise DataError(f"x must be an array of numbers with rows of one length; {str(cause)[:80]}.") from cause
     if array.dtype.kind not in "biuf":
-        raise DataError(f"x must be an array of numbers; got {array.dtype}.")
+        raise DataError(f"x must be an array of numbers, got {array.dtype}.")
     return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 

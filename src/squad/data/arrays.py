@@ -140,21 +140,21 @@ def _parsing(path: Path) -> Iterator[None]:
 def _checked(arrays: Arrays) -> Arrays:
     x, y, source = arrays.x, arrays.y, arrays.source
     if x.dtype.kind not in "biuf":
-        raise DataError(f"x of {source} must be an array of numbers; got {x.dtype}.")
+        raise DataError(f"x of {source} must be an array of numbers, got {x.dtype}.")
     if not 2 <= x.ndim <= 4:
         raise DataError(
             f"x of {source} must have the shape (rows, features), (rows, height, width) or (rows, height, width,"
-            f" channels); got {x.shape}."
+            f" channels), got {x.shape}."
         )
     if not x.size:
-        raise DataError(f"x of {source} must have at least one row and one feature; got the shape {x.shape}.")
+        raise DataError(f"x of {source} must have at least one row and one feature, got the shape {x.shape}.")
     if y is None:
         return arrays
     if y.shape != (len(x),):
         hint = " Of one-hot labels take argmax(axis=1)." if y.ndim == 2 and len(y) == len(x) else ""
         raise DataError(
-            f"The labels of {source} must have the shape ({len(x)},), one for each row of x; got {y.shape}.{hint}"
+            f"The labels of {source} must have the shape ({len(x)},), one for each row of x, got {y.shape}.{hint}"
         )
     if y.dtype.kind not in "biufUS":
-        raise DataError(f"The labels of {source} must be whole numbers or text; got {y.dtype}.")
+        raise DataError(f"The labels of {source} must be whole numbers or text, got {y.dtype}.")
     return arrays

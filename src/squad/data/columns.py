@@ -146,12 +146,12 @@ def read_numbers(
             parsed = np.where(np.isnan(parsed), words, parsed)
         values = _spread(cells, parsed)
         for row in np.flatnonzero((cells.codes >= 0) & np.isnan(values)).tolist():
-            report(row, f"column {name!r} must be a number; got {_cut(cells.values[cells.codes[row]])}")
+            report(row, f"column {name!r} must be a number, got {_cut(cells.values[cells.codes[row]])}")
         empty = cells.codes < 0
     else:
         empty = np.isnan(values)
     for row in np.flatnonzero(np.isinf(values)).tolist():
-        report(row, f"column {name!r} must be a finite number; got {values[row]}")
+        report(row, f"column {name!r} must be a finite number, got {values[row]}")
     return values, empty
 
 
@@ -257,7 +257,7 @@ def column_from_json(data: object) -> NumberColumn | CategoryColumn:
     if kind == "number":
         mean, std = (float(saved(data, entry, (float, int), what)) for entry in ("mean", "std"))
         if std < 0:
-            raise DataError(f"'std' of the saved column {name!r} must not be negative; got {std}.")
+            raise DataError(f"'std' of the saved column {name!r} must not be negative, got {std}.")
         limits = Range.from_json(data["range"]) if isinstance(data, Mapping) and "range" in data else None
         column = NumberColumn(name, mean, std, missing, limits)
     elif kind == "category":
@@ -266,7 +266,7 @@ def column_from_json(data: object) -> NumberColumn | CategoryColumn:
             raise DataError(f"'values' of the saved column {name!r} must be texts in order, each once.")
         column = CategoryColumn(name, tuple(values), missing)
     else:
-        raise DataError(f"'kind' of the saved column {name!r} must be 'number' or 'category'; got {kind!r}.")
+        raise DataError(f"'kind' of the saved column {name!r} must be 'number' or 'category', got {kind!r}.")
     if not column.features:
         raise DataError(f"The saved column {name!r} must make at least one feature; it makes none.")
     return column

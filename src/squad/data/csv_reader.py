@@ -110,7 +110,7 @@ def _recoded(data: bytes, source: str, encoding: str) -> bytes:
         if isinstance(cause, UnicodeEncodeError):
             raise DataError(f"{source} has characters in {encoding} that are none. Say another --encoding.") from None
         raise DataError(
-            f"encoding must be one that Python knows, such as utf-16 or cp1252; got {encoding!r}."
+            f"encoding must be one that Python knows, such as utf-16 or cp1252, got {encoding!r}."
         ) from None
 
 

@@ -101,7 +101,7 @@ def standardized(
 def saved(data: object, name: str, kind: type | tuple[type, ...], what: str) -> Any:
     """One entry of what was saved, of its type; a bool is no number, and a number is finite."""
     if not isinstance(data, Mapping):
-        raise DataError(f"A saved {what} must be a JSON object; got {_short(data)}.")
+        raise DataError(f"A saved {what} must be a JSON object, got {_short(data)}.")
     if name not in data:
         raise DataError(f"A saved {what} must have {name!r}; it has {_short(sorted(map(str, data)))}.")
     value = data[name]
@@ -109,7 +109,7 @@ def saved(data: object, name: str, kind: type | tuple[type, ...], what: str) -> 
     finite = not isinstance(value, float) or math.isfinite(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not finite:
         words = " or ".join(_WORDS[one] for one in kinds)
-        raise DataError(f"{name!r} of a saved {what} must be {words}; got {_short(value)}.")
+        raise DataError(f"{name!r} of a saved {what} must be {words}, got {_short(value)}.")
     return value
 
 

@@ -52,7 +52,7 @@ class NearRows:
             if counts[GRIDS - 1] < 0:
                 raise DataError("Counts of saved cells must not be negative.")
         if self.digests.shape != (GRIDS, 4):
-            raise DataError(f"Digests of saved cells must be {GRIDS} x 4; got {self.digests.shape}.")
+            raise DataError(f"Digests of saved cells must be {GRIDS} x 4, got {self.digests.shape}.")
         if len(self.cells) != GRIDS or not all((one[1:] > one[:-1]).all() for one in self.cells):
             raise DataError("Saved cells must be 7 lists of hashes in ascending order, each once; they are not.")
 
@@ -136,10 +136,10 @@ class NearRows:
         for name in cls.names():
             dims = 1 if name.startswith(CELLS) else 2
             if tensors[name].dtype != torch.int64 or tensors[name].ndim != dims:
-                raise DataError(f"{name} of a saved model must be int64 with {dims} axes; got {tensors[name].dtype}.")
+                raise DataError(f"{name} of a saved model must be int64 with {dims} axes, got {tensors[name].dtype}.")
         arrays = {name: tensors[name].cpu().contiguous().numpy() for name in cls.names()}
         if arrays[COUNTS].shape != (2, GRIDS + 1):
-            raise DataError(f"{COUNTS} of a saved model must be 2 x {GRIDS + 1}; got {arrays[COUNTS].shape}.")
+            raise DataError(f"{COUNTS} of a saved model must be 2 x {GRIDS + 1}, got {arrays[COUNTS].shape}.")
         cells = tuple(arrays[f"{CELLS}.{grid}"].view(np.uint64) for grid in range(GRIDS))
         chance, every = arrays[COUNTS]
         return cls(arrays[WIDTHS], cells, chance, every, arrays[DIGESTS])

@@ -81,7 +81,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if not all(map(math.isfinite, self.to_json())) or not self.least <= self.low <= self.high <= self.most:
-            raise DataError(f"A saved range must be four finite numbers that enclose each other; got {self.to_json()}.")
+            raise DataError(f"A saved range must be four finite numbers that enclose each other, got {self.to_json()}.")
 
     def outside(self, values: Array) -> NDArray[np.bool_]:
         """Which of the values lie outside what is allowed; NaN does not."""
@@ -99,7 +99,7 @@ class Range:
     def from_json(cls, data: object) -> "Range":
         """What :meth:`to_json` made, checked."""
         if not isinstance(data, list) or len(data) != 4 or not all(type(number) in (int, float) for number in data):
-            raise DataError(f"A saved range must be four numbers; got {str(data)[:60]}.")
+            raise DataError(f"A saved range must be four numbers, got {str(data)[:60]}.")
         return cls(*map(float, data))
 
 
@@ -207,7 +207,7 @@ class RowDistance:
         features, kept = self.directions.shape if self.directions.ndim == 2 else (-1, -1)
         shapes = {name: getattr(self, name).shape for name in ("center", "scale", "mean")}
         if any(shape != (features,) for shape in shapes.values()) or self.variance.shape != (kept,):
-            raise DataError(f"A saved row distance must have arrays of matching shapes; got {shapes}.")
+            raise DataError(f"A saved row distance must have arrays of matching shapes, got {shapes}.")
         arrays = (self.center, self.scale, self.mean, self.directions, self.variance)
         finite = all(np.isfinite(array).all() for array in arrays) and math.isfinite(self.rest + self.limit)
         if not finite or (self.scale < 0).any() or (self.variance <= 0).any() or self.rest <= 0:

@@ -101,7 +101,7 @@ class SeenRows:
         for name in ("rows", "groups"):
             hashes = getattr(self, name)
             if not isinstance(hashes, np.ndarray) or hashes.dtype != np.uint64 or hashes.ndim != 1:
-                raise DataError(f"{name} of a memory must be a list of hashes, uint64; got {_kind(hashes)}.")
+                raise DataError(f"{name} of a memory must be a list of hashes, uint64, got {_kind(hashes)}.")
             if not (hashes[1:] > hashes[:-1]).all():
                 raise DataError(f"{name} of a memory must be in ascending order, each hash once; they are not.")
 
@@ -181,7 +181,7 @@ class SeenRows:
             )
         for name in ("rows", "groups"):
             if tensors[name].dtype != torch.int64 or tensors[name].ndim != 1:
-                raise DataError(f"{name} of a saved memory must be a list of int64; got {_kind(tensors[name])}.")
+                raise DataError(f"{name} of a saved memory must be a list of int64, got {_kind(tensors[name])}.")
         rows, groups = (tensors[name].cpu().contiguous().numpy().view(np.uint64) for name in ("rows", "groups"))
         if DISTINCT not in names:
             return cls(rows, groups)

@@ -83,7 +83,7 @@ def validation_rows(
     if not 0 < fraction < 1:
         raise ArgumentError.of("fraction", fraction, "between 0 and 1, both excluded")
     if len(labels) < 2:
-        raise DataError(f"There must be at least 2 rows, one to train on and one to validate on; got {len(labels)}.")
+        raise DataError(f"There must be at least 2 rows, one to train on and one to validate on, got {len(labels)}.")
     parts = split_rows(labels, {"training": 1 - fraction, "validation": fraction}, seed, groups).parts
     train, validation = parts["training"], parts["validation"]
     if not len(validation):  # few rows, or only classes of one row
@@ -178,7 +178,7 @@ def _by_group(
     count, kinds = len(names.values), len(classes.values)
     if count < len(shares):
         raise DataError(
-            f"There must be at least {len(shares)} groups, one for each of {listed(parts)}; got {count}:"
+            f"There must be at least {len(shares)} groups, one for each of {listed(parts)}, got {count}:"
             f" {listed(names.values)}."
         )
     key = _key(seed).to_bytes(8, "little")

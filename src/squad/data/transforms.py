@@ -134,4 +134,4 @@ def from_json(data: object) -> TableTransform | ArrayTransform:
         return TableTransform.from_json(data)
     if kind == "array":
         return ArrayTransform.from_json(data)
-    raise DataError(f"'kind' of a saved transform must be 'table' or 'array'; got {kind!r}.")
+    raise DataError(f"'kind' of a saved transform must be 'table' or 'array', got {kind!r}.")

@@ -109,7 +109,7 @@ class Unpacking:
         if asked:
             found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)i?B?", asked, re.IGNORECASE)
             if found is None:
-                raise OSError(errno.EINVAL, f"{LIMIT} must be a number of bytes, such as 4G; got {asked[:40]!r}")
+                raise OSError(errno.EINVAL, f"{LIMIT} must be a number of bytes, such as 4G, got {asked[:40]!r}")
             return cls(packed, int(float(found[1]) * _UNITS[found[2].upper()]))
         return cls(packed, max(UNPACKED_BYTES, UNPACKED_TIMES * packed))
 

@@ -101,7 +101,7 @@ def bootstrap(
     """
     rows = [check_array(f"array {i + 1}", array) for i, array in enumerate(arrays)]
     if not rows:
-        raise ArgumentError("bootstrap must be given one array at least after the metric; got none.")
+        raise ArgumentError("bootstrap must be given one array at least after the metric, got none.")
     sizes = [_length(i, array) for i, array in enumerate(rows)]
     if paired and len(set(sizes)) > 1:
         hint = "With paired=False each is drawn by itself."

@@ -216,7 +216,7 @@ class Predictor:
         if self.certificate is not None and new != (self.sampling, self.num_samples):
             raise CertificationError(
                 f"This model is certified with {self.num_samples} {self.sampling} samples, and the guarantee is for no"
-                f" others; got {new[1]} {new[0]}. Leave the setting out, or certify the model with it."
+                f" others, got {new[1]} {new[0]}. Leave the setting out, or certify the model with it."
             )
         return self._changed(sampling=new[0], num_samples=new[1])
 

@@ -70,7 +70,7 @@ def check_place(path: str | Path, overwrite: bool = True) -> None:
     """That a report may be written at ``path``: before the work, not after."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ReportError(f"A report must be a file that ends in .html, which browsers open; got {path}.")
+        raise ReportError(f"A report must be a file that ends in .html, which browsers open, got {path}.")
     if path.is_dir():
         raise ReportError(f"A report must be a file; {path} is a folder. Name a file in it, such as report.html.")
     if path.exists() and not overwrite:

@@ -136,7 +136,7 @@ class StudySource:
         pruned = outcome.ended == "pruned"
         if not pruned and (outcome.value is None or not math.isfinite(outcome.value)):
             raise SearchError(
-                f"The value of trial {trial.number} must be a number; got {outcome.value}. A trial that diverged has "
+                f"The value of trial {trial.number} must be a number, got {outcome.value}. A trial that diverged has "
                 "its objective's worst value: this is a fault in squad."
             )
         trial_id, counts = self._own(trial), False

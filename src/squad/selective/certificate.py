@@ -306,7 +306,7 @@ class Certificate:
             raise CertificateError(f"A {KIND} must be a JSON object that says so ('kind'); this is none.")
         if data.get("format") not in READ:
             known = " and ".join(map(str, READ))
-            raise CertificateError(f"This version reads certificates of the formats {known}; got {data.get('format')}.")
+            raise CertificateError(f"This version reads certificates of the formats {known}, got {data.get('format')}.")
         try:
             made = cls(
                 tuple(Rule.from_json(rule) for rule in data["rules"]),

@@ -205,7 +205,7 @@ class Recalibration:
         names = set(cls.__dataclass_fields__) - {"folds"}  # which earlier versions did not have
         if not isinstance(data, Mapping) or set(data) - {"folds"} != names:
             got = ", ".join(sorted(map(str, data)))[:200] if isinstance(data, Mapping) else repr(data)[:60]
-            raise ArgumentError(f"A saved recalibration must have {', '.join(sorted(names))}; got {got or 'nothing'}.")
+            raise ArgumentError(f"A saved recalibration must have {', '.join(sorted(names))}, got {got or 'nothing'}.")
         lists = {name: data[name] for name in ("knots", "confidence_mean", "nll", "ece")}
         for name, value in lists.items():
             if not isinstance(value, list) or (name == "knots" and not all(isinstance(knot, list) for knot in value)):

@@ -87,7 +87,7 @@ def fit_recalibration(
     if classes < 2:
         raise ArgumentError.of("probabilities", f"the shape {p.shape}", "of at least 2 classes")
     if len(p) < FEWEST:
-        raise ArgumentError(f"Recalibration takes at least {FEWEST} rows; got {len(p)}. Label more: some hundreds.")
+        raise ArgumentError(f"Recalibration takes at least {FEWEST} rows, got {len(p)}. Label more: some hundreds.")
     rows = _Rows(p, y, method)
     log_before = np.log(np.maximum(p[rows.all, y], SMALLEST))
     log_after, confidence = np.empty(len(p)), np.empty(len(p))
