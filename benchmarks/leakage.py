@@ -169,7 +169,7 @@ def risks(features: int) -> list[dict[str, Any]]:
         answer = predictor.answer(new[0])
         wrong = answer.label != new[1]
         assert predictor.seen_rows is not None
-        blind = predictor._changed(seen_rows=SeenRows(predictor.seen_rows.rows, predictor.seen_rows.groups))
+        blind = predictor._replace(seen_rows=SeenRows(predictor.seen_rows.rows, predictor.seen_rows.groups))
         for name, change in CHANGES.items():
             for share in SHARES[:2]:
                 count = round(share * FIT)

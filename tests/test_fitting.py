@@ -14,9 +14,9 @@ import squad
 from squad import fitting
 from squad.data.tables import Table
 from squad.errors import ArgumentError, DataError
-from squad.fitting import FitSettings, choose_device, fit_predictor
+from squad.fitting import FitSettings, fit_predictor
 from squad.models import network_config
-from squad.predictor import Predictor
+from squad.predictor import Predictor, choose_device
 from squad.train import TrainConfig, TrainingData, fit
 
 Array = NDArray[Any]

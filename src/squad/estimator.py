@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from squad.core.checks import check_count, check_number
 from squad.data.identifiers import identifier_warning, is_identifier
 from squad.errors import ArgumentError
-from squad.fitting import FitSettings, choose_device, fit_predictor
+from squad.fitting import FitSettings, fit_predictor
 from squad.models import network_config
-from squad.predictor import Predictor
-from squad.predictor.predictor import column_names
+from squad.predictor import Predictor, choose_device
+from squad.predictor.input_rows import column_names
+from squad.predictor.row_pass import predict_readable
 from squad.selective.certify import Risk
 from squad.train import TrainConfig, make_progress
 
@@ -221,12 +222,7 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The probability of each class, in the order of ``classes_``, for X (rows, features): (rows, classes)."""
         check_is_fitted(self, "predictor_")
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
-        answer = self.predictor_.undecided(X)
-        unread = np.flatnonzero(np.isnan(answer.confidence))
-        if len(unread):
-            row = unread[0]
-            raise ArgumentError.of("X", f"row {row} (from 0): {answer.reason[row]}", "like the rows of training")
-        return answer.probabilities
+        return predict_readable(self.predictor_, X).probabilities
 
     def _seed(self) -> int:
         """An int is the seed itself, so that the command with the same seed trains the same network."""

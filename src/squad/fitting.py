@@ -18,6 +18,7 @@ from squad.data.cells import cell_text
 from squad.data.chance_repeats import chance
 from squad.data.column_names import check_texts
 from squad.data.columns import NumberColumn
+from squad.data.group_names import group_names
 from squad.data.identifiers import identifier_warning, identifiers
 from squad.data.novelty import RowDistance
 from squad.data.seen_rows import SeenRows, row_hashes, rows_digest
@@ -27,11 +28,10 @@ from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError, DataError, SquadWarning
 from squad.models import NetworkConfig, network_config
 from squad.predictor import Predictor, choose_device
-from squad.predictor.certification import group_texts
-from squad.predictor.piloting import MOST
+from squad.predictor.piloting import MAX_ROWS, validation_scores
 from squad.train import Progress, TrainConfig, TrainingData, fit
 
-__all__ = ["FitSettings", "Prepared", "choose_device", "fit_predictor", "prepare"]
+__all__ = ["FitSettings", "Prepared", "fit_predictor", "prepare"]
 
 
 #: So many classes, and more than half as many as rows, are not classes.
@@ -137,7 +137,7 @@ def fit_predictor(
     )
     data, y, classes = ready.data, ready.data.y.numpy(), ready.classes
     train, validation, hashes = data.train[0].numpy(), data.validation[0].numpy(), row_hashes(data.x.numpy())
-    seen_rows = SeenRows.of(data.x.numpy(), group_texts(groups), train, validation, hashes) if keep_row_hashes else None
+    seen_rows = SeenRows.of(data.x.numpy(), group_names(groups), train, validation, hashes) if keep_row_hashes else None
     # Before training: what is interrupted afterwards would be lost.
     row_distance = RowDistance.fit(data.x.numpy()) if refer_novel else None
     fitted = fit(
@@ -188,13 +188,13 @@ def _with_validation_scores(predictor: Predictor, x: Any, data: TrainingData) ->
     """With the scores of the rows that all members were validated on, and none was trained on."""
     parts = data.validation.numpy()
     rows = functools.reduce(np.intersect1d, parts)
-    rows = np.setdiff1d(rows, data.train.numpy().ravel())[:MOST]
+    rows = np.setdiff1d(rows, data.train.numpy().ravel())[:MAX_ROWS]
     chosen: Any
     if isinstance(x, Table):
         chosen = Table(x.frame.iloc[rows].reset_index(drop=True), x.source)
     else:
         chosen = (x if isinstance(x, (np.ndarray, torch.Tensor)) else np.asarray(x))[rows]
-    return predictor.with_validation_scores(chosen, data.y.numpy()[rows])
+    return predictor._replace(validation_scores=validation_scores(predictor, chosen, data.y.numpy()[rows]))
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def prepare(
     """Check and encode rows, and split them by ``settings``; the arguments are those of :func:`fit_predictor`."""
     classes, y = _classes(labels)
     check_texts("A label", classes)
-    check_texts("A group", np.unique(group_texts(groups)).tolist())
+    check_texts("A group", np.unique(group_names(groups)).tolist())
     if isinstance(x, Table):
         if target is None:
             raise ArgumentError.of("target", "None", "the column of labels")

@@ -11,6 +11,7 @@ from PIL import Image
 from squad import load
 from squad.analysis import count_modes, information, posteriors
 from squad.data.tables import read
+from squad.predictor.row_pass import encode
 from tests.cli.conftest import QUICK, Run, listing
 from tests.report.builders import images, model
 
@@ -20,7 +21,7 @@ def test_the_units_are_listed(run: Run, here: Path) -> None:
     assert done.code == 0
     assert "model: layer 2 of 2, on 60 rows of test.csv" in done.out
     predictor = load(here / "model")
-    encoded = predictor.encode(read(here / "test.csv")).x
+    encoded = encode(predictor, read(here / "test.csv")).x
     found = posteriors(predictor.network, torch.from_numpy(encoded), 2)
     bits, modes = information(found.probs), count_modes(found.probs)
     cells = [

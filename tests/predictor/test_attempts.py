@@ -9,6 +9,7 @@ import pytest
 import squad
 from squad.errors import SquadWarning
 from squad.predictor import Predictor
+from squad.predictor.saving import with_attempts
 from tests.predictor.examples import points
 
 
@@ -43,8 +44,8 @@ def test_whatever_else_changes_they_stay(fitted: Predictor, tmp_path: Path) -> N
     ):
         assert numbers(other) == [1]
         assert numbers(squad.load(other.save(tmp_path / "model", overwrite=True))) == [1]
-    assert numbers(fitted.remembering(safe)) == [1]
-    assert fitted.remembering(safe).certificate is None
+    assert numbers(with_attempts(fitted, safe.attempts)) == [1]
+    assert with_attempts(fitted, safe.attempts).certificate is None
 
 
 def test_far_too_few_rows_are_no_attempt(fitted: Predictor) -> None:

@@ -16,9 +16,9 @@ from squad.data.seen_rows import LeakError
 from squad.data.tables import Table
 from squad.fitting import fit_predictor
 from squad.predictor import CertificationError, Predictor
-from squad.predictor.answer import on_grid
-from squad.predictor.certification import identity
+from squad.predictor.confidence_grid import on_grid
 from squad.predictor.harms import harm_of
+from squad.predictor.identity import identity
 from squad.selective.scored_cases import Scores
 from tests.predictor.examples import QUICK, frame, points
 
@@ -225,7 +225,7 @@ class TestBelonging:
                 setattr(safe, name, None)
         loose = squad.certify([0.5] * 500, [True] * 500, 0.05)
         with pytest.raises(CertificationError, match="must belong to the model"):
-            fitted._changed(certificate=loose)
+            fitted._replace(certificate=loose)
 
     def test_classes_and_transform_are_part_of_the_identity(self, fitted: Predictor) -> None:
         renamed = Predictor(fitted.network, fitted.config, fitted.transform, ("x", "y", "z"))
@@ -236,7 +236,7 @@ class TestBelonging:
     def test_it_cannot_be_put_on_another_model(self, fitted: Predictor, safe: Predictor) -> None:
         other = fitted.with_sampling(num_samples=4)
         with pytest.raises(CertificationError, match="must belong to the model"):
-            other._changed(certificate=safe.certificate)
+            other._replace(certificate=safe.certificate)
 
     def test_a_model_that_was_changed_is_not_saved(self, safe: Predictor, tmp_path: Path) -> None:
         other = copy.deepcopy(safe)

@@ -11,7 +11,8 @@ import squad
 from squad.data.seen_rows import LeakError, SeenRows
 from squad.fitting import fit_predictor
 from squad.predictor import Predictor
-from squad.predictor.certification import seen_in_training
+from squad.predictor.calibration_rows import seen_in_training
+from squad.predictor.row_pass import encode
 from tests.predictor.examples import QUICK
 
 Numbers = NDArray[np.float64]
@@ -58,7 +59,7 @@ def test_near_copies_of_training_rows_are_refused(made: tuple[int, Predictor], c
     if share == 1.0:
         with pytest.raises(LeakError):
             predictor.recalibrate(some, y)
-        assert seen_in_training(predictor, some, np.ones(500, dtype=np.bool_)) > 400
+        assert seen_in_training(predictor, encode(predictor, some), np.ones(500, dtype=np.bool_)) > 400
 
 
 def test_new_rows_are_taken(made: tuple[int, Predictor]) -> None:
@@ -68,7 +69,7 @@ def test_new_rows_are_taken(made: tuple[int, Predictor]) -> None:
     assert certificate is not None
     assert certificate.m > 980
     assert "training set" not in str(certificate)
-    assert seen_in_training(predictor, x, np.ones(1000, dtype=np.bool_)) == 0
+    assert seen_in_training(predictor, encode(predictor, x), np.ones(1000, dtype=np.bool_)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_a_saved_model_finds_them_and_one_of_an_earlier_version_finds_exact_copi
     assert five.seen_rows is not None
     assert (tmp_path / "new" / "rows.safetensors").stat().st_size < 8 * 8 * 500 + 4000  # eight hashes a row
     parts = SeenRows(five.seen_rows.rows, five.seen_rows.groups)  # what it kept
-    old = squad.load(five._changed(seen_rows=parts).save(tmp_path / "old"))
+    old = squad.load(five._replace(seen_rows=parts).save(tmp_path / "old"))
     assert old.seen_rows is not None
     assert old.seen_rows.near is None
     old.certify(digits(x, 6), y, 0.4)
@@ -134,5 +135,5 @@ def test_training_rows_without_their_equals_do_not_make_new_rows_refused() -> No
     certificate = predictor.certify(new, their, 0.4).certificate
     assert certificate is not None
     assert certificate.m == 800
-    assert seen_in_training(predictor, new, np.ones(800, dtype=np.bool_)) == 0
+    assert seen_in_training(predictor, encode(predictor, new), np.ones(800, dtype=np.bool_)) == 0
     assert "calibration rows are like rows of training" in str(certificate)

@@ -88,7 +88,7 @@ def test_few_validation_rows_are_not_kept() -> None:
 def test_places_of_other_classes_are_refused(fitted: Predictor, tmp_path: Path) -> None:
     kept = fitted.validation_scores
     assert kept is not None
-    broken = fitted._changed(validation_scores=type(kept)(kept.confidence, kept.predicted + 9, kept.right, "mean", 1))
+    broken = fitted._replace(validation_scores=type(kept)(kept.confidence, kept.predicted + 9, kept.right, "mean", 1))
     with pytest.raises(ArtifactError, match="classes"):
         squad.load(broken.save(tmp_path / "model"))
 

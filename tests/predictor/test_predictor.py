@@ -22,6 +22,8 @@ from squad.layers.quantized import SquadLayer
 from squad.models import CONFIGS, build, network_config
 from squad.predictor import Predictor, choose_device
 from squad.predictor import predictor as module
+from squad.predictor.class_labels import class_positions
+from squad.predictor.row_pass import _mean_over_members
 from squad.train import TrainConfig
 from tests.contracts.guaranteed import CLOSE, EXACT, assert_guaranteed, assert_same
 
@@ -355,20 +357,20 @@ def test_labels_keep_their_type(classes: tuple[Any, ...]) -> None:
 def test_positions_of_labels() -> None:
     made = predictor(classes=(1, 5, 10))
     for labels in ([5, 1, 10], np.array([5, 1, 10]), ["5", "1", "10"], np.array(["5", "1", "10"], dtype=object), (5.0, 1.0, 10.0)):  # fmt: skip  # noqa: E501
-        found = made.positions(labels)
+        found = class_positions(made.classes, labels)
         assert found.tolist() == [1, 0, 2]
         assert found.dtype == np.int64
-    assert made.positions([]).tolist() == []
-    assert predictor(classes=("b", "a", "c")).positions(["a", "c", "a"]).tolist() == [1, 2, 1]
+    assert class_positions(made.classes, []).tolist() == []
+    assert class_positions(("b", "a", "c"), ["a", "c", "a"]).tolist() == [1, 2, 1]
     with pytest.raises(ArgumentError, match=r"labels must be among the classes of training \(1, 5, 10\), got 7, x\."):
-        made.positions([5, "x", 7, 7])
+        class_positions(made.classes, [5, "x", 7, 7])
     with pytest.raises(ArgumentError, match=r"labels must be a list of one label a row, got shape \(2, 1\)"):
-        made.positions([[1], [5]])
+        class_positions(made.classes, [[1], [5]])
     many = predictor(classes=tuple(range(20)))
     with pytest.raises(
         ArgumentError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\), got 20, 21, 22, 23, 24 and 15 more\."
     ):
-        many.positions(np.arange(20, 40))
+        class_positions(many.classes, np.arange(20, 40))
 
 
 # ---- the object
@@ -492,15 +494,15 @@ def test_an_ensemble_of_five_is_a_function_of_the_row_to_the_bit() -> None:
     alone = np.concatenate([predictor.answer(x[row : row + 1]).probabilities for row in range(150)])
     assert np.abs(alone - whole).max() < 1e-7
     assert isinstance(predictor.transform, ArrayTransform)
-    drawn = predictor._ready()(torch.from_numpy(predictor.transform.apply(x).x)).probabilities
+    drawn = predictor._ready_sampler()(torch.from_numpy(predictor.transform.apply(x).x)).probabilities
     for count in (1, 3, 17, 150):
-        assert torch.equal(module._mean(drawn[:, :count].contiguous()), module._mean(drawn)[:count])
+        assert torch.equal(_mean_over_members(drawn[:, :count].contiguous()), _mean_over_members(drawn)[:count])
 
 
 def test_labels_match_as_text_and_then_as_numbers() -> None:
     random = np.random.default_rng(0)
     x, y = random.normal(size=(40, 2)), np.array(["0.0", "1.0", "x"] * 13 + ["x"])
     predictor = fit_predictor(x, y, FitSettings(training=TrainConfig(max_epochs=1)))
-    assert predictor.positions(["0", 1, "x", "1.0", 0.0]).tolist() == [0, 1, 2, 1, 0]
+    assert class_positions(predictor.classes, ["0", 1, "x", "1.0", 0.0]).tolist() == [0, 1, 2, 1, 0]
     with pytest.raises(ArgumentError, match="got 2"):
-        predictor.positions([2])
+        class_positions(predictor.classes, [2])

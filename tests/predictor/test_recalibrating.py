@@ -11,6 +11,7 @@ import squad
 from squad.data.seen_rows import LeakError
 from squad.metrics import ece, nll
 from squad.predictor import Predictor
+from squad.predictor.class_labels import class_positions
 from squad.selective.recalibration import Recalibration
 from tests.predictor.examples import points
 
@@ -20,7 +21,7 @@ class TestRecalibration:
     def test_likelihood_and_calibration_are_better(self, fitted: Predictor, method: str, tmp_path: Path) -> None:
         # Made too modest, so that there is something to mend: a network of this size is calibrated already.
         x, y = points(3000, 6)
-        positions = fitted.positions(y)
+        positions = class_positions(fitted.classes, y)
         raw = copy.deepcopy(fitted)
         with torch.no_grad():
             for parameter in list(raw.network.parameters())[-2:]:  # of the last layer
@@ -65,7 +66,7 @@ class TestRecalibration:
 
     def test_without_a_clear_gain_answers_are_left_exactly_as_they_are(self, fitted: Predictor, tmp_path: Path) -> None:
         x, _ = points(500, 6)
-        same = fitted._changed(recalibration=Recalibration("temperature", 3, 1.0, 12, folds=5))
+        same = fitted._replace(recalibration=Recalibration("temperature", 3, 1.0, 12, folds=5))
         before, after = fitted.answer(x), squad.load(same.save(tmp_path / "model")).answer(x)
         assert (after.probabilities == before.probabilities).all()
         assert (after.confidence == before.confidence).all()

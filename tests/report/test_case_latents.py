@@ -8,6 +8,7 @@ import torch
 
 import squad
 from squad.models import CONFIGS
+from squad.predictor.row_pass import encode
 from squad.report.case_latents import latents_of
 from tests.report.builders import features, model
 
@@ -24,7 +25,7 @@ def test_they_are_the_posterior_of_the_first_member(name: str, values: str) -> N
     assert found is not None
     layer = cast(Any, next(iter(squad.unstack(predictor.network)[0].stages))).layer
     with torch.no_grad():
-        q = layer.posterior(torch.from_numpy(predictor.encode(x).x))
+        q = layer.posterior(torch.from_numpy(encode(predictor, x).x))
     for row, case in enumerate(found):
         assert len(case.names) == 24
         assert case.total == 30

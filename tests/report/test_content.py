@@ -15,6 +15,7 @@ from squad.errors import ArgumentError, DataError
 from squad.layers import unstack
 from squad.models import CONFIGS
 from squad.predictor import Predictor
+from squad.predictor.row_pass import encode
 from squad.report.content import gather
 from squad.report.report_data import Model
 from squad.selective import band_of
@@ -285,7 +286,7 @@ def test_the_calibration_cases_are_recognized() -> None:
 def test_rows_of_training_are_recognized() -> None:
     predictor = model()
     x = images(100, seed=7)
-    known = SeenRows.of(predictor.encode(x[:60]).x)
+    known = SeenRows.of(encode(predictor, x[:60]).x)
     record = {"repeats": {"chance_repeats": 0, "chance_rows": 100}}
     made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, seen_rows=known, record=record)
     assert content_of(made, x, labels_for(predictor, x)).seen == 60

@@ -374,7 +374,7 @@ def _of_model(
     from squad.errors import ArgumentError
     from squad.output_paths import OutputError, check_writable, exclusive_output
     from squad.predictor import choose_device, load
-    from squad.predictor.saving import with_attempts_of
+    from squad.predictor.saving import with_attempts, with_attempts_of
 
     if model is None or data is None:
         raise ArgumentError("Give MODEL and DATA, or --scores FILE. See squad certify --help.")
@@ -428,7 +428,7 @@ def _of_model(
         counts = len(made.attempts) > len(predictor.attempts)
         # The attempt first: a certificate of which the model knows nothing would not count.
         if counts and counted and (out is not None or not certificate.certified):
-            _save(predictor.remembering(made), model, model, overwrite=True)
+            _save(with_attempts(predictor, made.attempts), model, model, overwrite=True)
         if certificate.certified:
             _save(made.without_scores() if no_scores else made, model, place, overwrite=overwrite or out is None)
         if not certificate.certified:

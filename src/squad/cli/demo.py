@@ -90,11 +90,11 @@ def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
 
 def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
     """A table of how well each knows what it knows, on the test part."""
-    from squad.cli.predict import measured
+    from squad.cli.predict import evaluation_metrics
 
     rows = []
     for name, predictor in predictors.items():
-        found = measured(predictor.answer(digits.x_test).probabilities, digits.y_test)
+        found = evaluation_metrics(predictor.answer(digits.x_test).probabilities, digits.y_test)
         rows.append(
             (
                 name,

@@ -78,8 +78,8 @@ def fit(
     from squad.core.checks import check_number
     from squad.data.tables import Table
     from squad.errors import ArgumentError
-    from squad.fitting import choose_device
     from squad.output_paths import check_writable, exclusive_output
+    from squad.predictor import choose_device
     from squad.settings import fit_settings, merged, read_toml
 
     options: dict[str, Any] = {

@@ -158,6 +158,7 @@ def _looked_at(
     from squad.cli.inputs import read_rows
     from squad.cli.labelled_rows import check_kind
     from squad.errors import DataError
+    from squad.predictor.row_pass import encode
 
     named = _trained_on(predictor) if data is None else data
     if named is None:
@@ -168,7 +169,7 @@ def _looked_at(
     if data is None:
         say(f"No DATA: it is shown rows of {read.source}.")
     check_kind(predictor, read.x, model, named)
-    encoded = predictor.encode(read.x)
+    encoded = encode(predictor, read.x)
     usable = np.delete(np.arange(len(encoded.x)), list(encoded.problems))
     if not len(usable):
         first = next(iter(encoded.problems.values()), "it has none")

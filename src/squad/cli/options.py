@@ -1,4 +1,4 @@
-"""Options that several commands take, in the same words."""
+"""Options and arguments that several commands take, each declared once."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,13 @@ __all__ = [
     "Encoding",
     "Group",
     "Hidden",
+    "LabelColumn",
     "MaxEpochs",
     "Model",
+    "NumSamples",
     "Overwrite",
+    "PredictData",
+    "Sampling",
     "SavedModel",
     "SavedOut",
     "Target",
@@ -61,3 +65,19 @@ Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the guarant
 SavedModel = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
 SavedOut = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Another folder; without it MODEL is replaced.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a certificate, or a model in --out.")]
+PredictData = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A CSV, Parquet, NPZ or NPY file, - for CSV from standard input, or a data set.",
+        show_default=False,
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of labels, if not the one used for training.")
+]
+Sampling = Annotated[
+    str | None,
+    typer.Option(metavar="MODE", help="Sampling mode, if not the model's: stratified, relaxed, hard, sample or mean."),
+]
+NumSamples = Annotated[int | None, typer.Option(metavar="N", help="Number of samples, if not the model's.")]

@@ -1,4 +1,4 @@
-"""``squad predict`` and ``squad evaluate``: a saved model on new rows."""
+"""``squad predict`` and ``squad evaluate``: run a saved model on rows."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,74 +9,67 @@ import numpy as np
 import typer
 
 from squad.cli.answer_files import Overwrite
-from squad.cli.options import Decimal, Encoding
+from squad.cli.options import (
+    DataDir,
+    Decimal,
+    Device,
+    Encoding,
+    LabelColumn,
+    NumSamples,
+    PredictData,
+    Sampling,
+    SavedModel,
+)
 from squad.cli.sign import PublicKey
 from squad.cli.terminal import row_progress, say, table, warn
 
-__all__ = ["evaluate", "predict"]
+__all__ = ["evaluate", "evaluation_metrics", "predict"]
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A CSV, Parquet, NPZ or NPY file, - for CSV from standard input, or a data set.",
-        show_default=False,
-    ),
-]
-Sampling = Annotated[
-    str | None,
-    typer.Option(metavar="WAY", help="Other than the model's: stratified, relaxed, hard, sample or mean."),
-]
-Samples = Annotated[int | None, typer.Option(metavar="N", help="Samples of an answer, other than the model's.")]
-Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
-DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
-
-#: Error rates among answered cases that evaluate tells the coverage for.
+#: Selective risks at which evaluate reports the coverage.
 RISKS = (0.005, 0.01, 0.02, 0.05)
-#: A target with a longer name than this is numbered.
-SHORT = 30
-#: The columns of answers.
-ANSWER = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
+#: Targets with a longer name are numbered.
+MAX_TARGET_NAME = 30
+#: The columns of the file of answers.
+ANSWER_COLUMNS = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
 
 
 def predict(
-    model: Model,
-    data: Data,
+    model: SavedModel,
+    data: PredictData,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the answers; stdout without it.")
+        Path | None, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the answers; default: stdout.")
     ] = None,
     require_certificate: Annotated[
-        bool, typer.Option("--require-certificate", help="Refuse, with exit code 2, if the model has no certificate.")
+        bool, typer.Option("--require-certificate", help="Exit with code 2 if the model has no certificate.")
     ] = False,
     public_key: PublicKey = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Copy a column of DATA to the answers, such as an id; several times."),
+        typer.Option(metavar="COLUMN", help="Copy a column of DATA to the answers, such as an id; repeatable."),
     ] = None,
     risk: Annotated[
-        str | None, typer.Option(metavar="R", help="Which target decides, if the certificate has several.")
+        str | None, typer.Option(metavar="R", help="Target that decides, if the certificate has several.")
     ] = None,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
             "--spreadsheet-safe",
-            help="Write an apostrophe before texts that a spreadsheet would run as a formula (=, +, -, @).",
+            help="Prefix texts that a spreadsheet would run as a formula (=, +, -, @) with an apostrophe.",
         ),
     ] = False,
     sampling: Sampling = None,
-    num_samples: Samples = None,
+    num_samples: NumSamples = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Answer every row, and say how sure that is.
+    """Predict every row, with confidence and decision.
 
     The columns are label, confidence, decision, entropy, mutual_information and reason. The decision is accepted or
-    referred; without a certificate it is uncertified. A row that cannot be read, or is unlike the training rows (a
-    number far outside its range, say), is referred, with the reason.
+    referred (the model abstains); without a certificate it is uncertified. A row that cannot be read, or is unlike the
+    training rows (such as a number far outside its range), is referred, with the reason.
 
     \b
     Examples:
@@ -93,15 +86,15 @@ def predict(
     from squad.cli.inputs import Format, read_rows
     from squad.cli.labelled_rows import check_kind
     from squad.data.tables import write
-    from squad.predictor.certification import NOVEL_WARNED
+    from squad.predictor.calibration_rows import NOVEL_WARNED
     from squad.selective.certificate_text import terms
 
     if out is not None:
         check_answers(out, data, overwrite)
     _check_kept(keep or [])
-    predictor = _loaded(model, sampling, num_samples, device, public_key=public_key)
+    predictor = _load(model, sampling, num_samples, device, public_key=public_key)
     if require_certificate and (predictor.certificate is None or not predictor.certificate.certified):
-        raise ArtifactError(f"{model} has no certificate, and --require-certificate asks for one. Nothing was written.")
+        raise ArtifactError(f"{model} has no certificate, which --require-certificate demands. Nothing was written.")
     target = _target_of(predictor, model, risk)
     rows = read_rows(
         data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=Format(encoding, decimal)
@@ -111,8 +104,8 @@ def predict(
     with row_progress() as progress:
         answer = predictor.answer(rows.x, risk=target, progress=progress)
     frame = answer.to_frame()
-    for place, (name, column) in enumerate(copied.items()):
-        frame.insert(place, name, column)
+    for position, (name, column) in enumerate(copied.items()):
+        frame.insert(position, name, column)
     if spreadsheet_safe:
         frame = safe(frame)
     if out is None:
@@ -120,39 +113,39 @@ def predict(
     else:
         write(frame, out)
     counts = {name: int(np.sum(answer.decision == name)) for name in ("accepted", "uncertified", "referred")}
-    told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    decisions = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     unreadable, novel = int(np.sum(np.isnan(answer.confidence))), int(np.sum(answer.novel))
     left_out = [f"{unreadable:,} could not be used"] if unreadable else []
     left_out += [f"{novel:,} unlike the training rows"] if novel else []
-    say(f"{_rows(len(answer))}: {told}" + (f" ({', '.join(left_out)})" if left_out else ""))
+    say(f"{_rows_text(len(answer))}: {decisions}" + (f" ({', '.join(left_out)})" if left_out else ""))
     if counts["accepted"]:
         say(f"accepted: certified at {terms(predictor.certificate, target)}")
     if unreadable > 0.5 * len(answer):
         first = answer.reason[np.flatnonzero(np.isnan(answer.confidence))[0]]
-        warn(f"{unreadable:,} of {_rows(len(answer))} could not be used; the first: {first}. Check how DATA is read.")
+        warn(f"{unreadable:,} of {_rows_text(len(answer))} could not be used; the first: {first}. Check DATA.")
     if novel > NOVEL_WARNED * len(answer):
         first = answer.reason[np.flatnonzero(answer.novel)[0]]
-        warn(f"{novel:,} of {_rows(len(answer))} are unlike the training rows; the first: {first}. Check the units.")
+        warn(
+            f"{novel:,} of {_rows_text(len(answer))} are unlike the training rows; the first: {first}. Check the units."
+        )
 
 
 def evaluate(
-    model: Model,
-    data: Data,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
-    ] = None,
+    model: SavedModel,
+    data: PredictData,
+    target: LabelColumn = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     sampling: Sampling = None,
-    num_samples: Samples = None,
+    num_samples: NumSamples = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Measure a model on rows with labels.
+    """Measure a model on labelled rows.
 
-    Accuracy, NLL, Brier score, ECE, AURC and its relatives, and coverage at several risks: the largest share of rows
-    that could have been answered with that share of errors or less. It is what was observed here, and no guarantee.
+    Accuracy, NLL, Brier score, ECE, AURC and related metrics, and coverage at several risks: the largest fraction of
+    rows that can be accepted with that selective risk. These are observations on this data, not guarantees.
 
     \b
     Examples:
@@ -163,33 +156,35 @@ def evaluate(
     from squad.cli.inputs import Format
     from squad.cli.labelled_rows import labelled_rows
     from squad.errors import DataError
-    from squad.predictor.certification import seen_in_training
+    from squad.predictor.calibration_rows import seen_in_training
+    from squad.predictor.class_labels import class_positions
+    from squad.predictor.input_rows import input_rows
+    from squad.predictor.row_pass import encode, predict
 
-    # What was observed is no promise: another way of sampling may be looked at.
-    predictor = _loaded(
-        model, sampling, num_samples, device, uncertified=sampling is not None or num_samples is not None
-    )
+    # Observations are not guarantees, so other sampling modes may be evaluated than the certified one.
+    predictor = _load(model, sampling, num_samples, device, uncertified=sampling is not None or num_samples is not None)
     rows = labelled_rows(predictor, model, data, target, data_dir=data_dir, format=Format(encoding, decimal))
     assert rows.labels is not None
-    # Before the work, so that an unknown label is told at once; a row that cannot be read has none.
+    # Before the long work, so that unknown labels are found at once; a row that cannot be read has none.
     readable = rows.labels != ""
     positions = np.full(len(rows), -1)
-    positions[readable] = predictor.positions(rows.labels[readable])
+    positions[readable] = class_positions(predictor.classes, rows.labels[readable])
+    taken = input_rows(predictor.transform, rows.x)
+    encoded = encode(predictor, taken)
     with row_progress() as progress:
-        answer = predictor.uncertified().answer(rows.x, progress=progress)
+        answer = predict(predictor, encoded, len(taken), progress)
     usable = answer.reason == ""
     if not usable.any():
         raise DataError(f"{data} has no row that can be used; the first: {answer.reason[0]}.")
-    if seen := seen_in_training(predictor, rows.x, usable):
+    if seen := seen_in_training(predictor, encoded, usable):
         warn(
-            f"{seen:,} of {_rows(len(answer))} also occur in the training set: these figures are too good. Evaluate on"
-            " rows that fit did not get."
+            f"{seen:,} of {_rows_text(len(answer))} also occur in the training set: these results are too optimistic."
+            " Evaluate on rows that were not used for fitting."
         )
-    found = measured(answer.probabilities[usable], positions[usable])
-    accepted = _accepted(predictor, rows.x, positions)
+    accepted = _accepted(predictor, taken, answer, positions)
     novel = int(np.sum(answer.novel))
     counts = {"rows": len(answer), "unreadable": int(np.sum(~usable)) - novel, "novel": novel, "seen": seen}
-    found = {**counts, **found, **accepted}
+    found = {**counts, **evaluation_metrics(answer.probabilities[usable], positions[usable]), **accepted}
     if as_json:
         typer.echo(json.dumps({"model": str(model), "data": rows.source, **found}, indent=2))
         return
@@ -207,38 +202,39 @@ def evaluate(
             ("AURC x 1000", f"{1000 * found['aurc']:.2f}"),
             ("E-AURC x 1000", f"{1000 * found['e_aurc']:.2f}"),
             ("AUGRC x 1000", f"{1000 * found['augrc']:.2f}"),
-            ("AUROC of errors", "-" if found["failure_auroc"] is None else f"{found['failure_auroc']:.4f}"),
+            ("misclassification AUROC", "-" if found["failure_auroc"] is None else f"{found['failure_auroc']:.4f}"),
             *((f"coverage at {100 * risk:g} % risk", f"{100 * found[f'coverage@{risk}']:.1f} %") for risk in RISKS),
             *_accepted_rows(accepted.get("accepted", {})),
         ],
     )
 
 
-def _accepted(predictor: Any, x: Any, positions: Any) -> dict[str, Any]:
-    """What the certificate accepts of these rows, and how many of those are wrong, for each target."""
+def _accepted(predictor: Any, rows: Any, answer: Any, positions: Any) -> dict[str, Any]:
+    """For each target of the certificate: coverage on these rows, and how many accepted predictions are wrong."""
+    from squad.predictor.row_pass import decide
     from squad.selective.certificate_text import risks_text
 
     if predictor.certificate is None:
         return {}
     found = {}
+    predicted = answer.probabilities.argmax(1)
     for target in predictor.certificate.targets:
-        answer = predictor.answer(x, risk=target)
-        good = answer.decision == "accepted"
-        wrong = answer.probabilities[good].argmax(1) != positions[good]
-        counts: dict[str, Any] = {"coverage": float(good.mean()), "n": int(good.sum()), "errors": int(wrong.sum())}
-        if harms := _harms(predictor, target, answer.probabilities[good].argmax(1), positions[good]):
+        good = decide(predictor, rows, answer, None, target).accepted
+        errors = int((predicted[good] != positions[good]).sum())
+        counts: dict[str, Any] = {"coverage": float(good.mean()), "n": int(good.sum()), "errors": errors}
+        if harms := _harms(predictor, target, predicted[good], positions[good]):
             counts["harms"] = harms
         found[risks_text(target)] = counts
     return {"accepted": found}
 
 
 def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Lines of a table: what each target accepts, and below it each harm."""
+    """Yield lines of the table: coverage and errors of each target, and below it each harm."""
     from squad.selective.risk_text import COST, rate_text
 
     for number, (name, one) in enumerate(accepted.items(), 1):
         shown = name.removeprefix("wrong ")
-        which = f" at risk {shown}" if len(shown) <= SHORT else f" (target {number} of {len(accepted)})"
+        which = f" at risk {shown}" if len(shown) <= MAX_TARGET_NAME else f" (target {number} of {len(accepted)})"
         yield f"accepted{which}", f"{100 * one['coverage']:.1f} %, {one['errors']:,} of {one['n']:,} wrong"
         for harm, found in one.get("harms", {}).items():
             text = rate_text(harm, found["errors"], found["n"], found["costs"])
@@ -247,7 +243,7 @@ def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: Any) -> dict[str, Any]:
-    """For each harm other than "wrong" that labels tell: on how many accepted rows it is counted, and the errors."""
+    """For each harm besides "wrong" that follows from labels: accepted rows it is counted on, and errors."""
     from squad.predictor.harms import known_harm
 
     found = {}
@@ -258,22 +254,22 @@ def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: A
             else known_harm(name, predictor.classes, predicted, right, predictor.certificate.details)
         )
         if harm is not None:
-            there = harm[~np.isnan(harm.astype(np.float64))]
+            counted = harm[~np.isnan(harm.astype(np.float64))]
             found[name] = {
-                "n": len(there),
-                "errors": float(there.sum()),
-                "rate": float(there.mean()) if len(there) else None,
+                "n": len(counted),
+                "errors": float(counted.sum()),
+                "rate": float(counted.mean()) if len(counted) else None,
                 "costs": any(name in rule.costs for rule in predictor.certificate.rules),
             }
     return found
 
 
-def _rows(count: int) -> str:
+def _rows_text(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def measured(probabilities: Any, positions: Any) -> dict[str, Any]:
-    """What evaluate tells, by name."""
+def evaluation_metrics(probabilities: Any, positions: Any) -> dict[str, Any]:
+    """Return the metrics by name."""
     from squad.metrics import accuracy, augrc, aurc, brier, coverage_at_risk, e_aurc, ece, failure_auroc, nll
 
     confidence = probabilities.max(1)
@@ -286,13 +282,13 @@ def measured(probabilities: Any, positions: Any) -> dict[str, Any]:
         "aurc": aurc(confidence, correct),
         "e_aurc": e_aurc(confidence, correct),
         "augrc": augrc(confidence, correct),
-        # Errors cannot be told from hits where there are none of either.
+        # Undefined unless there are both correct and wrong predictions.
         "failure_auroc": failure_auroc(confidence, correct) if 0 < correct.sum() < len(correct) else None,
         **{f"coverage@{risk}": coverage_at_risk(confidence, correct, risk) for risk in RISKS},
     }
 
 
-def _loaded(
+def _load(
     model: Path,
     sampling: str | None,
     num_samples: int | None,
@@ -300,8 +296,7 @@ def _loaded(
     uncertified: bool = False,
     public_key: Path | None = None,
 ) -> Any:
-    from squad.fitting import choose_device
-    from squad.predictor import load
+    from squad.predictor import choose_device, load
 
     where = choose_device(device)
     predictor = load(model, where, public_key)
@@ -316,22 +311,24 @@ def _loaded(
 def _check_kept(keep: Sequence[str]) -> None:
     from squad.errors import ArgumentError
 
-    for place, name in enumerate(keep):
-        if name in ANSWER:
-            raise ArgumentError.of("--keep", repr(name), "a column that is not one of the answers' own")
-        if name in keep[:place]:
-            raise ArgumentError.of("--keep", f"{name!r} twice", "given once for each column")
+    for index, name in enumerate(keep):
+        if name in ANSWER_COLUMNS:
+            raise ArgumentError(f"--keep {name} clashes with a column of the answers. Rename the column in DATA.")
+        if name in keep[:index]:
+            raise ArgumentError(f"--keep {name} is given twice. Name each column once.")
 
 
 def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
-    """The target of the certificate that decides, told before the work if it must be chosen."""
+    """Return the target of the certificate that decides; an error, before the long work, if it must be chosen."""
     from squad.cli.certify import target_of
     from squad.errors import ArgumentError
     from squad.predictor.harms import expand
 
     if predictor.certificate is None:
         if risk is not None:
-            raise ArgumentError.of("--risk", risk, f"left out: {model} has no certificate. squad certify makes one")
+            raise ArgumentError(
+                f"--risk {risk} needs a certified model, and {model} has no certificate. Run squad certify."
+            )
         return None
     certified = {name for target in predictor.certificate.targets for name in target}
     target = None if risk is None else expand(target_of(risk), predictor.classes, certified)
@@ -347,5 +344,5 @@ def _column(x: Any, name: str, data: str) -> Any:
     from squad.errors import DataError
 
     if not isinstance(x, Table):
-        raise DataError(f"{data} has no columns, so --keep {name} cannot be copied.")
+        raise DataError(f"{data} has no named columns, so --keep {name} is impossible. Leave it out.")
     return x.column(name).to_numpy()

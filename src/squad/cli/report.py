@@ -46,7 +46,9 @@ def report(
     from squad.errors import ArgumentError
     from squad.output_paths import OutputError, check_writable
     from squad.predictor import choose_device, load
-    from squad.predictor.certification import seen_in_training
+    from squad.predictor.calibration_rows import seen_in_training
+    from squad.predictor.input_rows import input_rows
+    from squad.predictor.row_pass import encode
     from squad.report import write_report
 
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
@@ -67,8 +69,8 @@ def report(
     with row_progress() as progress:
         write_report(out, predictors, rows.x, rows.labels, source=rows.source, progress=progress)
     for name, predictor in predictors.items():
-        every = np.ones(len(rows), dtype=np.bool_)
-        if seen := seen_in_training(predictor, rows.x, every):
+        encoded = encode(predictor, input_rows(predictor.transform, rows.x))
+        if seen := seen_in_training(predictor, encoded, np.ones(len(rows), dtype=np.bool_)):
             warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: what the report shows is too good.")
     tell(out)
     say("open it in a browser; it needs no network")

@@ -1,4 +1,4 @@
-"""Where a predictor computes."""
+"""The device that a model computes on."""
 
 import torch
 
@@ -10,12 +10,12 @@ DEVICES = "'auto', 'cpu' or a GPU of this machine"
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
-    """The device called ``name``, if it is one that can be computed on; "auto" is a GPU if there is one."""
+    """Return the device, after a check that it can compute; "auto" is the GPU if there is one, otherwise the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = named_device(name)
     try:
-        # Not all devices have the float64 that answers are made in, and some ("meta") have no numbers at all.
+        # Some devices lack float64, which predictions are computed in, and "meta" has no numbers at all.
         torch.zeros(1, dtype=torch.float64, device=device).item()
     except (RuntimeError, AssertionError, TypeError, ImportError) as cause:
         reason = str(cause).splitlines()[0]
@@ -24,8 +24,8 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
 
 
 def named_device(name: str | torch.device) -> torch.device:
-    """What torch calls so, whether this machine has one or not."""
+    """Return the device of that name, whether this machine has it or not."""
     try:
         return torch.device(name)
-    except (RuntimeError, TypeError):  # with a list of all that were ever thought of
+    except (RuntimeError, TypeError):  # torch's own message lists every kind of device there ever was
         raise ArgumentError.of("device", repr(name), DEVICES, "The first GPU is cuda, the second cuda:1.") from None

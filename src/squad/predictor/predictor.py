@@ -1,9 +1,7 @@
-"""The predictor: a network with its input transformation, classes, sampling, seeds and certificate."""
+"""The predictor: a trained network with its input transform, classes, sampling mode, seeds and certificate."""
 
 import copy
-import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.data.array_transform import ArrayTransform
 from squad.data.chance_repeats import NOTHING_KNOWN, with_more
-from squad.data.column_names import listed
-from squad.data.encoding import Encoded
 from squad.data.novelty import RowDistance
 from squad.data.seen_rows import SeenRows
-from squad.data.tables import Table
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError, DataError, SquadWarning
+from squad.errors import ArgumentError
 from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
-from squad.predictor.answer import Answer, answer_of, on_grid, settled
-from squad.predictor.certification import (
-    CertificationError,
-    certificate_for,
-    check_pilot_rows,
-    decide,
-    identity,
-    labelled,
-)
+from squad.predictor.answer import Answer
+from squad.predictor.calibration_rows import CertificationError, calibration_rows, check_pilot_rows
+from squad.predictor.certification import certificate_for
+from squad.predictor.class_labels import Label, check_classes
 from squad.predictor.device import choose_device
 from squad.predictor.harms import Costs, expand, harm_names
-from squad.predictor.piloting import ValidationScores, pilot_for, validation_scores
+from squad.predictor.identity import identity
+from squad.predictor.input_rows import input_rows
+from squad.predictor.piloting import ValidationScores, pilot_for
+from squad.predictor.predictor_html import predictor_html
+from squad.predictor.row_pass import Progress, decide, encode_in_chunks, predict, predict_readable
 from squad.selective.attempts import attempts_in, next_attempt, noted, spends
 from squad.selective.certificate import Certificate
 from squad.selective.certify import Risk
@@ -45,30 +39,48 @@ from squad.selective.scored_cases import Scores
 
 __all__ = ["Predictor", "load"]
 
-#: Rows that are transformed at once: memory stays bounded however many there are.
-CHUNK = 8192
-
-#: Called with the number of rows that were answered so far, and of all.
-Progress = Callable[[int, int], None]
-
-#: The kinds of class names that JSON keeps as they are.
-Label = str | int | float | bool
-
 
 class Predictor:
-    """A trained network that can be asked.
+    """A trained network that predicts rows, can be certified, and is saved as a folder.
 
-    Made by ``squad.SquadClassifier``, ``squad fit`` and :func:`squad.load`.
+    Made by ``SquadClassifier.fit`` (as ``predictor_``), by :func:`squad.load` and by ``squad fit``.  A predictor does
+    not change: methods such as :meth:`certify` return another one, which shares its weights.
+
+    Args:
+        network: The network; it is put into eval mode.
+        config: Settings of the network.
+        transform: Transform from rows to the network's input.
+        classes: Class labels, in the order of the network's outputs.
+        sampling: Sampling mode at prediction time; None: the network's default.
+        num_samples: Number of samples T per member; None: the network's default.
+        record: How the model was made, as plain data.
+        recalibration, certificate, calibration, seen_rows, row_distance, validation_scores: See the properties of the
+            same names.
 
     Attributes:
-        network: with members, in eval mode.
-        config: its settings.
-        transform: what turns rows into the network's input.
-        classes: the names of the classes, in the order of the probabilities.
-        sampling, num_samples: how it is sampled.
-        record: how it was made: plain data.
-        recalibration, certificate, calibration, seen_rows, row_distance, validation_scores: see the properties of the
-            same names.
+        network: The network with its members, in eval mode.
+        config: Settings of the network.
+        transform: Transform from rows to the network's input.
+        classes: Class labels, in the order of the probabilities.
+        record: How the model was made, as plain data.
+
+    See Also:
+        squad.SquadClassifier: Trains a predictor the scikit-learn way.
+        squad.load: Loads a saved predictor.
+        squad.Certificate: The guarantee of a certified predictor.
+
+    Examples:
+        >>> import squad
+        >>> from sklearn.datasets import make_classification
+        >>> X, y = make_classification(3000, class_sep=2.0, random_state=0)
+        >>> model = squad.SquadClassifier(hidden=(16,), max_epochs=10, random_state=0).fit(X[:1000], y[:1000])
+        >>> certified = model.certify(X[1000:2000], y[1000:2000], risk=0.05)
+        >>> answer = certified.answer(X[2000:])
+        >>> wrong = answer.label != y[2000:]
+        >>> bool(wrong[answer.accepted].mean() <= 0.05)
+        True
+        >>> certified.predict(X[2000:2003], abstain_label=-1).shape
+        (3,)
     """
 
     def __init__(
@@ -88,14 +100,16 @@ class Predictor:
         row_distance: RowDistance | None = None,
         validation_scores: ValidationScores | None = None,
     ) -> None:
-        _check_classes(classes, network.classes)
+        check_classes(classes, network.classes)
         if transform.features != network.in_features:
-            raise ArgumentError.of(
-                "transform", f"{transform.features} features", f"one that gives {network.in_features}"
+            raise ArgumentError(
+                f"transform must have as many features as the network has inputs ({network.in_features}), got"
+                f" {transform.features}."
             )
         if row_distance is not None and row_distance.features != network.in_features:
-            raise ArgumentError.of(
-                "row_distance", f"{row_distance.features} features", f"one of {network.in_features} features"
+            raise ArgumentError(
+                f"row_distance must have as many features as the network has inputs ({network.in_features}), got"
+                f" {row_distance.features}."
             )
         config.check_members(network.members or 1)
         self.network = (network if network.members is not None else stack([network])).eval()
@@ -109,79 +123,65 @@ class Predictor:
         self._row_distance = row_distance
         self._validation_scores = validation_scores
         self._sampler: Sampler | None = None
-        self._sampled: tuple[tuple[int, int], ...] = ()
+        self._sampler_state: tuple[tuple[int, int], ...] = ()
         self._certificate = certificate
         self._calibration = calibration
-        self._bound: tuple[tuple[int, int], ...] = ()
-        self._check_bound()
+        self._certified_state: tuple[tuple[int, int], ...] = ()
+        self._check_certificate()
 
     @property
     def sampling(self) -> str:
-        """How it is sampled; :meth:`with_sampling` gives another predictor."""
+        """Sampling mode at prediction time; :meth:`with_sampling` returns a predictor with another one."""
         return self._sampling
 
     @property
     def num_samples(self) -> int:
-        """How many samples a member takes."""
+        """Number of samples T per member."""
         return self._num_samples
 
     @property
     def recalibration(self) -> Recalibration | None:
-        """What its confidences go through, if anything; :meth:`recalibrate` gives another predictor."""
+        """The map that its confidences go through, or None; :meth:`recalibrate` returns a recalibrated predictor."""
         return self._recalibration
 
     @property
     def certificate(self) -> Certificate | None:
-        """What is guaranteed about its predictions, if anything; :meth:`certify` gives another predictor."""
+        """What is guaranteed about its predictions, or None; :meth:`certify` returns a certified predictor."""
         return self._certificate
 
     @property
     def calibration(self) -> Scores | None:
-        """The scores that the certificate was made from, if they were kept."""
+        """The scores that the certificate was made from, if they are stored."""
         return self._calibration
 
     @property
     def attempts(self) -> list[dict[str, Any]]:
-        """The attempts to certify it, the first one first: plain data.  Each may use its share of delta."""
+        """The attempts to certify it, in order, as plain data.  Each may use its share of delta."""
         return attempts_in(self.record)
 
     @property
     def seen_rows(self) -> SeenRows | None:
-        """Hashes of the rows that fit saw, if they were kept."""
+        """Hashes of the rows that fit has seen, if they are stored."""
         return self._seen_rows
 
     @property
     def row_distance(self) -> RowDistance | None:
-        """What tells rows that are unlike those of training as a whole, if it was fitted."""
+        """The detector of rows that are unlike the training rows as a whole, if it was fitted."""
         return self._row_distance
 
     @property
     def validation_scores(self) -> ValidationScores | None:
-        """Scores of the validation rows, if they were kept: they choose thresholds to be tested."""
+        """Scores of the validation rows, if they are stored: they choose the thresholds of some methods."""
         return self._validation_scores
-
-    def _check_bound(self) -> None:
-        """That the certificate belongs to the network as it is; weights that did not change are not hashed again."""
-        if self.certificate is None:
-            return
-        now = _state_of(self.network)
-        if now == self._bound:
-            return
-        if self.certificate.details.get("model") != identity(self):
-            raise CertificationError(
-                "A certificate must belong to the model it stands with; this one was made for other weights, another"
-                " transformation or other samples. Certify the model as it is now."
-            )
-        self._bound = now
 
     @property
     def members(self) -> int:
-        """How many networks answer together."""
+        """Number of networks in the ensemble."""
         return self.network.members or 1
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device it computes on."""
         return next(self.network.parameters()).device
 
     def __repr__(self) -> str:
@@ -192,65 +192,74 @@ class Predictor:
         )
         return f"Predictor({self.config.name} {sizes}{many}, {self.num_samples} {self.sampling} samples{state})"
 
+    def _repr_html_(self) -> str:
+        """A summary for notebooks: network, classes, rows, certificate."""
+        return predictor_html(self)
+
     def __getstate__(self) -> dict[str, Any]:
-        # What was made ready for asking is made anew; and a copy must open where there is no GPU.
-        return {**vars(self), "_sampler": None, "_sampled": (), "network": copy.deepcopy(self.network).cpu()}
+        # The sampler is made anew, and a copy must open where there is no GPU.
+        return {**vars(self), "_sampler": None, "_sampler_state": (), "network": copy.deepcopy(self.network).cpu()}
+
+    def _check_certificate(self) -> None:
+        """Check that the certificate belongs to the network as it is; unchanged weights are not hashed again."""
+        if self.certificate is None:
+            return
+        now = _tensor_versions(self.network)
+        if now == self._certified_state:
+            return
+        if self.certificate.details.get("model") != identity(self):
+            raise CertificationError(
+                "The certificate does not belong to this model: it was made for other weights, another input transform"
+                " or another sampling mode. Certify the model as it is now."
+            )
+        self._certified_state = now
 
     def to(self, device: torch.device | str) -> "Predictor":
-        """Compute on another device from now on; returns itself.
+        """Move the network to another device, like ``torch.nn.Module.to``; returns itself.
 
-        Predictors that share its weights (:meth:`with_sampling`) move along.
+        Predictors that share its weights move along.
         """
         self.network.to(choose_device(device))
         return self
 
     def with_sampling(self, sampling: str | None = None, num_samples: int | None = None) -> "Predictor":
-        """The same network, sampled in another way; weights are shared.
+        """Return the predictor with another sampling mode or number of samples; weights are shared.
 
-        A certificate is about one way of sampling: of a certified predictor another one is an error.  Take
-        ``predictor.uncertified().with_sampling(...)`` to look at what it would give.
+        A certificate is valid for one sampling mode: changing that of a certified predictor is an error.  Use
+        ``predictor.uncertified().with_sampling(...)`` to see what another one would predict.
+
+        Args:
+            sampling: Sampling mode; None: unchanged.
+            num_samples: Number of samples T per member; None: unchanged.
         """
         new = self.config.check_sampling(
             self.sampling if sampling is None else sampling, self.num_samples if num_samples is None else num_samples
         )
         if self.certificate is not None and new != (self.sampling, self.num_samples):
             raise CertificationError(
-                f"This model is certified with {self.num_samples} {self.sampling} samples, and the guarantee is for no"
-                f" others, got {new[1]} {new[0]}. Leave the setting out, or certify the model with it."
+                f"This model is certified with {self.num_samples} {self.sampling} samples, and the guarantee does not"
+                f" hold for {new[1]} {new[0]} samples. Leave the setting out, or certify the model with it."
             )
-        return self._changed(sampling=new[0], num_samples=new[1])
+        return self._replace(sampling=new[0], num_samples=new[1])
 
     def uncertified(self) -> "Predictor":
-        """The same without its certificate; weights are shared."""
-        return self._changed(certificate=None, calibration=None)
-
-    def remembering(self, other: "Predictor") -> "Predictor":
-        """The same, with the attempts to certify it that ``other`` remembers, which was made from it."""
-        return self.with_attempts(other.attempts)
-
-    def with_attempts(self, attempts: Sequence[Mapping[str, Any]]) -> "Predictor":
-        """The same, remembering these attempts to certify it."""
-        return self._changed(record={**self.record, "attempts": attempts_in({"attempts": list(attempts)})})
+        """Return the predictor without its certificate; weights are shared."""
+        return self._replace(certificate=None, calibration=None)
 
     def without_row_hashes(self) -> "Predictor":
-        """The same without the hashes of the rows that fit saw; weights are shared."""
-        return self._changed(seen_rows=None, record={**self.record, "rows_sha256": None})
+        """Return the predictor without the hashes of the rows that fit has seen; weights are shared.
+
+        It can no longer refuse to be certified on rows that it was trained on.
+        """
+        return self._replace(seen_rows=None, record={**self.record, "rows_sha256": None})
 
     def without_scores(self) -> "Predictor":
-        """The same without the scores of its calibration set and its validation rows; weights are shared."""
-        return self._changed(calibration=None, validation_scores=None)
+        """Return the predictor without the scores of its calibration set and validation rows; weights are shared."""
+        return self._replace(calibration=None, validation_scores=None)
 
-    def with_validation_scores(self, x: Any, right: NDArray[np.int64]) -> "Predictor":
-        """The same with the scores of validation rows; weights are shared.
-
-        Args:
-            x: these rows, as the transform takes them.
-            right: (N,), the places of their right classes.
-        """
-        return self._changed(validation_scores=validation_scores(self, x, right))
-
-    def _changed(self, **changes: Any) -> "Predictor":
-        kept = {
+    def _replace(self, **changes: Any) -> "Predictor":
+        """Return the predictor with other values of some constructor arguments; weights are shared."""
+        unchanged = {
             "sampling": self.sampling,
             "num_samples": self.num_samples,
             "record": self.record,
@@ -261,7 +270,7 @@ class Predictor:
             "row_distance": self.row_distance,
             "validation_scores": self.validation_scores,
         }
-        return Predictor(self.network, self.config, self.transform, self.classes, **{**kept, **changes})
+        return Predictor(self.network, self.config, self.transform, self.classes, **{**unchanged, **changes})
 
     def certify(
         self,
@@ -288,87 +297,90 @@ class Predictor:
         source: str | None = None,
         progress: Progress | None = None,
     ) -> "Predictor":
-        """The same predictor with a guarantee: at most ``risk`` of the predictions that it accepts are wrong.
+        """Return a certified predictor: at most ``risk`` of the predictions that it accepts are wrong.
 
-        The guarantee holds with probability 1 - ``delta`` over the calibration rows, which must be like those to come
-        and new to the model: rows (or groups) that fit has seen are refused; where they are few, they are left out with
-        a warning, as are copies among the rows.  The result's answers are accepted or referred; ``result.certificate``
-        says what was shown, and may say that nothing could be.
+        The guarantee holds with probability 1 - ``delta`` over the calibration rows, which must be drawn like the rows
+        to come and must be new to the model: rows (or groups) that fit has seen are refused; if they are few, they are
+        left out with a warning, as are copies among the rows.  Predictions of the result are accepted or referred.
+        ``result.certificate`` says what was shown, and whether nothing could be.
 
-        The result remembers the attempt, whether it succeeded or not (:attr:`attempts`), unless rows were so few that
-        no labels could have made it succeed.  To certify it again, with
-        other rows or settings, is the next attempt, with the next share of delta: 90 %, 5 %, 2.5 % and so on.  The
-        chance that any of these certificates is false is at most ``delta``.  The predictor itself does not change: who
-        certifies that one again starts anew, and must not choose between the results.
+        The result records the attempt, whether it succeeded or not (:attr:`attempts`), unless there were too few rows
+        for any labels to make it succeed.  Certifying the result again, with other rows or settings, is the next
+        attempt, with the next share of delta: 90 %, 5 %, 2.5 % and so on.  The probability that any of these
+        certificates is false is at most ``delta``.  The predictor itself does not change: certifying it again starts
+        from the beginning, and then one must not choose between the results.
 
         Args:
-            x: the calibration rows, as :meth:`answer` takes them.
-            y: (N,), their right labels.
-            risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, where harms are
-                "wrong", "missed CLASS" (a case of the class that got another label), "false CLASS" (an answer that
-                wrongly says so), "miss rate CLASS" (the share of accepted cases of the class that got another label;
-                "miss rate" alone is that of every class), "cost" (the mean of ``costs``) and those of ``harms``; or
-                several such targets.
-            delta: the chance that any guarantee is false, of this attempt or an earlier one; not smaller than
-                in those.
-            method: see :func:`squad.certify`.
-            by: gives every group its own threshold and guarantee: "label" (the answer's), a column of ``x``, or (N,)
-                groups.
-            harms: by name, (N,) 0 or 1: other things that an accepted row must not do too often; see
+            x: Calibration rows, as :meth:`answer` takes them.
+            y: (N,), their true labels.
+            risk: Selective risk: the fraction of accepted predictions that may be wrong.  Or a mapping from harm to
+                risk, with the harms "wrong", "missed CLASS" (a case of the class got another label), "false CLASS" (a
+                prediction of the class is wrong), "miss rate CLASS" (the fraction of accepted cases of the class that
+                got another label; "miss rate" alone is that of every class), "cost" (the mean of ``costs``) and those
+                of ``harms``.  Or several such targets.
+            delta: Probability that any guarantee is false, of this attempt or an earlier one; the confidence level is
+                1 - delta.  It must not be smaller than in earlier attempts.
+            method: Method of selection, see :func:`squad.certify`.
+            by: A threshold and a guarantee per group: "label" (the predicted one), a column of ``x``, or (N,) groups.
+            harms: Name -> (N,) 0 or 1, losses that an accepted row must not cause too often; see
                 :func:`squad.certify` for costs and NaN.
-            costs: of the harm "cost", between 0 and 1: by (true class, predicted class), where None stands for all
-                confusions that are not named; or a (C, C) array in the order of the classes.
-            weights: (N,) or a column of ``x``: how much more frequent a row is among new ones than in the calibration
-                sample, where this was not drawn like them; see :func:`squad.certify`.
-            max_weight: the largest weight that any row can have, known beforehand.
-            estimated_weights: they were estimated.
-            strata: (N,) or a column of ``x``: the stratum of each row, where so many were taken of each.
-            population: the share of each stratum among new rows.
-            groups: (N,), which rows belong together, such as those of one patient; none may have been trained on.
-                Those of the column that fit was told of are looked at in any case.
-            one_per_group: use one row of each group, whichever a hash picks: rows of one patient are not independent,
-                as the guarantee needs them to be.  False takes them all, and the certificate says so.
-            thresholds: of the method "grid".
-            ranks: of the method "bonferroni".
-            r_max: of the method "band".
-            pilot: of the methods "preset" and "pareto": (x, y), rows with their labels that choose the thresholds to be
-                tested; none of them may be in the calibration set.  Without it the model's validation rows do that.
-            source: what the rows are called in the certificate.
-            progress: as of :meth:`answer`.
+            costs: Costs between 0 and 1 for the harm "cost": by (true class, predicted class), where None stands for
+                all confusions that are not named; or a (C, C) array in the order of the classes.
+            weights: (N,) or a column of ``x``: how much more frequent a row is among new rows than in the calibration
+                set, if the set was not drawn like the new rows; see :func:`squad.certify`.
+            max_weight: The largest weight that any row can have, known beforehand.
+            estimated_weights: Whether the weights were estimated.
+            strata: (N,) or a column of ``x``: the stratum of each row, if a fixed number of rows per stratum was drawn.
+            population: Stratum -> its fraction among new rows.
+            groups: (N,), rows that belong together, such as those of one patient; none may have been trained on.  The
+                column of groups that fit used is checked in any case.
+            one_per_group: Use one row per group, picked by a hash, because rows of one patient are not independent, as
+                the guarantee assumes.  False uses all rows, and the certificate says so.
+            thresholds: Thresholds of the method "grid".
+            ranks: Number of thresholds of the method "bonferroni".
+            r_max: Largest risk of the method "band".
+            pilot: (x, y), labelled rows that choose the thresholds of the methods "preset" and "pareto"; none of them
+                may be in the calibration set.  Default: the validation rows of the model.
+            source: What the certificate calls the calibration set.
+            progress: Called with the number of rows predicted so far, and of all rows.
+
+        Returns:
+            A predictor with a certificate.  Check ``result.certificate.certified``.
+
+        See Also:
+            squad.certify: The same for the confidences of any model.
+            squad.plan: How many labelled rows a certificate takes.
         """
         earlier = self.attempts
         attempt = next_attempt(earlier, check_share("delta", delta))
         risk = expand(risk, self.classes, harms or {})
-        chosen = pilot_for(self, method, pilot, harm_names(risk), harms or {}, costs)  # before the work
-        found = labelled(self, x, y, groups, one_per_group, progress)
-        found.warn()
+        chosen = pilot_for(self, method, pilot, harm_names(risk), harms or {}, costs)  # before the long work
+        calibration = calibration_rows(self, x, y, groups, one_per_group, progress)
+        calibration.warn()
         if pilot is not None:
-            check_pilot_rows(self, pilot[0], found)
-        options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max, "pilot": chosen}
-        sample = {
-            "weights": weights,
-            "max_weight": max_weight,
-            "estimated_weights": estimated_weights,
-            "strata": strata,
-            "population": population,
-        }
+            check_pilot_rows(self, pilot[0], calibration)
         made, scores = certificate_for(
             self,
-            x,
-            found,
+            calibration,
             risk,
             delta,
             method,
             by=by,
             harms=harms,
-            options=options,
+            options={"thresholds": thresholds, "ranks": ranks, "r_max": r_max, "pilot": chosen},
             source=source,
             costs=costs,
-            sample=sample,
+            sample={
+                "weights": weights,
+                "max_weight": max_weight,
+                "estimated_weights": estimated_weights,
+                "strata": strata,
+                "population": population,
+            },
             attempt=attempt,
         )
         attempts = [*earlier, noted(made)] if spends(made) else earlier
-        return self._changed(certificate=made, calibration=scores, record={**self.record, "attempts": attempts})
+        return self._replace(certificate=made, calibration=scores, record={**self.record, "attempts": attempts})
 
     def recalibrate(
         self,
@@ -378,28 +390,28 @@ class Predictor:
         groups: ArrayLike | None = None,
         progress: Progress | None = None,
     ) -> "Predictor":
-        """The same predictor with probabilities that are nearer to how often it is right; labels stay the same.
+        """Return a recalibrated predictor: its probabilities are closer to how often it is right; labels do not change.
 
-        It takes rows of their own: not those of training, and not those that it will be certified on, which are
-        refused afterwards.  A certificate is lost, since confidences change.  Unless the rows show a clear gain in
-        cross-validation, probabilities are left as they are (``recalibration.unchanged``).
+        It needs rows of their own: neither training rows, nor rows that will certify the model, which are refused
+        afterwards.  A certificate is lost, since confidences change.  Unless cross-validation on the rows shows a clear
+        gain, probabilities stay as they are (``recalibration.unchanged``).
 
         Args:
-            x: rows, as :meth:`answer` takes them.
-            y: (N,), their right labels.
-            method: "temperature" (one number; the order of confidences stays) or "isotonic" (any rising curve).
-            groups: (N,), which rows belong together; none may have been trained on.
-            progress: as of :meth:`answer`.
+            x: Rows, as :meth:`answer` takes them.
+            y: (N,), their true labels.
+            method: "temperature" (one number; the order of confidences stays) or "isotonic" (any increasing map).
+            groups: (N,), rows that belong together; none may have been trained on.
+            progress: Called with the number of rows predicted so far, and of all rows.
         """
-        raw = self._changed(recalibration=None, certificate=None, calibration=None)
-        found = labelled(raw, x, y, groups, progress=progress)
-        found.warn()
-        fitted = fit_recalibration(found.answer.probabilities, found.positions, method)
+        raw = self._replace(recalibration=None, certificate=None, calibration=None)
+        rows = calibration_rows(raw, x, y, groups, progress=progress)
+        rows.warn()
+        fitted = fit_recalibration(rows.answer.probabilities, rows.positions, method)
         if self.seen_rows is None:
-            return raw._changed(recalibration=fitted)
-        repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.seen_rows, found.hashes)
-        seen_rows = self.seen_rows.with_rows(found.hashes, found.groups, found.cells)
-        return raw._changed(recalibration=fitted, seen_rows=seen_rows, record={**self.record, "repeats": repeats})
+            return raw._replace(recalibration=fitted)
+        repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.seen_rows, rows.hashes)
+        seen_rows = self.seen_rows.with_rows(rows.hashes, rows.groups, rows.cells)
+        return raw._replace(recalibration=fitted, seen_rows=seen_rows, record={**self.record, "repeats": repeats})
 
     def answer(
         self,
@@ -409,133 +421,76 @@ class Predictor:
         risk: float | Mapping[str, float] | None = None,
         progress: Progress | None = None,
     ) -> Answer:
-        """Class probabilities with their confidence, entropy and mutual information, row by row.
+        """Predict rows, with confidence, entropy and mutual information, and accept or refer each one.
 
-        An answer is a function of its row: it does not depend on what else is in ``x``.
+        A prediction is a function of its row: it does not depend on the other rows of ``x``.
 
         Args:
-            x: for a model that was fitted on a table or a data frame, a data frame (or a table that was read) with the
-                columns of training in any order; otherwise an array (N, ...) like the one that was trained on.
-            by: (N,), the group of each row, if the certificate is by groups that stand in no column.
-            risk: which target decides, if the certificate has several.
-            progress: is called with the number of rows answered so far, and of all.
+            x: For a model fitted on a table or a data frame: a data frame (or a table that was read) with the same
+                columns in any order.  Otherwise an array (N, ...) like that of the training set.
+            by: (N,), the group of each row, if the certificate is by groups that were given as an array.
+            risk: Target of the certificate that decides, if it has several.
+            progress: Called with the number of rows predicted so far, and of all rows.
+
+        Returns:
+            The predictions; ``answer.accepted`` says which ones the certificate accepts.
         """
-        rows = self.checked(x)
+        rows = input_rows(self.transform, x)
         if self.certificate is not None:
             known = {name for target in self.certificate.targets for name in target}
             risk = expand(risk, self.classes, known)
-            self._check_bound()
-            self.certificate.target(risk)  # before the work
+            self._check_certificate()
+            self.certificate.target(risk)  # before the long work
         elif by is not None or risk is not None:
-            raise ArgumentError.of("by and risk", "one of them", "left out: the model has no certificate")
-        answer = self.undecided(rows, progress)
+            raise ArgumentError("`by` and `risk` need a certified model. Certify it first.")
+        answer = predict(self, encode_in_chunks(self, rows), len(rows), progress)
         return answer if self.certificate is None else decide(self, rows, answer, by, risk)
 
-    def undecided(self, rows: Any, progress: Progress | None = None) -> Answer:
-        """Answers to rows that were :meth:`checked`, whatever the certificate says."""
-        count = len(rows)
-        p = np.empty((count, len(self.classes)))
-        inner = np.empty(count)
-        problems: dict[int, str] = {}
-        novel: dict[int, str] = {}
-        sampler = self._ready()
-        for start in range(0, count, CHUNK):
-            end = start + CHUNK
-            encoded = self.transform.apply(rows[start:end])
-            drawn = sampler(torch.from_numpy(encoded.x))
-            p[start:end] = _mean(drawn.probabilities).cpu().numpy()
-            inner[start:end] = _mean(drawn.entropy).cpu().numpy()
-            problems.update({start + row: reason for row, reason in encoded.problems.items()})
-            unlike = {} if self.row_distance is None else self.row_distance.reasons(encoded.x)
-            novel.update({start + row: reason for row, reason in {**unlike, **encoded.novel}.items()})
-            if progress is not None:
-                progress(min(end, count), count)
-        finite = np.isfinite(p).all(1) & np.isfinite(inner)
-        for row in np.flatnonzero(~finite).tolist():
-            problems.setdefault(row, "the network's output is not finite: this row lies far outside the training range")
-        entropy = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), 1)
-        if self.members * sampler.num_samples == 1:
-            inner = entropy  # nobody to disagree with: exactly 0, without the rounding of two sums
-        p, confidence = settled(p)
-        if self.recalibration is not None and not self.recalibration.unchanged:
-            # From a confidence on the grid, which rounding does not reach.
-            p[finite] = self.recalibration.apply(p[finite], confidence[finite])
-            confidence = on_grid(p.max(1))
-        # Rounding could leave either a hair below zero.
-        mutual = np.maximum(entropy - inner, 0)
-        return answer_of(p, confidence, np.maximum(entropy, 0), mutual, self.classes, problems, novel)
+    def predict(self, x: Any, *, abstain_label: Any = None, by: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the most likely class of each row, (N,), like the ``predict`` of scikit-learn's classifiers.
 
-    def encode(self, rows: Any) -> Encoded:
-        """Rows that were :meth:`checked`, as the network takes them."""
-        return self.transform.apply(rows)
+        Args:
+            x: Rows, as :meth:`answer` takes them.
+            abstain_label: Label of the rows that the certificate refers to a reviewer, such as -1 or "refer"; it needs
+                a certified model.  None: the most likely class of every row, whether it is accepted or not.
+            by: (N,), the group of each row, if the certificate is by groups that were given as an array.
+        """
+        if abstain_label is None:
+            return predict_readable(self, input_rows(self.transform, x)).label
+        if self.certificate is None:
+            raise ArgumentError("`abstain_label` needs a certified model. Certify it first.")
+        answer = self.answer(x, by=by)
+        label = answer.label.astype(object)
+        label[~answer.accepted] = abstain_label
+        # An array of one type, if the labels and the abstain label have one.
+        return np.array(label.tolist()) if type(abstain_label) is type(self.classes[0]) else label
 
-    def checked(self, x: Any) -> Any:
-        """``x`` as the transform takes it: something with rows to slice."""
-        if isinstance(self.transform, ArrayTransform) and self.transform.names is None:
-            return self._array(x)
-        if not isinstance(x, Table):
-            if not is_frame(x):
-                if isinstance(self.transform, ArrayTransform):
-                    _warn_of_names("x has no column names, but the model was fitted with them: columns are taken in")
-                    return self._array(x)
-                hint = "This model was trained on a table: pandas.DataFrame(x, columns=[...]) names them."
-                raise ArgumentError.of("x", type(x).__name__, "a pandas.DataFrame with the columns of training", hint)
-            x = Table.of(x if hasattr(x, "iloc") else x.to_pandas())
-        self.transform.apply(x[:0])
-        return x
+    def predict_proba(self, x: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, (N, classes), in the order of ``classes``."""
+        return predict_readable(self, input_rows(self.transform, x)).probabilities
 
-    def _array(self, x: Any) -> Any:
-        """Rows of a model of arrays, by position."""
-        assert isinstance(self.transform, ArrayTransform)
-        if isinstance(x, Table):
-            self.transform.apply(x)  # says what is wrong
-        if is_frame(x) and (columns := list(x.columns)) != list(range(len(columns))):
-            if sorted(columns, key=str) == sorted(range(len(columns)), key=str) and hasattr(x, "iloc"):
-                x = x[list(range(len(columns)))]  # numbers that say where each column was
-            else:
-                _warn_of_names("x has column names, but the model was fitted without any: columns are taken in")
-        if not isinstance(x, (np.ndarray, torch.Tensor)):
-            try:
-                x = np.asarray(x)
-            except (TypeError, ValueError) as cause:
-                reason = str(cause).splitlines()[0]
-                raise ArgumentError.of("x", type(x).__name__, "an array of numbers", reason) from cause
-        if tuple(x.shape[1:]) != self.transform.shape:
-            self.transform.apply(x)  # says what is wrong, even if there are no rows
-        return x
-
-    def _ready(self) -> Sampler:
-        """What predicts: made anew where weights have changed since, of which it holds copies."""
-        now = _state_of(self.network)
+    def _ready_sampler(self) -> Sampler:
+        """Return the sampler; it holds copies of weights, and is made anew where these have changed."""
+        now = _tensor_versions(self.network)
         sampler = self._sampler
-        if sampler is None or sampler.device != self.device or self._sampled != now:
+        if sampler is None or sampler.device != self.device or self._sampler_state != now:
             sampler = Sampler(self.network, self.sampling, self.num_samples)
-            self._sampler, self._sampled = sampler, now
+            self._sampler, self._sampler_state = sampler, now
         return sampler
 
-    def positions(self, labels: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
-        """Where each label stands among the classes; one that is not among them is an error."""
-        places = {name: place for place, name in enumerate(self.classes)}
-        texts = {str(name): place for name, place in places.items()}
-        amounts = {_number(name): place for name, place in places.items()}
-        if np.ndim(labels) != 1:
-            raise ArgumentError.of("labels", f"shape {np.shape(labels)}", "a list of one label a row")
-        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        # As it is, as text, and last as a number: 5, 5.0 and "5.0" are one class to a reader.
-        found = [places.get(value, texts.get(str(value), amounts.get(_number(value), -1))) for value in values]
-        unknown = sorted({str(value) for value, place in zip(values, found, strict=True) if place < 0})
-        if unknown:
-            known = ", ".join(map(str, self.classes[:8])) + (", ..." if len(self.classes) > 8 else "")
-            more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
-            raise ArgumentError.of("labels", ", ".join(unknown[:5]) + more, f"among the classes of training ({known})")
-        return np.array(found, dtype=np.int64)
-
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
-        """Write the folder ``path``: model.safetensors, config.json and what belongs to them, whole or not at all.
+        """Write the folder ``path`` atomically: model.safetensors, config.json and the files that belong to them.
 
-        What is saved is not signed: the signature of a model that it replaces is gone.
+        A saved model is not signed: replacing a signed one removes its signature.
+
+        Args:
+            path: The folder.
+            overwrite: Replace a model that is there.
+
+        Returns:
+            The folder.
         """
-        self._check_bound()
+        self._check_certificate()
         return saving.save(self, path, overwrite)
 
     @classmethod
@@ -547,67 +502,36 @@ class Predictor:
         return saving.load(path, cls, public_key).to(device)
 
 
-def is_frame(x: Any) -> bool:
-    """Whether ``x`` is a data frame: pandas' own, or one that can become one; without importing pandas."""
-    return hasattr(x, "columns") and (hasattr(x, "iloc") or hasattr(x, "to_pandas"))
-
-
-def column_names(x: Any) -> list[str] | None:
-    """The names of a data frame's columns, as text; None where there are none but their numbers, from 0."""
-    if not is_frame(x) or list(x.columns) == list(range(len(x.columns))):
-        return None
-    names = [str(name) for name in x.columns]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"X must have every column once; it has {listed(twice)} several times. Rename them.")
-    return names
-
-
-def _warn_of_names(what: str) -> None:
-    warnings.warn(f"{what} the order of training.", SquadWarning, stacklevel=5)
-
-
-def _state_of(network: Network) -> tuple[tuple[int, int], ...]:
-    """What changes when a tensor of the network does, or another takes its place."""
+def _tensor_versions(network: Network) -> tuple[tuple[int, int], ...]:
+    """Return what changes when a tensor of the network is modified or replaced."""
     return tuple((tensor.data_ptr(), tensor._version) for tensor in network.state_dict().values())
-
-
-def _number(label: Any) -> float:
-    """A label as a number, NaN (which equals nothing) if it is none."""
-    try:
-        return float("nan") if isinstance(label, bool) else float(label)
-    except (TypeError, ValueError):
-        return float("nan")
-
-
-def _mean(drawn: torch.Tensor) -> torch.Tensor:
-    """Over members (M, ...), added one by one: a reduction would add in an order that depends on the number of rows."""
-    total = drawn[0]
-    for member in drawn[1:]:
-        total = total + member
-    return total / len(drawn)
 
 
 def load(
     path: str | Path, device: torch.device | str = "cpu", public_key: str | Path | bytes | None = None
 ) -> Predictor:
-    """A saved model, ready to answer; nothing in the folder is run.
+    """Load a saved model; nothing in the folder is executed.
 
-    Its certificate must follow from the counts and calibration scores that are stored with it.
+    Its certificate is checked against the counts and calibration scores that are stored with it.
 
     Args:
-        path: the folder that ``squad fit`` or ``Predictor.save`` wrote.
-        device: where to compute.
-        public_key: refuse a model that is not signed with this key (``squad sign``): a PEM file, or its content.
+        path: Folder written by ``squad fit`` or ``Predictor.save``.
+        device: Device to compute on: "auto", "cpu", "cuda" or "cuda:1".
+        public_key: Refuse a model that is not signed with this key (``squad sign``): a PEM file, or its content.
+
+    Returns:
+        The predictor.
+
+    See Also:
+        squad.Predictor.save: Writes the folder.
+
+    Examples:
+        >>> import tempfile, squad
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = squad.SquadClassifier(hidden=(8,), max_epochs=5, random_state=0).fit(X, y)
+        >>> folder = model.predictor_.save(tempfile.mkdtemp() + "/iris")
+        >>> squad.load(folder)
+        Predictor(squad 4 - 8 - 3, 8 stratified samples)
     """
     return Predictor.load(path, device, public_key)
-
-
-def _check_classes(classes: Sequence[object], count: int) -> None:
-    """Names that files keep, one for each class."""
-    if len(classes) != count:
-        raise ArgumentError.of("classes", f"{len(classes)} names", f"one for each of {count} classes")
-    for name in classes:
-        if not isinstance(name, str | int | float | bool) or (isinstance(name, float) and not math.isfinite(name)):
-            raise ArgumentError.of("classes", repr(name)[:80], "texts, numbers or booleans")
-    if len({isinstance(name, str) for name in classes}) > 1 or len(set(classes)) < count:
-        raise ArgumentError.of("classes", repr(list(classes))[:80], "all texts or all numbers, each once")

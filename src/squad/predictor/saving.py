@@ -1,7 +1,7 @@
-"""A predictor as a folder, and back."""
+"""Save a predictor to a folder, and load it."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,20 +28,25 @@ from squad.selective.scored_cases import WRONG, Scores
 if TYPE_CHECKING:
     from squad.predictor.predictor import Predictor
 
-__all__ = ["load", "save", "with_attempts_of"]
+__all__ = ["load", "save", "with_attempts", "with_attempts_of"]
 
-#: The files beside the weights and config.json.
+#: Names of the optional files next to the weights and config.json.
 ROWS, CALIBRATION, NOVELTY, VALIDATION = "rows", "calibration", "novelty", "validation"
 
 
-def with_attempts_of(predictor: "Predictor", path: str | Path) -> "Predictor":
-    """The predictor, with the attempts to certify it that a folder of the same network remembers, if there is one.
+def with_attempts(predictor: "Predictor", attempts: Sequence[Mapping[str, Any]]) -> "Predictor":
+    """Return the predictor with these attempts to certify it in its record; weights are shared."""
+    return predictor._replace(record={**predictor.record, "attempts": attempts_in({"attempts": list(attempts)})})
 
-    Copies that were certified apart have used more than delta together, which a warning says.
+
+def with_attempts_of(predictor: "Predictor", path: str | Path) -> "Predictor":
+    """Return the predictor with the attempts to certify it that a folder of the same network has recorded, if any.
+
+    Copies that were certified independently may together have used more than delta; then a warning is given.
 
     Args:
-        predictor: that will be certified, or saved there.
-        path: of the folder.
+        predictor: The model that will be certified, or saved there.
+        path: The folder.
     """
     try:
         tensors, saved = artifact.load(path)
@@ -57,16 +62,16 @@ def with_attempts_of(predictor: "Predictor", path: str | Path) -> "Predictor":
         return predictor
     if len(both) > len(others):
         warnings.warn(
-            f"{path} remembers attempts to certify this model that the model does not, and the other way round:"
-            " together they may have used more than delta. A certificate keeps delta for one of the two only.",
+            f"{path} has recorded attempts to certify this model that the model has not, and vice versa: together they"
+            " may have used more than delta. A certificate keeps delta for one of the two only.",
             SquadWarning,
             stacklevel=4,
         )
-    return predictor.with_attempts(both)
+    return with_attempts(predictor, both)
 
 
 def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
-    """Write the folder, whole or not at all.  A model that it replaces does not forget attempts to certify it."""
+    """Write the folder atomically.  Attempts to certify a model that it replaces are kept."""
     if overwrite:
         predictor = with_attempts_of(predictor, path)
     certificate, calibration = predictor.certificate, predictor.calibration
@@ -95,14 +100,14 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
         extras[ROWS] = predictor.seen_rows.to_tensors()
     if predictor.row_distance is not None:
         extras[NOVELTY] = predictor.row_distance.to_tensors()
-    if (kept := predictor.validation_scores) is not None:
-        config["validation"] = {"sampling": kept.sampling, "num_samples": kept.num_samples}
-        extras[VALIDATION] = kept.to_tensors()
+    if (stored := predictor.validation_scores) is not None:
+        config["validation"] = {"sampling": stored.sampling, "num_samples": stored.num_samples}
+        extras[VALIDATION] = stored.to_tensors()
     return artifact.save(path, predictor.network.state_dict(), config, overwrite, extras=extras)
 
 
 def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | bytes | None = None) -> "Predictor":
-    """Read the folder; with a public key only if it is signed."""
+    """Read the folder; with a public key, only if it is signed with that key."""
     tensors, saved = artifact.load(path, public_key)
     rows, calibration, novelty, validation = (
         artifact.load_extra(path, name, saved) for name in (ROWS, CALIBRATION, NOVELTY, VALIDATION)
@@ -138,17 +143,19 @@ def load(path: str | Path, make: "type[Predictor]", public_key: str | Path | byt
 
 
 def _scores_to_tensors(scores: Scores, groups: list[Any] | None) -> dict[str, Tensor]:
+    """Return calibration scores as tensors; groups as positions in ``groups``."""
     found = {
         "confidence": torch.from_numpy(scores.confidence),
         "harms": torch.from_numpy(np.stack(list(scores.harms.values()))),  # booleans, unless costs are among them
     }
     if groups is not None and scores.by is not None:
-        places = {group_key(name): place for place, name in enumerate(groups)}
-        found["by"] = torch.tensor([places[group_key(group)] for group in scores.by.tolist()])
+        positions = {group_key(name): position for position, name in enumerate(groups)}
+        found["by"] = torch.tensor([positions[group_key(group)] for group in scores.by.tolist()])
     return found
 
 
 def _scores(tensors: Mapping[str, Tensor], names: Mapping[str, Any]) -> Scores:
+    """Read what :func:`_scores_to_tensors` returned."""
     harms = dict(zip(_entry(names, "harms", list), tensors["harms"].numpy(), strict=True))
     by = None
     if "by" in tensors:
@@ -159,18 +166,21 @@ def _scores(tensors: Mapping[str, Tensor], names: Mapping[str, Any]) -> Scores:
 def _validation(
     tensors: Mapping[str, Tensor] | None, saved: Mapping[str, Any], classes: int
 ) -> ValidationScores | None:
+    """Read the validation scores, if there are any."""
     if tensors is None:
         return None
     noted = _entry(saved, "validation", dict)
     found = ValidationScores.from_tensors(tensors, _entry(noted, "sampling", str), _entry(noted, "num_samples", int))
     for places in (found.predicted, found.right):
         if len(places) and not (places.min() >= 0 and places.max() < classes):
-            raise ArgumentError.of("validation scores", "places of other classes", f"places among {classes} classes")
+            raise ArgumentError.of(
+                "validation scores", "positions of other classes", f"positions among {classes} classes"
+            )
     return found
 
 
 def _checked_record(record: dict[str, Any]) -> dict[str, Any]:
-    """What fit and certify noted, if its counts of rows and its attempts are such: checks go by them."""
+    """Check the counts of rows and the attempts in a record, which later checks rely on."""
     attempts_in(record)
     counts = record.get("repeats", NOTHING_KNOWN)
     known = isinstance(counts, dict) and counts.keys() <= NOTHING_KNOWN.keys()
@@ -186,7 +196,7 @@ _WORDS = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
 
 
 def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
-    """One entry of config.json, of its type."""
+    """Return an entry of config.json, after a check of its type."""
     if name not in data:
         raise ArgumentError(f"{name!r} is missing.")
     if type(data[name]) is not kind:

@@ -21,8 +21,9 @@ from squad.metrics import coverage_at_risk
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
-from squad.predictor.certification import ARRAY
+from squad.predictor.class_labels import class_positions
 from squad.predictor.harms import known_harm
+from squad.predictor.row_pass import ARRAY, encode
 from squad.report.case_selection import pick_cases
 from squad.report.provenance import flat, model_facts, test_facts
 from squad.report.report_data import Content, Curve, Model, Promise, RuleRow, Spread
@@ -122,7 +123,9 @@ class _Tested:
         has_label = np.array([str(label) in known or cell_text(label) is not None for label in labels], dtype=bool)
         # Before the work, so that an unknown label is told at once.
         truth = np.full(len(labels), -1, dtype=np.int64)
-        truth[has_label] = predictor.positions([label for label, there in zip(labels, has_label, strict=True) if there])
+        truth[has_label] = class_positions(
+            predictor.classes, [label for label, there in zip(labels, has_label, strict=True) if there]
+        )
         self.certificate, self.scores = predictor.certificate, predictor.calibration
         targets = [] if self.certificate is None else self.certificate.targets
         grouped = self.certificate is not None and self.certificate.details.get("by") == ARRAY
@@ -232,7 +235,7 @@ class _Tested:
 
     @cached_property
     def _encoded(self) -> NDArray[np.float32]:
-        return self.predictor.encode(self.rows).x[self.used]
+        return encode(self.predictor, self.rows).x[self.used]
 
     @cached_property
     def _hashes(self) -> NDArray[np.uint64]:

@@ -13,9 +13,10 @@ from squad.core.checks import check_count, check_keys, check_number
 from squad.data.tables import Table
 from squad.data.tables import groups as groups_of
 from squad.errors import ArgumentError, SquadError
-from squad.fitting import FitSettings, choose_device, prepare
+from squad.fitting import FitSettings, prepare
 from squad.models.config import CONFIGS
 from squad.output_paths import OutputError, check_writable, exclusive_output
+from squad.predictor import choose_device
 from squad.predictor.device import named_device
 from squad.records import Record
 from squad.search.objective import Objective
