@@ -252,10 +252,10 @@ def test_labels_keep_their_type(labels: Any, classes: tuple[Any, ...], tmp_path:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["a"] * 20, "There must be two classes at least; all 20 labels are 'a'"),
-        ([], r"labels must be a list of one label a row, not empty, got shape \(0,\)"),
-        ([[0], [1]] * 10, r"labels must be a list of one label a row, not empty, got shape \(20, 1\)"),
-        (["a", "b"], "labels must be one for each row, got 2 labels for 20 rows"),
+        (["a"] * 20, "two classes.*all 20 labels are 'a'"),
+        ([], r"labels must be.*got shape \(0,\)"),
+        ([[0], [1]] * 10, r"labels must be.*got shape \(20, 1\)"),
+        (["a", "b"], "labels must be.*got 2 labels for 20 rows"),
         ([0.0, float("nan")] * 10, r"Every row must have a label; that of row 2 \(from 1\) is nan"),
         (np.array(["a", None] * 10, dtype=object), r"Every row must have a label; that of row 2 \(from 1\) is missing"),
         (pd.Series([1, None] * 10, dtype="Int64"), r"that of row 2 \(from 1\) is (nan|missing)"),
@@ -264,7 +264,7 @@ def test_labels_keep_their_type(labels: Any, classes: tuple[Any, ...], tmp_path:
     ],
     ids=range(9),
 )  # fmt: skip
-def test_wrong_labels_are_told(labels: Any, message: str) -> None:
+def test_wrong_labels_are_errors(labels: Any, message: str) -> None:
     x, _ = blobs(20, 2)
     with pytest.raises(ValueError, match=message):
         fit_predictor(x, labels, settings())
@@ -302,7 +302,7 @@ def test_a_table(parts: list[TrainingData]) -> None:
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({}, {"target": None}, "target must be the column of labels, got None"),
+        ({}, {"target": None}, "target must be.*got None"),
         ({}, {"target": "yy"}, "no column 'yy'; did you mean 'y'?"),
         ({}, {"drop": ["idd"]}, "no column 'idd'; did you mean 'id'?"),
         ({}, {"group": "ward"}, "no column 'ward'"),
@@ -317,7 +317,7 @@ def test_a_table(parts: list[TrainingData]) -> None:
     ],
     ids=range(12),
 )
-def test_wrong_tables_are_told(change: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
+def test_wrong_tables_are_errors(change: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
     rows = frame(200 if "id" in change else 40)
     if "id" in change:
         change = {"id": [f"n{row}" for row in range(200)]}
@@ -366,7 +366,7 @@ def test_a_data_frame_is_not_a_table_by_accident(arguments: dict[str, Any]) -> N
     ],
     ids=range(13),
 )
-def test_wrong_settings_are_told(arguments: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_errors(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         FitSettings(**arguments)
 
@@ -392,15 +392,15 @@ def test_devices() -> None:
             fit_predictor(x, y, settings(), device=name)
 
 
-def test_a_number_to_be_predicted_is_no_class() -> None:
+def test_a_regression_target_is_refused() -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(DataError, match=r"60 different ones in 60 rows\. This is for classification"):
+    with pytest.raises(DataError, match=r"60 different ones in 60 rows"):
         fit_predictor(x, x[:, 0])
 
 
-def test_validation_on_the_rows_of_training_is_said() -> None:
+def test_validation_on_training_rows_is_noted() -> None:
     predictor = fit_predictor([[0.0], [1.0]], ["a", "b"], FitSettings(training=TrainConfig(max_epochs=1)))
-    assert any("validation is on the rows of training" in note for note in predictor.record["notes"])
+    assert any("the validation rows are the training rows" in note for note in predictor.record["notes"])
 
 
 def test_what_is_recorded_about_rows_that_repeat() -> None:

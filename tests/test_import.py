@@ -4,6 +4,7 @@ import functools
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,4 +64,17 @@ def test_public_names() -> None:
 
 
 def test_no_public_name_hides_a_subpackage() -> None:
-    assert not {"core", "ops", "layers", "cli", "errors", "records"} & set(squad.__all__)
+    rooms = {path.stem for path in Path(squad.__file__).parent.iterdir() if not path.name.startswith("_")}
+    assert {"metrics", "selective", "cli"} <= rooms
+    assert not rooms & set(squad.__all__)
+
+
+@pytest.mark.parametrize("name", ["analysis", "data", "metrics", "models", "report", "search", "selective", "train"])
+def test_subpackages_need_no_import_of_their_own(name: str) -> None:
+    assert name in dir(squad)
+    assert getattr(squad, name).__name__ == f"squad.{name}"
+
+
+def test_a_subpackage_is_imported_when_it_is_first_used() -> None:
+    assert "squad.metrics" not in modules_after("import squad")
+    assert "squad.metrics" in modules_after("import squad; squad.metrics.aurc")

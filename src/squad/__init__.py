@@ -1,18 +1,26 @@
-"""Classifiers that know when not to answer: quantized latent variables (SQUAD) for PyTorch.
+"""Classifiers that know when to abstain: quantized latent variables (SQUAD) for PyTorch.
 
-Importing the package loads nothing else, not even torch: names are imported when they are first asked for.  So the
-command can listen to Ctrl-C before it imports what takes seconds, and who needs a layer does not load scikit-learn.
+Importing the package loads nothing else, not even torch: names and subpackages are imported when they are first used.
+So the command can handle Ctrl-C before imports that take seconds, and a layer does not load scikit-learn.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from squad import analysis as analysis
     from squad import core as core
+    from squad import data as data
     from squad import errors as errors
     from squad import layers as layers
+    from squad import metrics as metrics
+    from squad import models as models
     from squad import ops as ops
     from squad import records as records
+    from squad import report as report
+    from squad import search as search
+    from squad import selective as selective
+    from squad import train as train
     from squad.core import Quantized, gaussian_bins, js_divergence, linear_bins, mutual_information
     from squad.errors import ArgumentError, SquadError, SquadWarning
     from squad.estimator import SquadClassifier
@@ -66,8 +74,8 @@ __all__ = [
     "unstack",
 ]
 
-#: Where each name stands.
-_PLACES = {
+#: Public name -> the module it is imported from.
+_MODULE_OF = {
     **dict.fromkeys(("Quantized", "gaussian_bins", "js_divergence", "linear_bins", "mutual_information"), "squad.core"),
     **dict.fromkeys(("ArgumentError", "SquadError", "SquadWarning"), "squad.errors"),
     **dict.fromkeys(("Dropout", "FactorizedSquadLinear", "GaussianLinear", "Linear", "MaxoutLinear"), "squad.layers"),
@@ -78,13 +86,16 @@ _PLACES = {
     "SquadClassifier": "squad.estimator",
     "tune": "squad.search",
 }
-#: Modules that ``import squad`` alone is enough for.
-_MODULES = ("core", "errors", "layers", "ops", "records")
+#: Subpackages and modules that are imported when they are first used: ``import squad; squad.metrics.aurc(...)``.
+_MODULES = (
+    "analysis", "core", "data", "errors", "layers", "metrics", "models", "ops", "records", "report", "search",
+    "selective", "train",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        thing = getattr(import_module(_PLACES[name]), name)
+    if name in _MODULE_OF:
+        thing = getattr(import_module(_MODULE_OF[name]), name)
     elif name in _MODULES:
         thing = import_module(f"squad.{name}")
     elif name == "__version__":

@@ -1,13 +1,13 @@
-"""The folder a model is saved in: model.safetensors and config.json, and a few files that may be missing.
+"""The folder of a saved model: model.safetensors, config.json and a few optional files.
 
-Loading runs nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that a
-file that was cut short or edited is noticed: a model is certified as it is, and must stay so.  (A checksum shows
-accidents and careless edits; it does not keep out somebody who computes it anew.  A signature does: signature.json,
-see :mod:`squad.signing`.)
+Loading executes nothing that is in the files.  config.json holds a checksum of the weights and one of itself, so that
+truncated or edited files are detected: a model is certified as it is, and must stay so.  (A checksum detects accidents
+and careless edits, but not somebody who computes it anew.  A signature does: signature.json, see
+:mod:`squad.signing`.)
 
-Some parts are in files of their own, whose checksums config.json notes: novelty.safetensors (which rows are unlike the
-training rows), rows.safetensors (hashes of the rows that fit saw), calibration.safetensors (scores of the calibration
-set) and validation.safetensors (scores of the validation rows).  The last three are not needed to predict.
+The optional files, with their checksums in config.json, are novelty.safetensors (detector of rows unlike the training
+rows), rows.safetensors (hashes of the rows that fit has seen), calibration.safetensors (scores of the calibration set)
+and validation.safetensors (scores of the validation rows).  The last three are not needed to predict.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ from squad.records import versions
 
 __all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_extra", "save", "sign"]
 
-#: Raised with every change that an older version would misread.  (One that does not know of the files beside the
-#: weights answers just the same, and leaves a folder that holds them alone.)
+#: Format of the folder, incremented with every change that an older version would misread.  (A version that does not
+#: know the optional files predicts the same without them, and does not overwrite a folder that holds them.)
 FORMAT = 2
 #: Formats that this version reads.  Format 1 has no ranges, no names of array columns and no novelty.safetensors.
 READ = (1, 2)
 KIND = "squad-torch model"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
-#: The files that may be there as well, by the names they are asked for.
+#: Name -> optional file.
 EXTRAS = {
     "rows": "rows.safetensors",
     "calibration": "calibration.safetensors",
@@ -47,13 +47,13 @@ EXTRAS = {
     "validation": "validation.safetensors",
 }
 
-#: A larger config.json is none: it would only fill the memory, twenty times its size.  One of 30,000 categories with
-#: long names has a megabyte.
+#: Maximum size of config.json: parsing takes twenty times its size in memory.  One with 30,000 categories with long
+#: names has a megabyte.
 CONFIG_BYTES = 16 << 20
 
 
 class ArtifactError(SquadError):
-    """A folder that is not a model this version can read, or one that would be overwritten."""
+    """The folder is not a model that this version can read, or would be overwritten."""
 
 
 def save(
@@ -64,14 +64,17 @@ def save(
     *,
     extras: Mapping[str, Mapping[str, Tensor]] | None = None,
 ) -> Path:
-    """Write the folder ``path``, whole or not at all.
+    """Write the folder ``path`` atomically.
 
     Args:
-        path: the folder; its parents are made.  If it is a link, the folder it points to is written.
-        tensors: of model.safetensors.
-        config: of config.json, plain data.
-        overwrite: put it in the place of a model that is there, with all its files.  Other folders are never replaced.
-        extras: tensors of further files, by the names in :data:`EXTRAS`.
+        path: The folder; its parents are created.  If it is a link, the folder it points to is written.
+        tensors: Content of model.safetensors.
+        config: Content of config.json, plain data.
+        overwrite: Replace a model that is there, with all its files.  Other folders are never replaced.
+        extras: Name in :data:`EXTRAS` -> tensors of that file.
+
+    Returns:
+        ``path``.
     """
     for name in extras or {}:
         if name not in EXTRAS:
@@ -80,7 +83,7 @@ def save(
     weights = _bytes(tensors)
     files = {EXTRAS[name]: _bytes(arrays) for name, arrays in (extras or {}).items()}
     data = {"kind": KIND, "format": FORMAT, **config, "versions": versions(), "weights": _note(weights)}
-    data.pop("files", None)  # settings that were loaded from elsewhere would note the files there
+    data.pop("files", None)  # settings that were loaded from another folder list the files of that one
     if files:
         data["files"] = {name: _note(content) for name, content in files.items()}
     try:
@@ -94,7 +97,7 @@ def save(
             " with many categories out."
         )
     target = Path(os.path.realpath(path))
-    # Beside the target, so that it can be moved there; hidden; and made by mkdir, which heeds the user's umask.
+    # Next to the target, so that it can be renamed; hidden; and made by mkdir, which respects the user's umask.
     scratch = scratch_beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,24 +113,30 @@ def save(
         raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    if scratch.exists():  # it held hashes of rows, perhaps, which the user has just had removed
+    if scratch.exists():  # it may hold row hashes that the user has just removed
         raise ArtifactError(f"{path} was saved, but the model that was there could not be deleted. Delete {scratch}.")
     return Path(path)
 
 
 def _bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Of a safetensors file."""
+    """Return the content of a safetensors file."""
     from safetensors.torch import save as to_bytes
 
     return to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
 
 
 def _note(content: bytes) -> dict[str, Any]:
+    """Return checksum and size of a file."""
     return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
 def check_target(path: str | Path, overwrite: bool = False) -> None:
-    """That a model may be saved at ``path``: before hours of training, not after."""
+    """Check that a model can be saved at ``path``: before hours of training, not after.
+
+    Args:
+        path: The folder.
+        overwrite: Whether a model that is there may be replaced.
+    """
     target = Path(os.path.realpath(path))
     try:
         if not target.exists():
@@ -154,7 +163,7 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
 
 
 def _check_parent(path: str | Path, target: Path) -> None:
-    """That something can be made beside ``target``, whose parents may be missing."""
+    """Check that something can be created next to ``target``, whose parents may be missing."""
     nearest = next((parent for parent in target.parents if parent.exists()), target)  # the root has none
     if not nearest.is_dir():
         raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Name another folder.")
@@ -163,7 +172,7 @@ def _check_parent(path: str | Path, target: Path) -> None:
 
 
 def _noted(path: Path) -> list[str] | None:
-    """The further files that config.json notes; None if it is not one of this library: others have such names too."""
+    """Return the optional files listed in config.json; None if that file is not one of this library."""
     try:
         files = _read_config(path).get("files")
     except ArtifactError:
@@ -172,11 +181,14 @@ def _noted(path: Path) -> list[str] | None:
 
 
 def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the settings of a saved model, checked against their checksums.
+    """Read the tensors and the settings of a saved model, and check them against their checksums.
 
     Args:
-        path: the folder.
-        public_key: refuse a model that is not signed with this key (:mod:`squad.signing`): a PEM file, or its content.
+        path: The folder.
+        public_key: Refuse a model that is not signed with this key (:mod:`squad.signing`): a PEM file, or its content.
+
+    Returns:
+        The tensors of model.safetensors, and config.json.
     """
     path = Path(path)
     try:
@@ -209,11 +221,14 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
 
 
 def sign(path: str | Path, key: str | Path | bytes) -> Path:
-    """Sign the model in a folder, with all its files; saving it anew drops the signature.
+    """Sign the model in a folder, with all its files; saving the model again removes the signature.
 
     Args:
-        path: the folder.
-        key: the private key (Ed25519): a PEM file, or its content.
+        path: The folder.
+        key: The private key (Ed25519): a PEM file, or its content.
+
+    Returns:
+        The file of the signature.
     """
     _, config = load(path)
     for name in EXTRAS:
@@ -222,12 +237,12 @@ def sign(path: str | Path, key: str | Path | bytes) -> Path:
 
 
 def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[str, Tensor] | None:
-    """The tensors of one of the further files, checked; None if the model has none of this name.
+    """Read the tensors of an optional file, and check them; returns None if the model has no such file.
 
     Args:
-        path: the folder.
-        name: one of :data:`EXTRAS`.
-        config: the settings that :func:`load` gave.  A file that they do not note is not read.
+        path: The folder.
+        name: A name in :data:`EXTRAS`.
+        config: The settings that :func:`load` returned.  A file that they do not list is not read.
     """
     if name not in EXTRAS:
         raise ArgumentError.of("name", repr(name), "one of " + ", ".join(map(repr, EXTRAS)))
@@ -236,7 +251,7 @@ def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[s
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """What config.json says, if it is that of a model."""
+    """Read config.json, and check that it describes a model."""
     file = path / CONFIG
     with _reading(file), opened(file) as handle:
         size = os.fstat(handle.fileno()).st_size
@@ -254,11 +269,11 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number that JSON has")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _check_note(path: Path, name: str, noted: object) -> tuple[int, str]:
-    """Size and checksum of a file, as config.json says them."""
+    """Return the size and checksum of a file as listed in config.json."""
     expected = noted.get("bytes") if isinstance(noted, dict) else None
     digest = noted.get("sha256") if isinstance(noted, dict) else None
     if type(expected) is not int or not isinstance(digest, str):
@@ -267,14 +282,14 @@ def _check_note(path: Path, name: str, noted: object) -> tuple[int, str]:
 
 
 def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
-    """What is in a safetensors file, if it is the one that config.json has noted."""
+    """Read a safetensors file, and check it against the size and checksum in config.json."""
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
     with _reading(file), opened(file) as handle:
         size = os.fstat(handle.fileno()).st_size
         expected, digest = _check_note(file.parent, file.name, noted)
-        if size != expected:  # before it is read: it could be of any size
+        if size != expected:  # before it is read: it could be huge
             raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
         weights = handle.read(size)
     if hashlib.sha256(weights).hexdigest() != digest:
@@ -287,7 +302,7 @@ def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
 
 @contextlib.contextmanager
 def _reading(file: Path) -> Iterator[None]:
-    """Say what is wrong with a file of the folder, which must be there, and a plain one: a pipe would not end."""
+    """Turn errors of reading into messages; a file must exist and be a regular one, since a pipe might never end."""
     try:
         yield
     except MemoryError as cause:
@@ -305,25 +320,26 @@ def _reading(file: Path) -> Iterator[None]:
 
 
 def _writer(config: Mapping[str, Any]) -> str:
+    """Return the version that wrote the folder."""
     found = config.get("versions")
     return str(found.get("squad-torch", "of unknown version")) if isinstance(found, dict) else "of unknown version"
 
 
 def _checksum(config: Mapping[str, Any]) -> str:
-    """Of everything but itself, however it is laid out."""
+    """Return the checksum of everything but the checksum itself, independent of whitespace and order."""
     rest = {name: value for name, value in config.items() if name != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _put(scratch: Path, path: Path) -> None:
-    """Move the finished folder into its place; one that is there is left in ``scratch``, or removed."""
+    """Move the finished folder to ``path``; a folder that was there ends up in ``scratch``, or is removed."""
     if not path.exists():
         os.rename(scratch, path)
         return
     if _exchange(scratch, path):
         return
-    # In two steps: for a moment there is no model.  If the second fails, the first is taken back.
+    # In two steps: for a moment there is no model.  If the second fails, the first is undone.
     aside = aside_of(scratch)
     os.rename(path, aside)
     try:
@@ -338,7 +354,7 @@ def _put(scratch: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step, so that there is a whole model at any time; False where the system cannot."""
+    """Swap two folders in one step, so that there is a complete model at any time; False if the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     swap = getattr(ctypes.CDLL(None), "renameat2", None)

@@ -1,4 +1,4 @@
-"""From rows and labels to a predictor: the transformation, the split, the training."""
+"""From rows and labels to a predictor: fit the input transform, split, train."""
 
 import dataclasses
 import functools
@@ -34,25 +34,28 @@ from squad.train import Progress, TrainConfig, TrainingData, fit
 __all__ = ["FitSettings", "Prepared", "fit_predictor", "prepare"]
 
 
-#: So many classes, and more than half as many as rows, are not classes.
-MANY = 20
+#: Above this number of classes, and one class per two rows, labels look like a regression target.
+MAX_CLASSES = 20
 
-SAME_ROWS = "warning: Every class has one row, so validation is on the rows of training: its accuracy says nothing."
+SAME_ROWS = (
+    "warning: Every class has only one row, so the validation rows are the training rows: their accuracy means nothing."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
-    """Everything that decides what a fit gives, beside the data.
+    """All settings of a fit: together with the data they determine the result.
 
     Attributes:
-        network: which network, and its settings.
-        training: how it is trained.
-        members: how many networks are trained, which then answer together.
-        seed: member i is trained with seed + i; for ensembles that share no member, take seeds further apart.
-        validation: the share of the rows that early stopping looks at, stratified; by ``seed``.
-        split_per_member: give each member a validation part of its own, by its own seed.  (Splits by group may differ
-            in size; the larger ones then lose their last rows, since members run together.)
-        sampling, num_samples: how it is validated and will be asked; None is the network's default.
+        network: The network and its settings.
+        training: Settings of training.
+        members: Number of networks in the ensemble, trained together (batched).
+        seed: Member i is trained with seed + i; for ensembles that share no member, take seeds further apart.
+        validation: Fraction of the rows used for early stopping, stratified; drawn by ``seed``.
+        split_per_member: Give each member its own validation rows, by its own seed.  (Splits by group may differ in
+            size; the larger ones then lose their last rows, since members are trained together.)
+        sampling, num_samples: Sampling mode and number of samples in validation and prediction; None: the network's
+            default.
     """
 
     network: NetworkConfig = field(default_factory=lambda: network_config("squad"))
@@ -71,7 +74,7 @@ class FitSettings:
             raise ArgumentError.of("network", repr(network)[:60], "settings, such as network_config('squad')")
         if not isinstance(training, TrainConfig):
             raise ArgumentError.of("training", repr(training)[:60], "settings, such as TrainConfig(max_epochs=50)")
-        # Python's own numbers, whatever type they came in: files know no other.
+        # Python numbers, whatever type was given: JSON knows no others.
         object.__setattr__(self, "members", check_size("members", self.members, 1))
         object.__setattr__(self, "seed", check_count("seed", self.seed, 0, 2**62))
         plain = {name: _plain(value) for name, value in self.training.to_dict().items()}
@@ -87,7 +90,7 @@ class FitSettings:
 
     @property
     def seeds(self) -> list[int]:
-        """One a member."""
+        """The seed of each member."""
         return [self.seed + index for index in range(self.members)]
 
 
@@ -109,26 +112,29 @@ def fit_predictor(
     names: Sequence[str] | None = None,
     refer_novel: bool = True,
 ) -> Predictor:
-    """Train on rows and their labels.
+    """Train a model on rows and their labels.
 
     Args:
-        x: a table, or an array (N, features), (N, height, width) or (N, height, width, channels).
-        labels: (N,).
-        settings: what is trained and how.
-        target: of a table, the column of labels.
-        drop: of a table, columns to leave out.
-        group: of a table, the column ``groups`` was read from, which is left out as well.
-        groups: (N,), which rows belong together: none of them is both trained on and validated on.
-        device: where.
-        progress: what is told of it.
-        checkpoint: a file to go on from if it is there, and to keep while the run lasts.
-        checkpoint_seconds: time between two of them, at least.
-        record: what else to save about where the data came from.
-        keep_row_hashes: let the predictor remember which rows (and groups) it has seen, so that it can refuse to be
-            certified on them.  The hashes tell whether a given row, or one much like it, was among them.
-        names: of the features of an array, if it came from a data frame: rows are then matched by name.
-        refer_novel: let the predictor refer rows that are unlike those of training: numbers far outside their range
-            (another unit, -999 for "unknown"), or a row that is far from all others.
+        x: A table, or an array (N, features), (N, height, width) or (N, height, width, channels).
+        labels: (N,), the labels.
+        settings: Settings of the fit.
+        target: Column of labels, if ``x`` is a table.
+        drop: Columns to leave out, if ``x`` is a table.
+        group: Column that ``groups`` was read from, if ``x`` is a table; it is left out as well.
+        groups: (N,), rows that belong together; rows of one group always land in the same split.
+        device: Device to train on.
+        progress: Receives progress reports.
+        checkpoint: File to resume from if it exists, and to write while the run lasts.
+        checkpoint_seconds: Minimum time between two checkpoints.
+        record: Further entries of the model's record, such as where the data came from.
+        keep_row_hashes: Store hashes of the rows (and groups), so that the model can refuse to be certified on them.
+            The hashes reveal whether a given row, or one much like it, was among them.
+        names: Names of the features of an array that came from a data frame: rows are then matched by name.
+        refer_novel: Refer rows that are unlike the training rows: numbers far outside their range (another unit, -999
+            for "unknown"), or a row that is far from all others.
+
+    Returns:
+        The trained model.
     """
     settings = settings or FitSettings()
     device = choose_device(device)
@@ -138,7 +144,7 @@ def fit_predictor(
     data, y, classes = ready.data, ready.data.y.numpy(), ready.classes
     train, validation, hashes = data.train[0].numpy(), data.validation[0].numpy(), row_hashes(data.x.numpy())
     seen_rows = SeenRows.of(data.x.numpy(), group_names(groups), train, validation, hashes) if keep_row_hashes else None
-    # Before training: what is interrupted afterwards would be lost.
+    # Before training, whose result an interrupt after it would lose.
     row_distance = RowDistance.fit(data.x.numpy()) if refer_novel else None
     fitted = fit(
         settings.network,
@@ -172,7 +178,9 @@ def fit_predictor(
     }
     predictor = Predictor(
         fitted.network,
-        settings.network if len(fitted.members) == fitted.network.members else _kept(settings.network, fitted.members),
+        settings.network
+        if len(fitted.members) == fitted.network.members
+        else _config_of_usable(settings.network, fitted.members),
         ready.transform,
         classes,
         sampling=settings.sampling,
@@ -185,7 +193,7 @@ def fit_predictor(
 
 
 def _with_validation_scores(predictor: Predictor, x: Any, data: TrainingData) -> Predictor:
-    """With the scores of the rows that all members were validated on, and none was trained on."""
+    """Add the scores of the rows that all members were validated on, and none was trained on."""
     parts = data.validation.numpy()
     rows = functools.reduce(np.intersect1d, parts)
     rows = np.setdiff1d(rows, data.train.numpy().ravel())[:MAX_ROWS]
@@ -199,13 +207,13 @@ def _with_validation_scores(predictor: Predictor, x: Any, data: TrainingData) ->
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows and labels as a run learns from them.
+    """Rows and labels, ready for training.
 
     Attributes:
-        classes: their names, sorted.
-        transform: from a user's rows to ``data.x``.
-        data: encoded and split.
-        notes: what to tell.
+        classes: Class labels, sorted.
+        transform: Transform from the user's rows to ``data.x``.
+        data: Encoded rows, split into training and validation rows.
+        notes: What the user should know.
     """
 
     classes: list[Any]
@@ -226,13 +234,13 @@ def prepare(
     names: Sequence[str] | None = None,
     ranges: bool = True,
 ) -> Prepared:
-    """Check and encode rows, and split them by ``settings``; the arguments are those of :func:`fit_predictor`."""
+    """Check, encode and split rows; the arguments are those of :func:`fit_predictor`."""
     classes, y = _classes(labels)
     check_texts("A label", classes)
     check_texts("A group", np.unique(group_names(groups)).tolist())
     if isinstance(x, Table):
         if target is None:
-            raise ArgumentError.of("target", "None", "the column of labels")
+            raise ArgumentError.of("target", "None", "the name of the column of labels")
         check_texts("The name of a column", x.columns)
         fitted = TableTransform.fit(x, target, drop, group, ranges)
         for column in fitted.columns:
@@ -247,9 +255,9 @@ def prepare(
     encoded = transform.apply(x)
     if encoded.problems:
         row, reason = next(iter(encoded.problems.items()))
-        raise DataError(f"All rows must be usable to learn from them; row {row + 1} (from 1) is not: {reason}.")
+        raise DataError(f"Row {row + 1} (from 1) cannot be used for training: {reason}. Correct it, or leave it out.")
     if len(encoded.x) != len(y):
-        raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one for each row")
+        raise ArgumentError.of("labels", f"{len(y)} labels for {len(encoded.x)} rows", "one label per row")
     data = _split(encoded.x, y, len(classes), settings, groups)
     notes = [SAME_ROWS] if torch.equal(data.train, data.validation) else []
     if isinstance(x, Table) and (found := identifiers(x, numbers)):
@@ -260,10 +268,10 @@ def prepare(
 
 
 def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """The names of the classes, sorted, and where each label stands among them."""
+    """Return the classes, sorted, and the position of each label among them."""
     array = np.asarray(labels)
     if array.ndim != 1 or not array.size:
-        raise ArgumentError.of("labels", f"shape {array.shape}", "a list of one label a row, not empty")
+        raise ArgumentError.of("labels", f"shape {array.shape}", "a non-empty list with one label per row")
     if array.dtype == object:
         array = _typed(array)
     elif array.dtype.kind not in "biufU":
@@ -272,20 +280,20 @@ def _classes(labels: Sequence[Any] | NDArray[Any]) -> tuple[list[Any], NDArray[n
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         raise DataError(f"Every row must have a label; that of row {row + 1} (from 1) is {array[row]}.")
     names, y = np.unique(array, return_inverse=True)
-    if len(names) > MANY and 2 * len(names) > len(array):
+    if len(names) > MAX_CLASSES and 2 * len(names) > len(array):
         raise DataError(
-            f"Labels must be the names of a few classes; there are {len(names)} different ones in {len(array)} rows. "
-            "This is for classification, not for numbers to be predicted."
+            f"Labels must be classes; {len(names)} different ones in {len(array)} rows look like a regression target. "
+            "Only classification is supported."
         )
     if len(names) < 2:
-        raise DataError(f"There must be two classes at least; all {len(array)} labels are {names.tolist()[0]!r}.")
+        raise DataError(f"At least two classes are needed; all {len(array)} labels are {names.tolist()[0]!r}.")
     return names.tolist(), y.astype(np.int64)
 
 
 def _typed(labels: NDArray[np.object_]) -> NDArray[Any]:
-    """Labels that came as Python objects: all booleans, all whole numbers, or texts of whatever they are."""
+    """Convert labels that are Python objects: to booleans or integers if all are, otherwise to text."""
     for row, label in enumerate(labels.tolist()):
-        # Written out, "None" or "NA" may well be the name of a class; a cell without anything is none.
+        # The text "None" or "NA" may be the name of a class; a missing value is not.
         if not isinstance(label, str) and cell_text(label) is None:
             raise DataError(f"Every row must have a label; that of row {row + 1} (from 1) is missing.")
     kinds = {type(label) for label in labels.tolist()}
@@ -300,12 +308,12 @@ def _split(
     groups: Sequence[Any] | NDArray[Any] | None,
 ) -> TrainingData:
     if groups is None and np.bincount(y).max() == 1:
-        # One row of each class: there is nothing to hold back, so what is trained on is looked at.
+        # One row per class: no row can be held out, so the training rows are used for validation.
         every = torch.arange(len(y)).unsqueeze(0)
         return TrainingData(torch.from_numpy(x), torch.from_numpy(y), classes, every, every)
     seeds = settings.seeds if settings.split_per_member else [settings.seed]
     parts = [validation_rows(y, settings.validation, seed, groups) for seed in seeds]
-    # Splits by group may differ in size by a few rows: members run together, so the longer ones lose their last.
+    # Splits by group may differ in size by a few rows.  Members are trained together, so longer ones are cut.
     shortest = [min(len(part[side]) for part in parts) for side in (0, 1)]
     train, validation = (
         torch.from_numpy(np.stack([part[side][: shortest[side]] for part in parts])) for side in (0, 1)
@@ -313,11 +321,11 @@ def _split(
     return TrainingData(torch.from_numpy(x), torch.from_numpy(y), classes, train, validation)
 
 
-def _kept(config: NetworkConfig, members: Sequence[Any]) -> NetworkConfig:
-    """The settings of the members that have weights."""
-    places = [place for place, result in enumerate(members) if result.best_epoch is not None]
+def _config_of_usable(config: NetworkConfig, members: Sequence[Any]) -> NetworkConfig:
+    """Return the settings of the members that have weights."""
+    usable = [index for index, result in enumerate(members) if result.best_epoch is not None]
     own: dict[str, Any] = {
-        name: tuple(value[place] for place in places)
+        name: tuple(value[index] for index in usable)
         for name in ("dropout", "init_scale")
         if isinstance(value := getattr(config, name), tuple)
     }

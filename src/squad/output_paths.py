@@ -1,4 +1,4 @@
-"""Places where something is to be written: what could stand in the way is found out before the work, not after."""
+"""Output paths: checked, and locked against other processes, before the long work starts."""
 
 import contextlib
 import tempfile
@@ -12,11 +12,11 @@ __all__ = ["OutputError", "check_writable", "exclusive_output"]
 
 
 class OutputError(SquadError):
-    """A place where nothing can be written."""
+    """An output path that cannot be written."""
 
 
 def check_writable(path: Path) -> None:
-    """That something can be made at ``path``: it is tried beside it, and nothing is left behind."""
+    """Check that a file can be created at ``path`` by creating one next to it; nothing is left behind."""
     for folder in path.parents:
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{path} cannot be written: {folder} is a file. Name another place.")
@@ -33,10 +33,10 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive_output(path: Path) -> Iterator[None]:
-    """Be the only one who makes ``path``: two fits into one folder would train, and one of them in vain."""
+    """Hold a lock on ``path``: of two fits into one folder, one would train in vain."""
 
     def busy() -> None:
-        raise OutputError(f"Another command is making {path}. Wait for it, or name another folder with --out.")
+        raise OutputError(f"Another process is writing {path}. Wait for it, or name another folder with --out.")
 
     made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     with contextlib.ExitStack() as stack:
@@ -50,7 +50,7 @@ def exclusive_output(path: Path) -> Iterator[None]:
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    """Those that nothing was put into, innermost first."""
+    """Remove those folders that are empty, innermost first."""
     for folder in folders:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""Settings of a fit from a TOML file, ``--set`` and options; the later ones win."""
+"""Settings of a fit, from a TOML file, ``--set`` and options; later ones override earlier ones."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from squad.train import TrainConfig
 
 __all__ = ["assigned", "checked", "fit_settings", "merged", "read_toml", "to_toml"]
 
-#: Settings that stand outside the tables of the file, and what is expected of them.
+#: Settings at the top level of the file, and their types.
 TOP: dict[str, type | tuple[type, ...]] = {
     "model": str,
     "members": int,
@@ -28,11 +28,11 @@ TABLES = ("network", "training", "prediction")
 
 
 class SettingsError(SquadError):
-    """A settings file that cannot be used."""
+    """A settings file cannot be used."""
 
 
 def read_toml(path: Path | None) -> dict[str, Any]:
-    """The settings of a file, or none."""
+    """Read the settings of a file; None has no settings."""
     if path is None:
         return {}
     try:
@@ -48,7 +48,7 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """That names and kinds are right at the top; the tables are checked by what they are for."""
+    """Check names and types at the top level; tables are checked by the classes they configure."""
     check_keys("a fit", settings, [*TOP, *TABLES])
     for name, value in settings.items():
         kind = TOP.get(name, dict)
@@ -69,14 +69,14 @@ def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's settings, changed by ``--set name=value`` and by options that were given.
+    """Return the settings of a file, overridden by ``--set name=value`` and by options.
 
     Args:
-        base: of the file.
-        assignments: such as "training.lr=0.001"; values as in TOML, and a bare word is text.
-        options: by their dotted names; None is not given.
+        base: Settings of the file.
+        assignments: Texts such as "training.lr=0.001"; values as in TOML, and a bare word is text.
+        options: Dotted name -> value; None if the option was not given.
     """
-    result = _copied(base)
+    result = _copy(base)
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
@@ -89,18 +89,20 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
 
 
 def assigned(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings changed by others, which are given by their dotted names."""
-    result = _copied(base)
+    """Return settings with some values replaced, given by their dotted names."""
+    result = _copy(base)
     for name, value in values.items():
         _assign(result, name, value)
     return checked(result)
 
 
-def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _copy(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy settings with their tables."""
     return {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
 
 
 def _assign(settings: dict[str, Any], name: str, value: Any) -> None:
+    """Set a value by its dotted name."""
     table, dot, key = name.rpartition(".")
     if not dot:
         settings[key] = value
@@ -114,6 +116,7 @@ def _assign(settings: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _value(text: str) -> Any:
+    """Parse a TOML value; what does not parse is text."""
     try:
         found = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
@@ -122,7 +125,7 @@ def _value(text: str) -> Any:
 
 
 def fit_settings(settings: Mapping[str, Any]) -> FitSettings:
-    """The settings as what a fit takes."""
+    """Return the settings as an object that a fit takes."""
     prediction = settings.get("prediction", {})
     check_keys("prediction", prediction, ["sampling", "num_samples"])
     plain = {name: settings[name] for name in ("members", "seed", "validation", "split_per_member") if name in settings}
@@ -139,7 +142,7 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_toml(settings: Mapping[str, Any]) -> str:
-    """Settings as a file that :func:`read_toml` reads; what is None is left out, since TOML has no such thing."""
+    """Return the settings as TOML that :func:`read_toml` reads; None is left out, since TOML has no null."""
     plain = [f"{name} = {_toml(value)}" for name, value in settings.items() if name not in TABLES and value is not None]
     parts = ["\n".join(plain)]
     for table in TABLES:
@@ -150,6 +153,7 @@ def to_toml(settings: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
+    """Return a value as TOML, lists on one line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
