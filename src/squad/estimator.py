@@ -1,4 +1,4 @@
-"""The classifier for those who use scikit-learn: fit, predict, and the answers behind a prediction."""
+"""The scikit-learn classifier."""
 
 import numbers
 import warnings
@@ -26,67 +26,76 @@ from squad.train import TrainConfig, make_progress
 
 __all__ = ["SquadClassifier"]
 
-#: Parameters that are settings of the network, and of training.
+#: Parameters that configure the network, and those that configure training.
 NETWORK = ("hidden", "bins", "dropout")
 TRAINING = ("lr", "batch_size", "kl_multiplier", "max_epochs", "anneal_epochs")
 
 
 class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A neural network with quantized latent variables (SQUAD), or one of the paper's baselines.
+    """Neural network with quantized latent variables (SQUAD), or one of the paper's baselines.
 
-    It follows scikit-learn's rules, and works in its pipelines and searches.  Features are standardized within: a
-    scaler in front changes nothing but rounding.  What is random is fixed when the network is trained, so a prediction
-    is a function of its row.
+    A scikit-learn classifier: it works in pipelines and searches.  Features are standardized internally, so a scaler in
+    front changes nothing but rounding.  Noise at prediction time is fixed by the seed, so a prediction is a function of
+    its row.
 
     Args:
-        model: the network: "squad", "squad-factorized", "mlp", "maxout-dropout", "relu-dropout" or "dlgm".
-        hidden: units of each hidden layer.
-        bins: how many values a latent can take.  None: the network's own number, 15 for "squad" and 37 for
+        model: The network: "squad", "squad-factorized", "mlp", "maxout-dropout", "relu-dropout" or "dlgm".
+        hidden: Units of each hidden layer.
+        bins: Number of values that a latent variable can take.  None: the network's default, 15 for "squad" and 37 for
             "squad-factorized"; a number is an error for a network without bins.
-        members: how many networks are trained at once and answer together.
-        dropout: rate of the dropout before each layer; one for each member if it is a tuple.  None: the network's own,
-            .1 for "maxout-dropout" and "relu-dropout" and 0 for the others.
-        lr: learning rate of Adam, a number or one a member.  None: .0008, and .003 for less than about 8,000 rows.
-        batch_size: rows of a step.  None: 244, and for less than about 8,000 rows a 32nd of them, but 16 at least.
-        kl_multiplier: the paper's beta: how much a latent's information about its row costs; a number or one a
-            member.  None: the network's own, .0027 for "squad".
-        max_epochs: passes over the rows at the most; training stops earlier when validation accuracy no longer grows.
-        anneal_epochs: epochs over which the temperature of the samples falls.  None: 60, but two thirds of
-            ``max_epochs`` at the most.
-        sampling: how predictions sample: "stratified", "relaxed", "hard" or "mean" for SQUAD; "sample" or "mean" for
-            dropout and "dlgm"; "mean" for "mlp".  None: the first of these.
-        num_samples: samples of a prediction.  None: 8 for SQUAD, 32 for dropout and "dlgm".
-        validation_fraction: share of the rows, stratified, that early stopping looks at and no member is trained on.
-        network_options: other settings of the network, such as {"prior": "gaussian"} for "squad", {"rank": 2} for
-            "squad-factorized" or {"pieces": 4} for "maxout-dropout": see ``squad.models``.
-        training_options: other settings of training, such as {"weight_decay": 0.0, "stop_patience": 40}: see
+        members: Number of networks in the ensemble, trained together (batched).
+        dropout: Dropout rate before each layer, a number or one per member.  None: the network's default, 0.1 for
+            "maxout-dropout" and "relu-dropout" and 0 for the others.
+        lr: Learning rate of Adam, a number or one per member.  None: 0.0008, and 0.003 for less than about 8,000 rows.
+        batch_size: Rows per step.  None: 244; for less than about 8,000 rows, 1/32 of them, but at least 16.
+        kl_multiplier: Weight β of the KL term in the loss: the price of a latent variable's information about its row;
+            a number or one per member.  None: the network's default, 0.0027 for "squad".
+        max_epochs: Maximum number of passes over the rows; early stopping by validation accuracy may end training
+            before.
+        anneal_epochs: Epochs over which the temperature of the samples is annealed.  None: 60, but at most two thirds
+            of ``max_epochs``.
+        sampling: Sampling mode at prediction time: "stratified", "relaxed", "hard" or "mean" for SQUAD; "sample" or
+            "mean" for dropout and "dlgm"; "mean" for "mlp".  None: the first of these.
+        num_samples: Number of samples T per prediction.  None: 8 for SQUAD, 32 for dropout and "dlgm".
+        validation_fraction: Fraction of the rows, stratified, held out for early stopping.
+        network_options: Other settings of the network, such as {"prior": "gaussian"} for "squad", {"rank": 2} for
+            "squad-factorized" or {"pieces": 4} for "maxout-dropout"; see ``squad.models``.
+        training_options: Other settings of training, such as {"weight_decay": 0.0, "stop_patience": 40}; see
             ``squad.train.TrainConfig``.
-        refer_novel: never accept rows that are unlike the training rows (a number far outside its range, such as one in
-            another unit or -999 for "unknown"; or a row that is far from all others).  They are predicted as any other,
-            but a certified predictor refers them, with the reason.
+        refer_novel: Never accept rows that are unlike the training rows (a number far outside its range, such as one in
+            another unit or -999 for "unknown"; or a row that is far from all others).  They are predicted like any
+            other, but a certified predictor refers them, with the reason.
         device: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1".
-        random_state: the seed, or a ``numpy.random.RandomState`` to draw it from; None draws it from numpy's global
+        random_state: The seed, or a ``numpy.random.RandomState`` to draw it from; None draws it from numpy's global
             generator.  Member i has the seed + i.
         verbose: 1 shows progress on stderr.
 
     Attributes:
-        classes_: the labels, sorted.
-        predictor_: the :class:`squad.Predictor`.  ``predictor_.answer(X)`` gives confidence, entropy and mutual
-            information beside the label, and ``predictor_.save(path)`` writes it; ``predictor_.record`` says how
-            training went.
-        n_iter_: epochs of the member that trained longest.
-        seed_: the seed that was used.
-        n_features_in_, feature_names_in_: what was trained on; names if they were all text.
+        classes_: The classes, sorted.
+        predictor_: The :class:`squad.Predictor`.  ``predictor_.answer(X)`` returns labels with confidence, entropy and
+            mutual information, ``predictor_.save(path)`` writes the model, and ``predictor_.record`` says how training
+            went.
+        n_iter_: Number of epochs of the member that trained longest.
+        seed_: The seed that was used.
+        n_features_in_, feature_names_in_: Number and names of the features; names if all of them are text.
 
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = SquadClassifier(hidden=(16,), max_epochs=20, random_state=0).fit(X, y)
-    >>> classifier.predict(X[:3])
-    array([0, 0, 0])
-    >>> classifier.score(X, y) > 0.9
-    True
-    >>> classifier.predictor_.answer(X[:3]).confidence.min() > 0.9
-    np.True_
+    See Also:
+        squad.Predictor: The trained model; what :meth:`certify` returns.
+        squad.tune: Searches for the best settings.
+
+    References:
+        B. S. Veeling, R. van den Berg, M. Welling. Predictive Uncertainty through Quantization. 2018. arXiv:1810.05500.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> classifier = SquadClassifier(hidden=(16,), max_epochs=20, random_state=0).fit(X, y)
+        >>> classifier.predict(X[:3])
+        array([0, 0, 0])
+        >>> classifier.score(X, y) > 0.9
+        True
+        >>> classifier.predictor_.answer(X[:3]).confidence.min() > 0.9
+        np.True_
     """
 
     def __init__(
@@ -133,13 +142,16 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Train.
+        """Fit the classifier.
 
         Args:
-            X: (rows, features), numbers, all of them finite; an array or a data frame.
-            y: (rows,), the labels: text, whole numbers or booleans, of two classes at least.
-            groups: (rows,), which rows belong together, such as those of one patient: none of them is both trained on
-                and validated on.
+            X: (rows, features), finite numbers; an array or a data frame.
+            y: (rows,), the labels: text, integers or booleans, with at least two classes.
+            groups: (rows,), rows that belong together, such as those of one patient; rows of one group always land in
+                the same split.
+
+        Returns:
+            The fitted classifier.
         """
         names = column_names(X)
         seed = self._seed()
@@ -170,17 +182,17 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         diverged = sum(result["ended"] == "diverged" for result in results)
         if diverged:
             warnings.warn(
-                f"The loss of {diverged} of {len(results)} members was no longer finite; {self.predictor_.members} can "
-                "be used, with the weights from before. Try a lower learning rate (lr).",
+                f"The loss of {diverged} of {len(results)} members became infinite or NaN; {self.predictor_.members} "
+                "can be used, with their weights from before that. Try a lower learning rate (lr).",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
     def _warn_of_identifiers(self, X: NDArray[Any]) -> None:  # noqa: N803
-        """Of a data frame, columns that look like identifiers are worth a warning."""
+        """Warn about columns of a data frame that look like identifiers."""
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        found = [name for place, name in enumerate(names) if is_identifier(name, np.asarray(X[:, place], np.float64))]
+        found = [name for index, name in enumerate(names) if is_identifier(name, np.asarray(X[:, index], np.float64))]
         if found:
             warnings.warn(identifier_warning(found, option=False), UserWarning, stacklevel=3)
 
@@ -193,45 +205,54 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         method: str = "fallback",
         **options: Any,
     ) -> Predictor:
-        """The trained network with a promise: at most ``risk`` of the answers that it accepts are wrong.
+        """Return a certified predictor: at most ``risk`` of the predictions that it accepts are wrong.
 
         Args:
-            X: calibration rows, new to the classifier and like those to come.  Columns of a data frame may come in any
-                order.  If the classifier is the last step of a pipeline, pass ``pipe[:-1].transform(X)``, here and to
-                ``answer``: this method does not know the steps before.
+            X: Calibration rows, new to the classifier and drawn like the rows to come.  Columns of a data frame may
+                come in any order.  If the classifier is the last step of a pipeline, pass ``pipe[:-1].transform(X)``,
+                here and to the predictor: this method does not know the steps before.
             y: (rows,), their labels.
-            risk: the share of accepted answers that may be wrong; or several, or harms: see
+            risk: Selective risk: the fraction of accepted predictions that may be wrong.  Or several, or harms: see
                 :meth:`squad.Predictor.certify`.
-            delta: the chance that the promise is false.
-            method: how the threshold is found.
-            options: further arguments of :meth:`squad.Predictor.certify`, such as ``groups`` and ``by``.
+            delta: Probability that the guarantee is false; the confidence level is 1 - delta.
+            method: Method of selection, see :func:`squad.certify`.
+            options: Further arguments of :meth:`squad.Predictor.certify`, such as ``groups`` and ``by``.
 
         Returns:
-            A predictor whose answers are accepted or referred.  The classifier itself stays as it is.
+            A :class:`squad.Predictor` with ``predict``, ``predict_proba`` and ``answer``, whose predictions are
+            accepted or referred.  The classifier itself does not change.
+
+        Examples:
+            >>> from sklearn.datasets import make_classification
+            >>> X, y = make_classification(2000, class_sep=2.0, random_state=0)
+            >>> classifier = SquadClassifier(hidden=(16,), max_epochs=10, random_state=0).fit(X[:1000], y[:1000])
+            >>> certified = classifier.certify(X[1000:], y[1000:], risk=0.05)
+            >>> certified.predict(X[:3], abstain_label=-1).shape
+            (3,)
         """
         check_is_fitted(self)
         return self.predictor_.certify(X, y, risk, delta, method, **options)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """The most likely class of each row of X (rows, features): (rows,)."""
+        """Return the most likely class of each row of X (rows, features): (rows,)."""
         check_is_fitted(self, "predictor_")
         label: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
         return label
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """The probability of each class, in the order of ``classes_``, for X (rows, features): (rows, classes)."""
+        """Return the probability of each class, in the order of ``classes_``: (rows, classes)."""
         check_is_fitted(self, "predictor_")
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
         return predict_readable(self.predictor_, X).probabilities
 
     def _seed(self) -> int:
-        """An int is the seed itself, so that the command with the same seed trains the same network."""
+        """Return the seed; an int is the seed itself, so that ``squad fit --seed`` trains the same network."""
         generator = check_random_state(self.random_state)
         given: Any = self.random_state
         return int(given if isinstance(given, numbers.Integral) else generator.randint(np.iinfo(np.int32).max))
 
     def _settings(self, seed: int) -> FitSettings:
-        """The parameters, checked; what is wrong is a ValueError that names the parameter."""
+        """Return the parameters, checked; errors name the parameter."""
         return FitSettings(
             network=network_config(self.model, self._given(NETWORK, "network_options")),
             training=TrainConfig.of(self._given(TRAINING, "training_options")),
@@ -243,15 +264,14 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def _given(self, names: Sequence[str], options: str) -> dict[str, Any]:
-        """The parameters, and the options; bins and dropout that are None are left to the network."""
+        """Return parameters and options; bins and dropout that are None are left to the network."""
         more = getattr(self, options)
         more = {} if more is None else more
         if not isinstance(more, Mapping):
-            raise ArgumentError.of(options, repr(more), "a dict of settings by name, or None")
+            raise ArgumentError.of(options, repr(more), "a dict of settings, or None")
         for name in names:
             if name in more:
-                hint = f"Give {name}={more[name]!r} instead."
-                raise ArgumentError.of(options, f"one with {name}", f"without {name}, a parameter of its own", hint)
+                raise ArgumentError(f"{name} is a parameter. Pass {name}={more[name]!r}, not {options}.")
         given = {name: getattr(self, name) for name in names}
         left = {name for name in ("bins", "dropout") if getattr(self, name) is None}
         return {name: _plain(value) for name, value in {**given, **more}.items() if name not in left}
