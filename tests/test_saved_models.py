@@ -50,7 +50,7 @@ class TestSavedModels:
     def test_rows_of_training_are_still_refused(self, folder: Path) -> None:
         rows = training_rows()
         with pytest.raises(LeakError, match="300"):
-            squad.load(folder / "table").certify(rows, rows["y"].to_numpy(), 0.2)
+            squad.load(folder / "table").certify(rows, rows["y"].to_numpy(), 0.2, 0.05)
 
     def test_it_is_saved_again_as_it_was(self, folder: Path, tmp_path: Path) -> None:
         rows = pd.read_csv(folder / "new.csv")
