@@ -41,12 +41,13 @@ install: $(VENV)/installed ## the package and what it needs, in .venv
 demo: $(VENV)/installed ## train SQUAD and its baselines on handwritten digits, certify it, and write a report
 	$(BIN)/squad demo
 
-check: $(VENV)/installed-dev ## formatting, lint, types, import direction, documentation examples
+check: $(VENV)/installed-dev ## formatting, lint, types, import direction, rules of the house, documentation examples
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -q README.md docs src
+	$(BIN)/python tools/check_house.py
+	$(PYTEST) -q tests/test_private_names.py README.md docs src
 
 format: $(VENV)/installed-dev ## put the code into shape
 	$(BIN)/ruff format .
