@@ -24,6 +24,7 @@ from squad.artifact import CONFIG, WEIGHTS, ArtifactError
 from squad.data.array_transform import ArrayTransform
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
+from squad.files import folders
 from squad.models import CONFIGS, build, network_config
 from squad.predictor import Predictor
 
@@ -121,16 +122,16 @@ def test_class_names_keep_their_type(classes: tuple[Any, ...], tmp_path: Path) -
 def test_another_process_killed_while_it_saves(tmp_path: Path) -> None:
     """It loads the same function; and a model that is saved over is there, old or new, at any time."""
     code = (
-        "import sys, os, signal, numpy as np, squad; from squad import artifact\n"
+        "import sys, os, signal, numpy as np, squad; from squad.files import folders\n"
         "model, x, out = sys.argv[1:]\n"
         "loaded = squad.load(model)\n"
         "assert 'torch.fx.experimental.symbolic_shapes' not in sys.modules  # a second's worth of imports\n"
         "np.save(out, loaded.answer(np.load(x)).probabilities)\n"
-        "exchange = artifact._exchange\n"
+        "exchange = folders._exchange\n"
         "def killed(*args):\n"
         "    assert exchange(*args)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "artifact._exchange = killed\n"
+        "folders._exchange = killed\n"
         "loaded.with_sampling('mean').save(model, overwrite=True)\n"
     )
     made, files = predictor(), [tmp_path / name for name in ("model", "x.npy", "out.npy")]
@@ -442,7 +443,8 @@ def failing(error: BaseException) -> Callable[..., Any]:
     "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()], ids=repr
 )
 @pytest.mark.parametrize(
-    "where", ["os.fsync", "squad.artifact.write_bytes", "squad.artifact._put", "squad.artifact._exchange"]
+    "where",
+    ["os.fsync", "squad.artifact.write_bytes", "squad.artifact.replace_folder", "squad.files.folders._exchange"],
 )
 def test_a_save_that_fails_leaves_the_old_model(
     where: str, error: BaseException, saved: Path, monkeypatch: pytest.MonkeyPatch
@@ -461,7 +463,7 @@ def test_a_save_that_fails_leaves_the_old_model(
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_rename_that_fails_leaves_the_old_model(step: int, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact, "_exchange", lambda *_: False)  # a system that cannot swap
+    monkeypatch.setattr(folders, "_exchange", lambda *_: False)  # a system that cannot swap
     rename, calls = os.rename, []
 
     def sometimes(one: Path, other: Path) -> None:
@@ -481,7 +483,7 @@ def test_a_rename_that_fails_leaves_the_old_model(step: int, saved: Path, monkey
 
 
 def test_the_old_model_is_never_thrown_away(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact, "_exchange", lambda *_: False)
+    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
     rename, calls = os.rename, []
 
     def once(one: Path, other: Path) -> None:

@@ -91,7 +91,7 @@ def second_writers(root: Path) -> Iterator[str]:
 def written_by(call: ast.Call) -> str | None:
     """Return what a call writes a file with, or None."""
     name = ast.unparse(call.func)
-    if name in WRITERS or name.rpartition(".")[2] in WRITING_METHODS:
+    if name in WRITERS or ("." in name and name.rpartition(".")[2] in WRITING_METHODS):
         return name
     if name == "open" or name.endswith(".open"):
         first = 1 if name in ("open", "gzip.open", "os.open", "io.open") else 0  # of Path.open the mode comes first

@@ -11,13 +11,11 @@ and validation.safetensors (scores of the validation rows).  The last three are 
 """
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,7 +24,8 @@ from torch import Tensor
 
 from squad import signing
 from squad.errors import ArgumentError, SquadError
-from squad.files import aside_of, left_aside, make_folder, opened, scratch_beside, sweep, sync_folder, write_bytes
+from squad.files import left_aside, make_folder, opened, scratch_beside, sweep, sync_folder, write_bytes
+from squad.files.folders import StrandedError, replace_folder
 from squad.records import versions
 
 __all__ = ["EXTRAS", "FORMAT", "ArtifactError", "check_target", "load", "load_extra", "save", "sign"]
@@ -107,8 +106,10 @@ def save(
             old = target / name
             write_bytes(scratch / name, content, like=old if old.exists() else target / WEIGHTS)
         sync_folder(scratch)
-        _put(scratch, target)
+        replace_folder(scratch, target)
         sync_folder(target.parent)
+    except StrandedError as cause:
+        raise ArtifactError(f"{path} could not be replaced; the model that was there is now {cause.aside}.") from cause
     except OSError as cause:
         raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
     finally:
@@ -330,33 +331,3 @@ def _checksum(config: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in config.items() if name != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _put(scratch: Path, path: Path) -> None:
-    """Move the finished folder to ``path``; a folder that was there ends up in ``scratch``, or is removed."""
-    if not path.exists():
-        os.rename(scratch, path)
-        return
-    if _exchange(scratch, path):
-        return
-    # In two steps: for a moment there is no model.  If the second fails, the first is undone.
-    aside = aside_of(scratch)
-    os.rename(path, aside)
-    try:
-        os.rename(scratch, path)
-    except BaseException:
-        try:
-            os.rename(aside, path)
-        except OSError as cause:
-            raise ArtifactError(f"{path} could not be replaced; the model that was there is now {aside}.") from cause
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step, so that there is a complete model at any time; False if the system cannot."""
-    if not sys.platform.startswith("linux"):
-        return False
-    swap = getattr(ctypes.CDLL(None), "renameat2", None)
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0

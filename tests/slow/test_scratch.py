@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from squad import artifact
+from squad.files import folders
 from squad.files.scratch import sweep
 from tests.files.faults import in_child
 from tests.files.test_scratch import ROWS, names
@@ -16,7 +17,7 @@ from tests.files.test_scratch import ROWS, names
 def test_killed_at_every_event_of_a_strip(tmp_path: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes of rows that were to go are gone after the next save, wherever the first was killed."""
     if not exchange:  # a system that cannot swap two folders in one step
-        monkeypatch.setattr(artifact, "_exchange", lambda *_: False)
+        monkeypatch.setattr(folders, "_exchange", lambda *_: False)
     model = tmp_path / "model"
 
     def whole() -> None:
