@@ -238,7 +238,7 @@ def test_giant_files_are_not_read(saved: Path) -> None:
         (b'{"kind": ["squad-torch model"]}', "must describe a squad-torch model"),
         (b"\xff\xfe\x00", "is damaged: "),
         (b"[" * 200_000, "is damaged: "),
-        (b'{"kind": NaN}', "is damaged: NaN is no number that JSON has"),
+        (b'{"kind": NaN}', "is damaged: NaN is not a JSON number"),
         (b'{"kind": "squad-torch model", "format": ' + b"9" * 5000 + b"}", "is damaged: "),
     ],
     ids=range(11),
