@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from squad.core.checks import check_count, check_number
 from squad.data.identifiers import identifier_warning, is_identifier
 from squad.errors import ArgumentError
+from squad.files.plain import plain_settings
 from squad.fitting import FitSettings, fit_predictor
 from squad.models import network_config
 from squad.predictor import Predictor, choose_device
@@ -274,13 +275,4 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 raise ArgumentError(f"{name} is a parameter. Pass {name}={more[name]!r}, not {options}.")
         given = {name: getattr(self, name) for name in names}
         left = {name for name in ("bins", "dropout") if getattr(self, name) is None}
-        return {name: _plain(value) for name, value in {**given, **more}.items() if name not in left}
-
-
-def _plain(value: Any) -> Any:
-    """Without numpy's types, which searches hand over and files cannot hold."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, (tuple, list)):
-        return tuple(_plain(item) for item in value)
-    return value
+        return {name: plain_settings(value) for name, value in {**given, **more}.items() if name not in left}

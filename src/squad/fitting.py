@@ -26,6 +26,7 @@ from squad.data.splits import validation_rows
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError, DataError, SquadWarning
+from squad.files.plain import plain_settings
 from squad.models import NetworkConfig, network_config
 from squad.predictor import Predictor, choose_device
 from squad.predictor.piloting import MAX_ROWS, validation_scores
@@ -77,7 +78,7 @@ class FitSettings:
         # Python numbers, whatever type was given: JSON knows no others.
         object.__setattr__(self, "members", check_size("members", self.members, 1))
         object.__setattr__(self, "seed", check_count("seed", self.seed, 0, 2**62))
-        plain = {name: _plain(value) for name, value in self.training.to_dict().items()}
+        plain = {name: plain_settings(value) for name, value in self.training.to_dict().items()}
         object.__setattr__(self, "training", TrainConfig.of(plain))
         object.__setattr__(self, "validation", check_number("validation", self.validation, 0.0, 0.9, exclude=0.0))
         if not isinstance(self.split_per_member, bool):
@@ -330,10 +331,3 @@ def _config_of_usable(config: NetworkConfig, members: Sequence[Any]) -> NetworkC
         if isinstance(value := getattr(config, name), tuple)
     }
     return dataclasses.replace(config, **own)
-
-
-def _plain(value: Any) -> Any:
-    """Without numpy's types, which files cannot hold."""
-    if isinstance(value, (tuple, list)):
-        return tuple(_plain(item) for item in value)
-    return value.item() if isinstance(value, np.generic) else value
