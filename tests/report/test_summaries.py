@@ -10,7 +10,7 @@ from squad.selective import certify
 from squad.selective.scored_cases import Scores
 
 
-def test_a_harm_is_counted_on_its_own_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_harm_is_counted_on_the_cases_it_applies_to(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     m = 4000
     confidence = rng.random(m)
@@ -43,7 +43,7 @@ def test_a_harm_is_counted_on_its_own_cases(monkeypatch: pytest.MonkeyPatch) -> 
 def test_rates_and_names() -> None:
     assert _rate(4.0, 120) == "4 of 120 (3.3\u00a0%)"
     assert _rate(3.4, 1000, costs=True) == "mean 0.0034, of 1,000"
-    assert _rate(None, 3) == "not known"
+    assert _rate(None, 3) == "unknown"
     names = [
         harm_name(name) for name in ("wrong", "missed ill", "false ill", "miss rate ill", "cost", "missed", "late")
     ]
