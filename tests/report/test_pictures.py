@@ -70,7 +70,7 @@ def test_rows_are_names_and_values() -> None:
     assert (len(long), long[-1], whole) == (60, "…", "1")
     found = array_row(np.arange(40.0))
     assert found[0] == ("feature 1", "0")
-    assert found[-1] == ("and more", "24")
+    assert found[-1] == ("not shown", "24 more features")
     assert len(found) == 17
 
 

@@ -191,8 +191,8 @@ def _latents_text(latents: CaseLatents, members: int) -> str:
     text = (
         "Each row is a latent variable of the first layer; the stronger the colour of a cell, the more probable its"
         " value. A row with several coloured cells is a latent variable that is uncertain about its value. For this"
-        f" case, {count(latents.settled)} of {count(latents.total)} latent variables are certain: one value has a"
-        " probability above 90\u00a0%."
+        f" case, {count(latents.settled)} of {count(latents.total)} latent variables give more than 90\u00a0%"
+        " probability to one value."
     )
     if latents.total > len(latents.units):
         text += f" The {len(latents.units)} most uncertain ones are shown."

@@ -88,7 +88,7 @@ def _format_number(value: float) -> str:
 
 
 def _not_shown(count: int) -> list[tuple[str, str]]:
-    return [("and more", f"{count - MAX_CELLS:,}")] if count > MAX_CELLS else []
+    return [("not shown", f"{count - MAX_CELLS:,} more features")] if count > MAX_CELLS else []
 
 
 def _shorten_number(text: str) -> str:

@@ -70,7 +70,7 @@ def _button(model: int, index: int, case: Case) -> Markup:
     decision = None if case.accepted is None else element("small", "accepted" if case.accepted else "referred")
     label = element(
         "span",
-        element("b", case.predicted),
+        element("b", f"predicted {case.predicted}"),
         element("span", "✓ " if correct else "✕ ", outcome, class_="correct" if correct else "wrong"),
         element("small", confidence),
         decision,

@@ -48,7 +48,7 @@ def _rate(errors: float | None, cases: int | None, costs: bool = False) -> str:
 
 
 def _population(model: ModelReport) -> str:
-    return "accepted test cases" if model.among_accepted else "all test cases"
+    return "accepted cases" if model.among_accepted else "all test cases"
 
 
 def _harm_table(model: ModelReport) -> Markup:
@@ -65,7 +65,7 @@ def _harm_table(model: ModelReport) -> Markup:
     head = [
         *(["target"] if several else []),
         "harm",
-        *(["requested", "observed in calibration"] if certified else []),
+        *(["limit", "observed in calibration"] if certified else []),
         "observed on the test set",
     ]
     return plain_table(head, rows, f"Frequency of each harm, among {_population(model)}")
