@@ -231,8 +231,8 @@ def _draw_unit(
     network = predictor.network
     function = activation(network, sample.x, found.layer, unit, member)
     bins = found.probs.shape[-1]
-    examples = cases(found, unit, stereotypes(bins)) if bins > 2 else ()  # two bins have no stereotypes
-    examples = [replace(example, row=int(sample.rows[example.row])) for example in examples]
+    typical = cases(found, unit, stereotypes(bins)) if bins > 2 else ()  # two bins have no stereotypes
+    examples = [replace(example, row=int(sample.rows[example.row])) for example in typical]
     pictures = None
     if sample.pictures is not None and examples:
         pictures = sample.pictures[[example.row for example in examples]]
