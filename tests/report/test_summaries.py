@@ -16,7 +16,7 @@ def test_a_harm_is_counted_on_the_cases_it_applies_to(monkeypatch: pytest.Monkey
     confidence = rng.random(m)
     truth = rng.integers(2, size=m)
     correct = rng.random(m) >= 0.3 * (1 - confidence) ** 2
-    said = np.where(correct, truth, 1 - truth)
+    predicted = np.where(correct, truth, 1 - truth)
     missed = np.where(truth == 1, ~correct, np.nan).astype(np.float64)
     cost = np.where(correct, 0.0, 0.25)
     harms = {"miss rate ill": missed, "cost": cost}
@@ -29,7 +29,7 @@ def test_a_harm_is_counted_on_the_cases_it_applies_to(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(summaries, "known_harm", harm_of)
     scores = Scores.of(confidence, correct, harms)
-    wrong, miss, costs = by_harm(certificate, scores, ["well", "ill"], said, truth, [accepted])
+    wrong, miss, costs = by_harm(certificate, scores, ["well", "ill"], predicted, truth, [accepted])
     own = accepted & (truth == 1)
     assert (wrong.calibration, wrong.calibration_n) == (rule.errors["wrong"], rule.n)
     assert (miss.calibration, miss.calibration_n) == (rule.errors["miss rate ill"], own.sum())

@@ -150,12 +150,12 @@ def test_weights(shape: tuple[int, ...] | None) -> None:
         order = np.argsort(-np.square(own).sum(0), kind="stable")
         np.testing.assert_allclose(drawn[0], own.T[order])
         ticks = next(axis for axis in _axes(figure) if axis.images).get_yticklabels()
-        assert [tick.get_text() for tick in ticks] == [f"input {place + 1}" for place in order]
+        assert [tick.get_text() for tick in ticks] == [f"input {index + 1}" for index in order]
     else:
         assert len(drawn) == 7 + len(chosen)
-        for place in range(7):
-            image = own[place].reshape(shape)
-            np.testing.assert_allclose(drawn[place], image if len(shape) == 2 else image.mean(-1))
+        for index in range(7):
+            image = own[index].reshape(shape)
+            np.testing.assert_allclose(drawn[index], image if len(shape) == 2 else image.mean(-1))
         limits = {image.get_clim() for axis in _axes(figure) for image in axis.images[:1]}
         assert len(limits) == 2  # one for all weights, one for all images
     for value in weights.values:
@@ -165,7 +165,7 @@ def test_weights(shape: tuple[int, ...] | None) -> None:
 def test_the_largest_of_many_inputs_are_shown() -> None:
     values = np.linspace(-1, 1, 4)
     weights = BinWeights(1, 1, np.outer(values, np.arange(50.0)), np.zeros(4), values)
-    figure = draw_weights(weights, names=[f"a rather long name of a column, number {place}" for place in range(50)])
+    figure = draw_weights(weights, names=[f"a rather long name of a column, number {index}" for index in range(50)])
     assert not clipped(figure)
     shown = texts(figure)
     assert any("the 20 largest of 50 inputs" in word for word in shown)

@@ -148,11 +148,11 @@ def test_it_opens_without_errors_and_is_readable(
         )
 
 
-def numbers(page: Any, place: int = 0) -> dict[str, str]:
+def numbers(page: Any, index: int = 0) -> dict[str, str]:
     fields: dict[str, str] = page.evaluate(
-        "(place) => Object.fromEntries([...document.querySelectorAll(`[data-model='${place}'][data-field]`)]"
+        "(index) => Object.fromEntries([...document.querySelectorAll(`[data-model='${index}'][data-field]`)]"
         ".map((node) => [node.dataset.field, node.textContent]))",
-        place,
+        index,
     )
     return {**fields, "risk": page.inner_text("#risk")}
 
@@ -193,10 +193,10 @@ def test_the_slider_updates_all_models(browser: Any, reports: dict[str, Path]) -
     with Opened(browser, reports["several"]) as page:
         page.focus("#slider")
         page.keyboard.press("End")
-        before = [numbers(page, place) for place in range(3)]
+        before = [numbers(page, index) for index in range(3)]
         for _ in range(10):
             page.keyboard.press("ArrowLeft")
-        after = [numbers(page, place) for place in range(3)]
+        after = [numbers(page, index) for index in range(3)]
         assert before[0] != after[0]
         assert before[1] != after[1]
         assert "coverage" not in before[1]  # no guarantee without calibration scores

@@ -49,21 +49,20 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{written}>{join(*children)}</{name}>")
 
 
-def plain_table(header: list[str], rows: list[list[object]], caption: str | None = None, class_: str = "") -> Markup:
+def plain_table(header: list[str], rows: list[list[object]], caption: str | None = None) -> Markup:
     """Build a table whose first column holds row headers; a table that is too wide scrolls horizontally.
 
     Args:
         header: Column headings.
         rows: Cells, row by row.
         caption: Title above the table.
-        class_: CSS class of the table.
     """
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in header)))
     lines = [
         element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
     ]
     title = element("caption", caption) if caption else None
-    table = element("table", title, head, element("tbody", *lines), class_=class_ or None)
+    table = element("table", title, head, element("tbody", *lines))
     # Labelled and focusable, so that it can be scrolled with the keyboard.
     return element(
         "div", table, class_="scroll", role="region", tabindex="0", aria_label=caption or header[0] or "table"

@@ -57,9 +57,9 @@ def figure(name: str, text: str, tall: bool = False) -> Markup:
     return join(container, element("p", text, class_="remark"))
 
 
-def fold(title: str, *children: object, unfolded: bool = False) -> Markup:
+def fold(title: str, *children: object) -> Markup:
     """Render details that are collapsed until the reader opens them."""
-    return element("details", element("summary", title), *children, open=unfolded)
+    return element("details", element("summary", title), *children)
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> Markup:

@@ -24,7 +24,7 @@ LINKS = (
 )
 #: Definitions of the terms used throughout the page.
 DEFINITIONS = (
-    "The model accepts a prediction if its confidence is above a threshold. Otherwise it abstains, and the case is"
+    "A prediction is accepted if its confidence is above a threshold. Otherwise the model abstains, and the case is"
     " referred to a reviewer. Coverage is the share of cases that are accepted; selective risk is the error rate among"
     " accepted cases."
 )

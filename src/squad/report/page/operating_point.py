@@ -10,7 +10,7 @@ __all__ = ["operating_point", "position_texts"]
 
 #: Rows of the table: label, and names of the guaranteed and of the observed field.
 TABLE_ROWS = (
-    ("confidence", "threshold", "threshold"),
+    ("required confidence", "threshold", "threshold"),
     ("coverage", "coverage", "observed_coverage"),
     (f"referred, of {REFERENCE_CASES:,}", "referred", "observed_referred"),
     (f"accepted but wrong, of {REFERENCE_CASES:,}", "wrong", "observed_wrong"),
@@ -114,7 +114,7 @@ def _observation_text() -> str:
 def _guarantee_text(model: ModelReport) -> str:
     slider = model.slider
     feasible = [position.risk for position in slider.positions if position.accepts != "none"]
-    smallest = f" The smallest risk they can guarantee is about {percent(feasible[0])}." if feasible else ""
+    smallest = f" The smallest risk that can be guaranteed is about {percent(feasible[0])}." if feasible else ""
     delta = slider.delta or 0
     text = (
         f"At confidence level {percent(1 - delta)}, the guarantees hold for all slider positions simultaneously, so you"
