@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from squad.cli.answer_files import Overwrite
-from squad.cli.options import Decimal, Encoding
+from squad.cli.options import DataDir, Decimal, Device, Encoding
 from squad.cli.terminal import row_progress, say, tell, warn
 
 __all__ = ["report"]
@@ -24,10 +24,8 @@ def report(
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column, if its name differs from training.")
     ] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder to search for data sets first.")
-    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     decimal: Decimal = ".",
