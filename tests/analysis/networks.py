@@ -1,4 +1,4 @@
-"""Networks with random weights whose values have lost their order, as learned ones may."""
+"""Networks with random weights and unordered values, as training may produce."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from squad.layers.quantized import SquadLayer
 from squad.models import Network, build, network_config
 from squad.models.networks import Stage
 
-#: Every kind of layer with latents, and of values.
+#: Every kind of latent layer and of values.
 KINDS: list[tuple[str, dict[str, Any]]] = [
     ("squad", {"learn_values": "per_layer"}),
     ("squad", {"learn_values": "per_neuron"}),
@@ -39,13 +39,13 @@ def rows(count: int = 50) -> Tensor:
 
 
 def layer_of(made: Network, layer: int, member: int) -> SquadLayer:
-    """The layer itself, from 1, as one of its own."""
+    """A layer of one member, counted from 1, without the member dimension."""
     found = cast(SquadLayer, cast(Stage, made.stages[layer - 1]).layer)
     return found if found.members is None else found.member(member)
 
 
-def given(made: Network, x: Tensor, layer: int, member: int) -> Tensor:
-    """What the layer is given, by the network's own pass in eval mode."""
+def inputs_of(made: Network, x: Tensor, layer: int, member: int) -> Tensor:
+    """The input of a layer, computed by the network itself in eval mode."""
     y = x.unsqueeze(0)
     for stage in list(made.stages)[: layer - 1]:
         y, _ = stage(y)

@@ -1,4 +1,4 @@
-"""Modes are counted as a slow and plain reference counts them."""
+"""Modes are counted as by slow reference implementations."""
 
 import time
 
@@ -13,7 +13,7 @@ from squad.errors import ArgumentError
 
 
 def by_scipy(probs: list[float], prominence: float) -> int:
-    """Peaks of the distribution with nothing around it; the highest one always counts."""
+    """Count peaks of the zero-padded distribution; the highest one always counts."""
     padded = np.array([0.0, *probs, 0.0])
     peaks, found = find_peaks(padded, prominence=0)
     stands_out = found["prominences"] >= prominence
@@ -21,19 +21,19 @@ def by_scipy(probs: list[float], prominence: float) -> int:
 
 
 def by_flooding(probs: list[float], prominence: float) -> int:
-    """Islands in falling water: where two meet, the lower one's summit is told how far it stood out."""
-    summits: dict[int, int] = {}  # of each bin above the water: the summit of its island
+    """Count islands in falling water: where two meet, the lower summit's prominence is known."""
+    summits: dict[int, int] = {}  # summit of the island of each bin above the water
     count = 1
     for index in sorted(range(len(probs)), key=lambda index: (-probs[index], index)):
-        beside = sorted(
+        neighbours = sorted(
             {summits[at] for at in (index - 1, index + 1) if at in summits},
             key=lambda top: (-probs[top], top),
         )
-        for lower in beside[1:]:
+        for lower in neighbours[1:]:
             count += probs[lower] - probs[index] >= prominence
-        top = beside[0] if beside else index
+        top = neighbours[0] if neighbours else index
         summits[index] = top
-        summits = {at: top if island in beside else island for at, island in summits.items()}
+        summits = {at: top if island in neighbours else island for at, island in summits.items()}
     return count
 
 
@@ -42,12 +42,12 @@ few_heights = st.lists(st.integers(0, 5).map(lambda height: height / 8), min_siz
 
 
 @given(few_heights | heights, st.floats(0.01, 0.5))
-def test_against_flooding(probs: list[float], prominence: float) -> None:
+def test_same_as_flooding(probs: list[float], prominence: float) -> None:
     assert count_modes(probs, prominence) == by_flooding(probs, prominence)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=15, unique=True), st.floats(0.001, 0.5))
-def test_against_scipy_where_no_two_are_equal(numbers: list[int], prominence: float) -> None:
+def test_same_as_scipy_without_ties(numbers: list[int], prominence: float) -> None:
     probs = [number / 1000 for number in numbers]
     assert count_modes(probs, prominence) == by_scipy(probs, prominence)
 
@@ -58,7 +58,7 @@ def test_plateaus_count_once(probs: list[float], times: int, prominence: float) 
 
 
 @given(heights, st.floats(0.01, 0.5))
-def test_mirrored_it_is_the_same(probs: list[float], prominence: float) -> None:
+def test_mirroring_changes_nothing(probs: list[float], prominence: float) -> None:
     assert count_modes(probs[::-1], prominence) == count_modes(probs, prominence)
 
 
@@ -75,15 +75,15 @@ def test_mirrored_it_is_the_same(probs: list[float], prominence: float) -> None:
         ([0.0, 0.0, 1.0], 1),
     ],
 )
-def test_by_hand(probs: list[float], modes: int) -> None:
+def test_examples(probs: list[float], modes: int) -> None:
     assert count_modes(probs) == modes
 
 
-def test_many_at_once_and_quickly() -> None:
+def test_many_distributions_are_fast() -> None:
     probs = np.random.default_rng(0).dirichlet(np.full(15, 0.5), (2000, 32))
     start = time.perf_counter()
     counts = count_modes(probs)
-    assert time.perf_counter() - start < 2  # a fifth of what is asked for takes a tenth of a second here
+    assert time.perf_counter() - start < 2  # takes about 0.1 s
     assert counts.shape == (2000, 32)
     for row, unit in ((0, 0), (999, 31), (1999, 7)):
         assert counts[row, unit] == by_flooding(probs[row, unit].tolist(), 0.05)
@@ -93,7 +93,7 @@ def test_many_at_once_and_quickly() -> None:
     assert shares[-1] > 0
 
 
-def test_what_is_refused() -> None:
+def test_errors() -> None:
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(ArgumentError, match="prominence"):
             count_modes([0.5, 0.5], bad)

@@ -1,4 +1,4 @@
-"""Stereotypes, and what is near them."""
+"""Stereotypes and the distributions nearest to them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def predicted(rows: int = 60, units: int = 4, bins: int = 9, seed: int = 0) -> P
 
 
 @pytest.mark.parametrize("bins", [3, 5, 11, 15, 37])
-def test_they_are_distributions_with_mass_everywhere(bins: int) -> None:
+def test_stereotypes_are_distributions_with_mass_everywhere(bins: int) -> None:
     kinds = stereotypes(bins)
     assert len(kinds) == 8
     for name, kind in kinds.items():
@@ -31,12 +31,12 @@ def test_they_are_distributions_with_mass_everywhere(bins: int) -> None:
 
 
 @pytest.mark.parametrize("bins", [11, 15, 37])
-def test_their_shapes(bins: int) -> None:
+def test_shapes_of_the_stereotypes(bins: int) -> None:
     kinds = stereotypes(bins)
     modes = {name: set(count_modes(kind.variants, 0.03).tolist()) for name, kind in kinds.items()}
     assert modes == {name: {{"two apart": 2, "both ends": 2, "three": 3}.get(name, 1)} for name in kinds}
     tops = kinds["one value"].variants.argmax(1)
-    assert set(tops.tolist()) == set(range(bins))  # anywhere
+    assert set(tops.tolist()) == set(range(bins))  # at any bin
     for name in ("one half", "end and tail"):
         np.testing.assert_allclose(kinds[name].variants[1], kinds[name].variants[0][::-1], atol=1e-12)
     for name in ("one value", "bell", "even", "two apart", "both ends", "three"):
@@ -44,13 +44,13 @@ def test_their_shapes(bins: int) -> None:
             np.testing.assert_allclose(kinds[name].probs, kinds[name].probs[::-1], atol=1e-12)
 
 
-def test_too_few_bins_have_no_shapes() -> None:
+def test_too_few_bins_are_rejected() -> None:
     with pytest.raises(ArgumentError, match="bins"):
         stereotypes(2)
 
 
 @given(st.sampled_from(list(stereotypes(9))), st.integers(0, 1000))
-def test_the_kl_is_torch_s(name: str, seed: int) -> None:
+def test_the_kl_equals_that_of_torch(name: str, seed: int) -> None:
     kind, probs = stereotypes(9)[name], predicted(5, 3, seed=seed).probs
     kls, variants = divergences(probs, kind)
     values = torch.arange(9.0, dtype=torch.float64)
@@ -62,7 +62,7 @@ def test_the_kl_is_torch_s(name: str, seed: int) -> None:
     np.testing.assert_allclose(np.take_along_axis(each, variants[None], 0)[0], each.min(0), atol=1e-12)
 
 
-def test_in_blocks_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     kind, probs = stereotypes(9)["bell"], predicted().probs
     whole = divergences(probs, kind)
     monkeypatch.setattr("squad.analysis.shapes.BLOCK", 7)
@@ -70,14 +70,14 @@ def test_in_blocks_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-def test_the_direction_asks_for_all_that_the_shape_has() -> None:
+def test_the_kl_requires_all_modes_of_the_stereotype() -> None:
     kinds = stereotypes(15)
     one, two = kinds["one value"].probs, kinds["both ends"].probs
-    # One peak is not near two, and no mass at all somewhere is far away but finite.
+    # One peak is not near two, and zero probabilities give a large but finite KL.
     assert divergences(one, kinds["both ends"])[0] > 2
     assert divergences(two, kinds["both ends"])[0] < 1e-12
     assert 0.1 < divergences(np.eye(15)[3], kinds["even"])[0] < 1000
-    with pytest.raises(ArgumentError, match="bins"):
+    with pytest.raises(ArgumentError, match="4 and 15 bins"):
         divergences(np.ones(4) / 4, kinds["even"])
 
 
@@ -95,7 +95,7 @@ def test_a_planted_shape_is_found(name: str) -> None:
     assert case.row == 17
 
 
-def test_counts_and_shares_are_of_all() -> None:
+def test_counts_and_shares_cover_all_distributions() -> None:
     found = predicted(40, 6)
     for one in nearest(found, stereotypes(9), 3):
         kls, _ = divergences(found.probs, stereotypes(9)[one.name])
@@ -109,12 +109,12 @@ def test_counts_and_shares_are_of_all() -> None:
 
 
 @pytest.mark.parametrize(("rows", "units", "count", "got"), [(3, 2, 4, 4), (1, 1, 3, 1), (5, 1, 3, 3), (5, 3, 0, 0)])
-def test_few_rows_or_units_are_taken_several_times(rows: int, units: int, count: int, got: int) -> None:
+def test_few_rows_or_units_are_used_repeatedly(rows: int, units: int, count: int, got: int) -> None:
     for one in nearest(predicted(rows, units), stereotypes(9), count):
         assert len({(case.row, case.unit) for case in one.found}) == len(one.found) == got
 
 
-def test_cases_are_of_different_shapes_and_rows() -> None:
+def test_cases_have_distinct_shapes_and_rows() -> None:
     found, kinds = predicted(200), stereotypes(9)
     for unit in (1, 4):
         chosen = cases(found, unit, kinds)
@@ -127,11 +127,11 @@ def test_cases_are_of_different_shapes_and_rows() -> None:
     assert len(cases(found, 1, kinds, 2)) == 2
     few = cases(predicted(4), 1, kinds)
     assert len(few) == len({case.row for case in few}) <= 4
-    with pytest.raises(ArgumentError, match="unit must be a whole number between 1 and 4"):
+    with pytest.raises(ArgumentError, match=r"unit.*1.*4.*got 5"):
         cases(found, 5, kinds)
 
 
-def test_what_is_even_is_a_case_of_nothing_else() -> None:
+def test_even_distributions_match_no_other_stereotype() -> None:
     flat = np.full((20, 1, 9), 1 / 9) + 0.002 * np.random.default_rng(0).standard_normal((20, 1, 9))
     flat /= flat.sum(-1, keepdims=True)
     found: Any = Posteriors(1, flat, np.linspace(-1, 1, 9)[None])

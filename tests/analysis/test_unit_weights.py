@@ -1,4 +1,4 @@
-"""The weights of a unit's bins are those that make its logits."""
+"""The weights of a unit's bins reproduce its logits."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from squad.data.array_transform import ArrayTransform
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError
-from tests.analysis.networks import KINDS, given, layer_of, network, rows
+from tests.analysis.networks import KINDS, inputs_of, layer_of, network, rows
 from tests.report.builders import frame, images
 
 
 @pytest.mark.parametrize("layer", [1, 2])
 @pytest.mark.parametrize(("name", "settings"), KINDS)
-def test_they_make_the_logits(name: str, settings: dict[str, Any], layer: int) -> None:
+def test_weights_reproduce_the_logits(name: str, settings: dict[str, Any], layer: int) -> None:
     made, x = network(name, **settings), rows()
     for member in range(2):
-        inputs = given(made, x, layer, member).detach()
+        inputs = inputs_of(made, x, layer, member).detach()
         own = layer_of(made, layer, member)
         everything = posteriors(made, x, layer, member)
         for unit in (1, 5):
@@ -29,7 +29,7 @@ def test_they_make_the_logits(name: str, settings: dict[str, Any], layer: int) -
             logits = inputs.double().numpy() @ found.weights.T + found.bias
             with torch.no_grad():
                 expected = own.logits(inputs)[:, :, unit - 1].numpy()
-            # Bin by bin, whatever their order; and in the right order, as the probabilities say.
+            # The logits regardless of their order, and their order by the probabilities.
             np.testing.assert_allclose(np.sort(logits), np.sort(expected), atol=1e-4)
             weights = np.exp(logits - logits.max(1, keepdims=True))
             np.testing.assert_allclose(
@@ -37,12 +37,12 @@ def test_they_make_the_logits(name: str, settings: dict[str, Any], layer: int) -
             )
 
 
-def test_what_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="unit must be a whole number between 1 and 5, got 6"):
+def test_errors() -> None:
+    with pytest.raises(ArgumentError, match=r"unit.*1.*5.*got 6"):
         bin_weights(network(), 2, 6)
 
 
-def test_names_of_inputs() -> None:
+def test_feature_names() -> None:
     table = frame(60)
     table.loc[3, "dose"] = np.nan
     table.loc[4, "color"] = None
@@ -51,7 +51,7 @@ def test_names_of_inputs() -> None:
     assert names == (
         "age", "color = blue", "color = green", "color = red", "color missing", "dose", "dose missing",
     )  # fmt: skip
-    # Each is the feature that it says.
+    # Each name belongs to its feature.
     x = transform.apply(Table.of(table)).x
     np.testing.assert_array_equal(x[:, names.index("color = red")], table["color"] == "red")
     np.testing.assert_array_equal(x[:, names.index("dose missing")], table["dose"].isna())

@@ -1,4 +1,4 @@
-"""Models with random weights that are nearly always right: their own answers are the labels, but for some."""
+"""Models with random weights that are nearly always correct: most labels are their own predictions."""
 
 from typing import Any
 
@@ -61,10 +61,10 @@ def model(
 
 
 def labels_for(predictor: Predictor, x: Any, seed: int = 0, most: float = 0.3) -> Array:
-    """The model's own answers, but for some of which it is not sure."""
+    """The model's own predictions, some of the less confident ones replaced by another class."""
     rng = np.random.default_rng(seed)
     answer = predictor.uncertified().answer(x)
-    rank = answer.confidence.argsort().argsort() / len(answer)  # NaN, of rows that cannot be read, last
+    rank = answer.confidence.argsort().argsort() / len(answer)  # NaN, for rows that cannot be read, comes last
     flipped = rng.random(len(answer)) < most * (1 - rank) ** 2
     names = np.array(predictor.classes, dtype=object)
     labels = answer.label.astype(object)
@@ -75,5 +75,5 @@ def labels_for(predictor: Predictor, x: Any, seed: int = 0, most: float = 0.3) -
 
 def certified(predictor: Predictor, kind: str = "images", count: int = 400, **settings: Any) -> Predictor:
     x = ROWS[kind](count, seed=7)
-    asked: dict[str, Any] = {"risk": 0.1, "delta": 0.05, **settings}
-    return predictor.certify(x, labels_for(predictor, x, seed=8), **asked)
+    arguments: dict[str, Any] = {"risk": 0.1, "delta": 0.05, **settings}
+    return predictor.certify(x, labels_for(predictor, x, seed=8), **arguments)

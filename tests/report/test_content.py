@@ -1,4 +1,4 @@
-"""What a report says, against counting; and every kind of model, row and certificate."""
+"""Contents of a report compared with direct counting, for every kind of model, row and certificate."""
 
 import hashlib
 import json
@@ -16,19 +16,19 @@ from squad.layers import unstack
 from squad.models import CONFIGS
 from squad.predictor import Predictor
 from squad.predictor.row_pass import encode
-from squad.report.content import gather
-from squad.report.report_data import Model
+from squad.report.content import compute_report
+from squad.report.report_data import ModelReport
 from squad.selective import band_of
 from squad.selective.attempts import share
 from tests.report.builders import CLASSES, ROWS, certified, features, frame, images, labels_for, model
 
 
-def content_of(predictor: Predictor, x: Any, labels: Any, **settings: Any) -> Model:
-    return gather({"it": predictor}, x, labels, **settings).models[0]
+def report_on(predictor: Predictor, x: Any, labels: Any, **settings: Any) -> ModelReport:
+    return compute_report({"it": predictor}, x, labels, **settings).models[0]
 
 
-def same_kind(value: Any) -> None:
-    """Plain data: what JSON has, and no NaN."""
+def assert_plain(value: Any) -> None:
+    """Assert that JSON can represent it, without NaN."""
     json.dumps(asdict(value), allow_nan=False)
 
 
@@ -38,12 +38,12 @@ def test_every_network_and_kind_of_rows(name: str, kind: str) -> None:
     predictor = model(name, kind)
     x = ROWS[kind](60, seed=3)
     labels = labels_for(predictor, x)
-    found = content_of(predictor, x, labels)
+    found = report_on(predictor, x, labels)
     answer = predictor.answer(x)
-    same_kind(found)
+    assert_plain(found)
     assert (found.rows, found.used, found.unreadable, found.unlabelled) == (60, 60, 0, 0)
     assert found.wrong == (answer.label != labels).sum()
-    assert found.promise is None
+    assert found.guarantee is None
     assert found.accepted is None
     assert found.has_latents == name.startswith("squad")
     assert found.spread is not None
@@ -55,54 +55,54 @@ def test_every_network_and_kind_of_rows(name: str, kind: str) -> None:
     assert [name for name, _ in case.row][:1] == {"images": [], "features": ["feature 1"], "table": ["age"]}[kind]
 
 
-def test_the_slider_is_tested_at_the_share_of_the_attempt() -> None:
+def test_the_slider_spends_the_attempts_part_of_delta() -> None:
     once = certified(model())
     twice = certified(once)
     assert twice.certificate is not None
     assert twice.calibration is not None
     assert twice.certificate.attempt == 2
     x = images(100, seed=4)
-    slider = content_of(twice, x, labels_for(twice, x)).slider
+    slider = report_on(twice, x, labels_for(twice, x)).slider
     assert slider.delta == twice.certificate.delta
     right = ~twice.calibration.harms["wrong"]
     band = band_of(twice.calibration.confidence, right, twice.certificate.delta * share(2), slider.r_max)
-    for choice in slider.choices:
-        place = band.at(choice.risk)
-        assert (choice.coverage or 0.0) == (0.0 if place is None else band.n[place] / band.m)
+    for position in slider.positions:
+        index = band.at(position.risk)
+        assert (position.coverage or 0.0) == (0.0 if index is None else band.n[index] / band.m)
 
 
 def test_counts_under_a_certificate() -> None:
     predictor = certified(model())
     x = images(300, seed=4)
     labels = labels_for(predictor, x, seed=5)
-    found = content_of(predictor, x, labels)
-    same_kind(found)
+    found = report_on(predictor, x, labels)
+    assert_plain(found)
     answer = predictor.answer(x)
     accepted, wrong = answer.decision == "accepted", answer.label != labels
     assert 0 < accepted.sum() < 300
     assert found.accepted == accepted.sum()
     assert found.accepted_wrong == (accepted & wrong).sum()
-    promise, certificate = found.promise, predictor.certificate
-    assert promise is not None
+    guarantee, certificate = found.guarantee, predictor.certificate
+    assert guarantee is not None
     assert certificate is not None
-    assert f"{promise.title}: {promise.accepted}." == certificate.headline
-    for text in (promise.guarantee, *promise.assumptions):
+    assert f"{guarantee.title}: {guarantee.accepted}." == certificate.headline
+    for text in (guarantee.statement, *guarantee.assumptions):
         assert text in str(certificate)
-    assert promise.certified
-    assert promise.points == [(certificate.coverage, 0.1)]
-    assert promise.rules[0].threshold == certificate.threshold
-    assert not promise.broken
-    assert found.slider.promised
+    assert guarantee.certified
+    assert guarantee.points == [(certificate.coverage, 0.1)]
+    assert guarantee.rules[0].threshold == certificate.threshold
+    assert not guarantee.violated
+    assert found.slider.guaranteed
     assert found.slider.delta == 0.05
-    assert [found.cases[place].accepted for place in found.referred] == [False] * len(found.referred)
-    confidences = [found.cases[place].confidence for place in found.mistakes]
+    assert [found.cases[index].accepted for index in found.referred] == [False] * len(found.referred)
+    confidences = [found.cases[index].confidence for index in found.mistakes]
     assert confidences == sorted(confidences, reverse=True)
     assert len(found.mistakes) == min(24, wrong.sum())
     assert confidences[0] == answer.confidence[wrong].max()
     for row in found.by_class:
-        own, said = labels == row.name, answer.label == row.name
+        own, predicted = labels == row.name, answer.label == row.name
         assert (row.n, row.missed) == ((own & accepted).sum(), (own & wrong & accepted).sum())
-        assert (row.said, row.false) == ((said & accepted).sum(), (said & wrong & accepted).sum())
+        assert (row.predicted, row.false) == ((predicted & accepted).sum(), (predicted & wrong & accepted).sum())
         assert row.referred == (own & ~accepted).sum()
     assert sum(group.n for group in found.confidences) == 300
     assert sum(group.wrong for group in found.confidences) == wrong.sum()
@@ -112,31 +112,31 @@ def test_counts_under_a_certificate() -> None:
 def test_the_slider_starts_at_the_certificates_risk() -> None:
     predictor = certified(model(), risk=0.083)
     x = images(100, seed=4)
-    found = gather({"it": predictor}, x, labels_for(predictor, x))
-    assert found.models[0].slider.choices[found.start].risk == 0.083
-    found = gather({"plain": model()}, x, labels_for(predictor, x))
-    assert found.models[0].slider.choices[found.start].risk == 0.01
+    found = compute_report({"it": predictor}, x, labels_for(predictor, x))
+    assert found.models[0].slider.positions[found.start].risk == 0.083
+    found = compute_report({"plain": model()}, x, labels_for(predictor, x))
+    assert found.models[0].slider.positions[found.start].risk == 0.01
 
 
 def test_the_slider_starts_where_it_has_something_to_show() -> None:
-    """A certificate can promise a risk that the band, which holds everywhere at once, cannot."""
+    """A certificate can guarantee a risk that the band, which holds for all risks simultaneously, cannot."""
     predictor = certified(model("squad"), risk=0.03, delta=0.2)
-    content = gather({"it": predictor}, images(50), labels_for(predictor, images(50)))
+    content = compute_report({"it": predictor}, images(50), labels_for(predictor, images(50)))
     (one,) = content.models
-    assert one.promise is not None
-    assert one.promise.points
-    accepts = [choice.accepts for choice in one.slider.choices]
-    assert one.slider.choices[content.start].risk > 0.03
+    assert one.guarantee is not None
+    assert one.guarantee.points
+    accepts = [position.accepts for position in one.slider.positions]
+    assert one.slider.positions[content.start].risk > 0.03
     assert accepts[content.start] != "none"
     assert accepts[content.start - 1] == "none"
 
 
-def test_without_scores_only_observed_figures() -> None:
+def test_without_scores_the_slider_has_no_guarantee() -> None:
     predictor = certified(model()).without_scores()
     x = images(100, seed=4)
-    found = content_of(predictor, x, labels_for(predictor, x))
-    assert found.promise is not None
-    assert not found.slider.promised
+    found = report_on(predictor, x, labels_for(predictor, x))
+    assert found.guarantee is not None
+    assert not found.slider.guaranteed
 
 
 def test_a_certificate_that_certifies_nothing() -> None:
@@ -144,11 +144,11 @@ def test_a_certificate_that_certifies_nothing() -> None:
     x = images(400, seed=7)
     guesses = np.array(CLASSES)[np.random.default_rng(0).integers(3, size=400)]
     none = predictor.certify(x, guesses, risk=0.05, delta=0.05)
-    found = content_of(none, x, labels_for(predictor, x))
-    same_kind(found)
-    assert found.promise is not None
-    assert not found.promise.certified
-    assert found.promise.points == []
+    found = report_on(none, x, labels_for(predictor, x))
+    assert_plain(found)
+    assert found.guarantee is not None
+    assert not found.guarantee.certified
+    assert found.guarantee.points == []
     assert (found.accepted, found.accepted_wrong) == (0, 0)
     assert not found.among_accepted
     assert sum(row.n for row in found.by_class) == 400
@@ -164,7 +164,7 @@ def test_harms_groups_and_several_targets() -> None:
     harmful = predictor.certify(
         x, labels, {"wrong": 0.1, "missed cat": 0.08, "burnt": 0.1}, delta=0.05, harms={"burnt": own}
     )
-    found = content_of(harmful, test, truth)
+    found = report_on(harmful, test, truth)
     answer = harmful.answer(test)
     missed = (answer.decision == "accepted") & (truth == "cat") & (answer.label != "cat")
     assert [(row.name, row.limit) for row in found.harms] == [("wrong", 0.1), ("missed cat", 0.08), ("burnt", 0.1)]
@@ -172,29 +172,29 @@ def test_harms_groups_and_several_targets() -> None:
     assert found.harms[2].calibration is not None
 
     grouped = predictor.certify(x, labels, 0.15, delta=0.05, by="color")
-    found = content_of(grouped, test, truth)
-    same_kind(found)
-    assert found.promise is not None
-    assert [rule.group for rule in found.promise.rules] == ["blue", "green", "red"]
-    assert len(found.promise.points) == 1
+    found = report_on(grouped, test, truth)
+    assert_plain(found)
+    assert found.guarantee is not None
+    assert [rule.group for rule in found.guarantee.rules] == ["blue", "green", "red"]
+    assert len(found.guarantee.points) == 1
     assert found.accepted == (grouped.answer(test).decision == "accepted").sum()
 
     several = predictor.certify(x, labels, [0.1, 0.2], delta=0.05)
-    found = content_of(several, test, truth)
+    found = report_on(several, test, truth)
     assert found.target == {"wrong": 0.1}
-    assert found.promise is not None
-    assert len(found.promise.points) == 2
+    assert found.guarantee is not None
+    assert len(found.guarantee.points) == 2
     assert found.accepted == (several.answer(test, risk=0.1).decision == "accepted").sum()
 
     other = predictor.certify(x, labels, {"missed cat": 0.08}, delta=0.05)
-    found = content_of(other, test, truth)
-    assert found.promise is not None
-    assert found.promise.certified
-    assert found.promise.points == []
+    found = report_on(other, test, truth)
+    assert found.guarantee is not None
+    assert found.guarantee.certified
+    assert found.guarantee.points == []
     assert [row.name for row in found.harms] == ["wrong", "missed cat"]
 
     given = predictor.certify(x, labels, 0.15, delta=0.05, by=x["color"].to_numpy())
-    found = content_of(given, test, truth, by=test["color"].to_numpy())
+    found = report_on(given, test, truth, by=test["color"].to_numpy())
     assert found.accepted == (grouped.answer(test).decision == "accepted").sum()
 
 
@@ -203,20 +203,20 @@ def test_a_group_without_a_rule_is_referred_not_unreadable() -> None:
     x = frame(600, seed=7)
     kept = (x["color"] != "red").to_numpy()
     made = predictor.certify(x[kept], labels_for(predictor, x, seed=8)[kept], 0.2, delta=0.05, by="color")
-    found = content_of(made, x, labels_for(predictor, x))
+    found = report_on(made, x, labels_for(predictor, x))
     assert found.unreadable == 0
     assert found.used == 600
 
 
-def test_rows_that_cannot_be_read_are_left_out_and_counted() -> None:
+def test_unreadable_rows_are_excluded_and_counted() -> None:
     predictor = certified(model(kind="table"), "table")
     x = frame(50, seed=3).astype(object)
     x.loc[4, "age"] = "old"
     x.loc[7, "color"] = "mauve"
     labels = labels_for(predictor, x)
     labels[4], labels[9], labels[10] = "", None, float("nan")
-    found = content_of(predictor, x, labels)
-    same_kind(found)
+    found = report_on(predictor, x, labels)
+    assert_plain(found)
     assert (found.rows, found.unreadable, found.unlabelled, found.used) == (50, 2, 2, 46)
     assert found.reasons == [
         "row 5: column 'age' must be a number, got 'old'",
@@ -224,14 +224,14 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted() -> None:
     ]
     rows = images(20).astype(float)
     rows[3] = np.nan
-    found = content_of(model(), rows, ["cat"] * 20)
+    found = report_on(model(), rows, ["cat"] * 20)
     assert (found.unreadable, found.used) == (1, 19)
     assert found.reasons[0].startswith("row 4: ")
 
 
-def test_missing_is_a_label_if_there_is_such_a_class() -> None:
+def test_na_is_a_label_if_there_is_such_a_class() -> None:
     predictor = model("mlp", "features", classes=("NA", "yes"))
-    found = content_of(predictor, features(30), ["NA", "yes", ""] * 10)
+    found = report_on(predictor, features(30), ["NA", "yes", ""] * 10)
     assert (found.used, found.unlabelled) == (20, 10)
 
 
@@ -239,39 +239,39 @@ def test_types_of_rows_and_labels() -> None:
     predictor = model("mlp", "features", classes=(0, 1, 2))
     x = features(30)
     labels = labels_for(predictor, x).astype(int)
-    wanted = content_of(predictor, x, labels)
-    for other in (content_of(predictor, torch.from_numpy(x), list(labels)), content_of(predictor, x.tolist(), labels)):
+    wanted = report_on(predictor, x, labels)
+    for other in (report_on(predictor, torch.from_numpy(x), list(labels)), report_on(predictor, x.tolist(), labels)):
         assert other == wanted
     assert wanted.wrong == (predictor.answer(x).label != labels).sum()
 
 
-def test_what_is_refused() -> None:
+def test_errors() -> None:
     predictor, x = model(), images(10)
-    with pytest.raises(ArgumentError, match="labels must be among the classes of training"):
-        gather({"it": predictor}, x, ["cow"] * 10)
-    with pytest.raises(ArgumentError, match="labels must be one for each row, got 9 labels for 10 rows"):
-        gather({"it": predictor}, x, ["cat"] * 9)
-    with pytest.raises(ArgumentError, match="predictors must be a mapping with at least one model, got none"):
-        gather({}, x, ["cat"] * 10)
-    with pytest.raises(ArgumentError, match="rows with labels that it can read, got 10 rows"):
-        gather({"it": predictor}, x, [""] * 10)
-    with pytest.raises(ArgumentError, match=r"got 2 rows\. The first: "):
-        gather({"it": predictor}, np.full((2, 8, 8), np.nan), ["cat"] * 2)
+    with pytest.raises(ArgumentError, match=r"among the classes.*cow"):
+        compute_report({"it": predictor}, x, ["cow"] * 10)
+    with pytest.raises(ArgumentError, match="9 labels for 10 rows"):
+        compute_report({"it": predictor}, x, ["cat"] * 9)
+    with pytest.raises(ArgumentError, match=r"predictors.*at least one model"):
+        compute_report({}, x, ["cat"] * 10)
+    with pytest.raises(ArgumentError, match=r"None of the 10 rows .* read by it"):
+        compute_report({"it": predictor}, x, [""] * 10)
+    with pytest.raises(ArgumentError, match=r"None of the 2 rows .*first: "):
+        compute_report({"it": predictor}, np.full((2, 8, 8), np.nan), ["cat"] * 2)
     with pytest.raises(DataError, match="shape"):
-        gather({"it": predictor}, features(10), ["cat"] * 10)
+        compute_report({"it": predictor}, features(10), ["cat"] * 10)
 
 
-def test_more_mistakes_than_promised_is_told() -> None:
+def test_more_errors_than_guaranteed_are_reported() -> None:
     predictor = certified(model())
     x = images(300, seed=4)
     labels = labels_for(predictor, x)
-    said = predictor.answer(x).label
-    bad = np.where(np.arange(300) % 4 == 0, np.where(said == "cat", "dog", "cat"), labels)
-    broken, fine = (content_of(predictor, x, truth).promise for truth in (bad, labels))
-    assert broken is not None
-    assert broken.broken
+    predicted = predictor.answer(x).label
+    bad = np.where(np.arange(300) % 4 == 0, np.where(predicted == "cat", "dog", "cat"), labels)
+    violated, fine = (report_on(predictor, x, truth).guarantee for truth in (bad, labels))
+    assert violated is not None
+    assert violated.violated
     assert fine is not None
-    assert not fine.broken
+    assert not fine.violated
 
 
 def test_the_calibration_cases_are_recognized() -> None:
@@ -279,31 +279,31 @@ def test_the_calibration_cases_are_recognized() -> None:
     x = images(400, seed=7)
     labels = labels_for(predictor, x, seed=8)
     made = predictor.certify(x, labels, 0.1, delta=0.05)
-    assert content_of(made, x, labels).same
-    assert not content_of(made, x[:-1], labels[:-1]).same
+    assert report_on(made, x, labels).is_calibration_set
+    assert not report_on(made, x[:-1], labels[:-1]).is_calibration_set
 
 
-def test_rows_of_training_are_recognized() -> None:
+def test_training_rows_are_recognized() -> None:
     predictor = model()
     x = images(100, seed=7)
     known = SeenRows.of(encode(predictor, x[:60]).x)
     record = {"repeats": {"chance_repeats": 0, "chance_rows": 100}}
     made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, seen_rows=known, record=record)
-    assert content_of(made, x, labels_for(predictor, x)).seen == 60
-    assert content_of(made, x[60:], labels_for(predictor, x[60:])).seen == 0
+    assert report_on(made, x, labels_for(predictor, x)).seen == 60
+    assert report_on(made, x[60:], labels_for(predictor, x[60:])).seen == 0
 
 
-def test_the_band_over_members_is_theirs() -> None:
+def test_the_spread_is_that_of_the_members_alone() -> None:
     predictor = model(members=3)
     x = images(80, seed=2)
     labels = labels_for(predictor, x)
-    found = content_of(predictor, x, labels).spread
+    found = report_on(predictor, x, labels).spread
     assert found is not None
     alone = [Predictor(own, predictor.config, predictor.transform, CLASSES) for own in unstack(predictor.network)]
     ends = [(one.answer(x).label != labels).mean() for one in alone]
     assert found.low[-1] == pytest.approx(np.quantile(ends, 0.05), abs=1e-5)
     assert found.high[-1] == pytest.approx(np.quantile(ends, 0.95), abs=1e-5)
-    assert content_of(model(members=1), x, labels).spread is None
+    assert report_on(model(members=1), x, labels).spread is None
 
 
 def test_recalibrated_confidences_are_the_ones_shown() -> None:
@@ -312,10 +312,10 @@ def test_recalibrated_confidences_are_the_ones_shown() -> None:
     changed = predictor.recalibrate(other, labels_for(predictor, other, seed=12))
     x = images(80, seed=2)
     labels = labels_for(predictor, x)
-    found = content_of(certified(changed), x, labels)
+    found = report_on(certified(changed), x, labels)
     assert found.cases[found.referred[0]].confidence == changed.answer(x).confidence.min()
     assert dict(found.facts)["recalibration.method"] == "temperature"
-    assert found.spread == content_of(predictor, x, labels).spread  # the order is the same
+    assert found.spread == report_on(predictor, x, labels).spread  # recalibration keeps the order
 
 
 def test_sizes_are_bounded() -> None:
@@ -323,7 +323,7 @@ def test_sizes_are_bounded() -> None:
     predictor = predictor.with_sampling("mean")
     x = features(2000, seed=1)
     labels = labels_for(predictor, x, most=0.9)
-    found = content_of(predictor, x, labels)
+    found = report_on(predictor, x, labels)
     assert len(found.curve.coverage) <= 400
     assert found.spread is not None
     assert len(found.spread.coverage) <= 400
@@ -333,14 +333,14 @@ def test_sizes_are_bounded() -> None:
     assert len(json.dumps(asdict(found))) < 1_000_000
 
 
-def test_facts_tell_one_test_from_another(tmp_path: Any) -> None:
+def test_checksums_identify_the_test_set(tmp_path: Any) -> None:
     predictor, x = model("mlp", "table"), frame(20)
     labels = labels_for(predictor, x)
     path = tmp_path / "test.csv"
     path.write_text("a,b\n1,2\n")
 
     def digest(rows: pd.DataFrame, truth: Any, source: str = "rows") -> tuple[str, str]:
-        return next(fact for fact in gather({"it": predictor}, rows, truth, source).facts if "SHA" in fact[0])
+        return next(fact for fact in compute_report({"it": predictor}, rows, truth, source).facts if "SHA" in fact[0])
 
     other = labels.copy()
     other[0] = next(name for name in CLASSES if name != labels[0])
@@ -348,13 +348,13 @@ def test_facts_tell_one_test_from_another(tmp_path: Any) -> None:
     assert digest(x, labels) != digest(x, other)
     assert digest(x, labels) != digest(x.assign(age=x["age"] + 1), labels)
     wanted = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert digest(x, labels, str(path)) == ("SHA-256 of the test's file", wanted)
-    told = gather({"it": predictor}, x, labels, str(path))
-    assert (told.source, str(tmp_path) in str(told.facts)) == ("test.csv", False)
-    facts = dict(gather({"it": predictor}, x, labels).models[0].facts)
+    assert digest(x, labels, str(path)) == ("SHA-256 of the test file", wanted)
+    written = compute_report({"it": predictor}, x, labels, str(path))
+    assert (written.source, str(tmp_path) in str(written.facts)) == ("test.csv", False)
+    facts = dict(compute_report({"it": predictor}, x, labels).models[0].facts)
     assert facts["source"] == "made up"
     assert facts["network.hidden"] == "6, 5"
-    assert len(facts["SHA-256 of its weights and settings"]) == 64
+    assert len(facts["SHA-256 of weights and settings"]) == 64
 
 
 def test_every_target_counts_the_cases_that_it_accepts() -> None:
@@ -362,7 +362,7 @@ def test_every_target_counts_the_cases_that_it_accepts() -> None:
     x, test = frame(1500, seed=7), frame(300, seed=9)
     labels, truth = labels_for(predictor, x, seed=8), labels_for(predictor, test, seed=10)
     several = predictor.certify(x, labels, [0.2, {"wrong": 0.1, "missed cat": 0.1}], delta=0.05)
-    found = content_of(several, test, truth)
+    found = report_on(several, test, truth)
     assert [(row.target, row.name, row.limit) for row in found.harms] == [
         ("wrong 20 %", "wrong", 0.2),
         ("wrong 10 %, missed cat 10 %", "wrong", 0.1),
@@ -378,7 +378,7 @@ def test_every_target_counts_the_cases_that_it_accepts() -> None:
     assert found.harms[0].test_n > found.harms[1].test_n
 
 
-def test_harms_of_some_cases_and_costs_are_counted_on_the_test() -> None:
+def test_miss_rates_and_costs_are_counted_on_the_test_set() -> None:
     predictor = model(kind="table")
     x, test = frame(1500, seed=7), frame(300, seed=9)
     labels, truth = labels_for(predictor, x, seed=8), labels_for(predictor, test, seed=10)
@@ -387,7 +387,7 @@ def test_harms_of_some_cases_and_costs_are_counted_on_the_test() -> None:
     assert safe.certificate is not None
     assert safe.certificate.certified
     rule = safe.certificate.rules[0]
-    found = {row.name: row for row in content_of(safe, test, truth).harms}
+    found = {row.name: row for row in report_on(safe, test, truth).harms}
     answer = safe.answer(test)
     good = answer.decision == "accepted"
     cats = good & (truth == "cat")
@@ -396,19 +396,19 @@ def test_harms_of_some_cases_and_costs_are_counted_on_the_test() -> None:
     assert (row.test, row.test_n) == ((answer.label[cats] != "cat").sum(), cats.sum())
     assert 0 < cats.sum() < good.sum()
     wrong = good & (answer.label != truth)
-    dear = wrong & (truth == "cat") & (answer.label == "dog")
-    assert found["cost"].test == pytest.approx(0.25 * wrong.sum() + 0.75 * dear.sum())
+    expensive = wrong & (truth == "cat") & (answer.label == "dog")
+    assert found["cost"].test == pytest.approx(0.25 * wrong.sum() + 0.75 * expensive.sum())
     assert (found["cost"].test_n, found["cost"].calibration_n) == (good.sum(), rule.n)
-    # If all cases are cats, far more of them are missed than chance explains.
-    assert not content_of(safe, test, truth).promise.broken  # type: ignore[union-attr]
+    # If all cases are cats, far more are missed than chance explains.
+    assert not report_on(safe, test, truth).guarantee.violated  # type: ignore[union-attr]
     missed = np.full(len(truth), "cat")
-    assert content_of(safe, test, missed).promise.broken  # type: ignore[union-attr]
+    assert report_on(safe, test, missed).guarantee.violated  # type: ignore[union-attr]
 
 
-def test_whether_the_test_is_new_cannot_be_checked_without_hashes() -> None:
+def test_leakage_cannot_be_checked_without_row_hashes() -> None:
     predictor = model()
     x = images(50)
-    assert not content_of(predictor, x, labels_for(predictor, x)).checked
+    assert not report_on(predictor, x, labels_for(predictor, x)).leakage_checked
     known = SeenRows(np.array([1], dtype=np.uint64), np.array([], dtype=np.uint64))
     made = Predictor(predictor.network, predictor.config, predictor.transform, CLASSES, seen_rows=known)
-    assert content_of(made, x, labels_for(predictor, x)).checked
+    assert report_on(made, x, labels_for(predictor, x)).leakage_checked

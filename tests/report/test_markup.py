@@ -1,4 +1,4 @@
-"""No text can become markup."""
+"""Texts are always escaped."""
 
 from html.parser import HTMLParser
 
@@ -9,7 +9,7 @@ from squad.report.markup import Markup, element, join, plain_table
 
 
 class Reader(HTMLParser):
-    """What a browser would make of it."""
+    """Elements, text and attributes as a browser would read them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Reader(HTMLParser):
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
-def test_texts_and_attributes_come_back_as_they_were(text: str) -> None:
+def test_texts_and_attributes_are_preserved(text: str) -> None:
     reader = Reader()
     reader.feed(element("p", text, title=text))
     reader.close()
@@ -42,7 +42,7 @@ def test_attributes() -> None:
     assert join("a<", Markup("<b>"), None, 3) == "a&lt;<b>3"
 
 
-def test_a_table_names_its_rows_and_columns() -> None:
+def test_a_table_has_row_and_column_headers() -> None:
     made = plain_table(["", "n"], [["<i>", 3]], "Counts")
     assert '<th scope="row">&lt;i&gt;</th><td>3</td>' in made
     assert '<th scope="col">n</th>' in made

@@ -1,4 +1,4 @@
-"""Numbers are never shown better than they are."""
+"""Numbers are never approximate in the model's favour."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from squad.report.number_format import at_most, exact, percent, plural, rounded, upwards
+from squad.report.number_format import approximate, exact_percent, percent, percent_rounded_up, plural, round_up
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_percentages(share: float, text: str) -> None:
 
 
 @given(st.floats(0, 1))
-def test_only_nothing_is_0_percent_and_only_all_is_100(share: float) -> None:
+def test_only_0_is_0_percent_and_only_1_is_100_percent(share: float) -> None:
     text = percent(share)
     assert (text == "0\u00a0%") == (share == 0)
     assert (text == "100\u00a0%") == (share == 1)
@@ -39,21 +39,21 @@ def test_only_nothing_is_0_percent_and_only_all_is_100(share: float) -> None:
 
 @given(st.floats(0, 1), st.integers(1, 5000))
 def test_an_upper_bound_is_rounded_up(share: float, of: int) -> None:
-    assert at_most(share, of) >= share * of - 1e-8
-    assert at_most(share, of) < share * of + 1
+    assert round_up(share, of) >= share * of - 1e-8
+    assert round_up(share, of) < share * of + 1
 
 
-def test_a_bound_that_is_whole_stays() -> None:
-    assert [at_most(count / 1000) for count in range(1001)] == list(range(1001))
+def test_whole_bounds_are_unchanged() -> None:
+    assert [round_up(count / 1000) for count in range(1001)] == list(range(1001))
 
 
-def test_nouns_and_counts() -> None:
+def test_plurals_and_counts() -> None:
     assert (plural(1, "case"), plural(2000, "case")) == ("1\u00a0case", "2,000\u00a0cases")
-    assert (rounded(9.96), rounded(1234.4), rounded(math.pi)) == ("10", "1,234", "3.1")
+    assert (approximate(9.96), approximate(1234.4), approximate(math.pi)) == ("10", "1,234", "3.1")
 
 
-def test_thresholds_are_rounded_up_and_risks_not_at_all() -> None:
-    assert [upwards(x) for x in (0.902435, 0.9, 0.99362, 0.9999999999, 0.0, 1.0)] == [
+def test_thresholds_are_rounded_up_and_risks_are_exact() -> None:
+    assert [percent_rounded_up(x) for x in (0.902435, 0.9, 0.99362, 0.9999999999, 0.0, 1.0)] == [
         "90.3\u00a0%",
         "90\u00a0%",
         "99.37\u00a0%",
@@ -61,4 +61,4 @@ def test_thresholds_are_rounded_up_and_risks_not_at_all() -> None:
         "0\u00a0%",
         "100\u00a0%",
     ]
-    assert [exact(x) for x in (0.02, 0.0199999, 0.005)] == ["2\u00a0%", "1.99999\u00a0%", "0.5\u00a0%"]
+    assert [exact_percent(x) for x in (0.02, 0.0199999, 0.005)] == ["2\u00a0%", "1.99999\u00a0%", "0.5\u00a0%"]

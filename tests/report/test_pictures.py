@@ -1,4 +1,4 @@
-"""Pictures that decode to what went in, and rows as names and values."""
+"""Images survive encoding, and rows become names and values."""
 
 import base64
 import io
@@ -20,7 +20,7 @@ def decoded(address: str) -> NDArray[Any]:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
-def test_bytes_come_out_as_they_went_in() -> None:
+def test_bytes_are_preserved() -> None:
     rng = np.random.default_rng(0)
     for shape in [(8, 8), (5, 9, 3), (4, 4, 4)]:
         image = rng.integers(0, 256, shape).astype(np.uint8)
@@ -42,18 +42,18 @@ def test_bytes_come_out_as_they_went_in() -> None:
         (np.array([np.nan]), (0, 1)),
     ],
 )
-def test_black_and_white_are_found(array: NDArray[Any], limits: tuple[float, float]) -> None:
+def test_value_range(array: NDArray[Any], limits: tuple[float, float]) -> None:
     assert value_range(array) == limits
 
 
-def test_floats_are_scaled_and_what_is_no_number_is_black() -> None:
+def test_floats_are_scaled_and_nan_is_black() -> None:
     image = np.array([[-1.0, 3.0], [np.nan, 1.0]])
     np.testing.assert_array_equal(decoded(png(image, value_range(image))), [[0, 255], [0, 128]])
     assert decoded(png(np.ones((6, 6, 1)), (0, 1))).shape == (6, 6)
     assert decoded(png(np.ones((6, 6, 2)), (0, 1))).shape == (6, 6)
 
 
-def test_large_pictures_become_small() -> None:
+def test_large_images_are_downscaled() -> None:
     image = np.zeros((600, 300, 3), dtype=np.uint8)
     image[:300] = 255
     found = decoded(png(image, (0, 255)))
@@ -63,23 +63,21 @@ def test_large_pictures_become_small() -> None:
     assert decoded(png(np.zeros((1, 5000)), (0, 1))).shape == (1, 128)
 
 
-def test_rows() -> None:
+def test_rows_are_names_and_values() -> None:
     table = Table.of(pd.DataFrame({"a": [1.0, None], "b": ["x" * 100, " y "], "c": [3, 4]}))
     assert table_row(table, 1, ["b", "a"]) == [("b", "y"), ("a", "(empty)")]
     (_, long), (_, whole) = table_row(table, 0, ["b", "a"])
     assert (len(long), long[-1], whole) == (60, "…", "1")
     found = array_row(np.arange(40.0))
     assert found[0] == ("feature 1", "0")
-    assert found[-1] == ("and more", "24")
+    assert found[-1] == ("not shown", "24 more features")
     assert len(found) == 17
 
 
-def test_numbers_of_tables_are_shortened() -> None:
-    table = Table.of(
-        pd.DataFrame({"a": ["0.25069976766922464"], "b": ["12.50"], "c": ["a long text, longer than ten"]})
-    )
+def test_numbers_in_tables_are_shortened() -> None:
+    table = Table.of(pd.DataFrame({"a": ["0.25069976766922464"], "b": ["12.50"], "c": ["longer than ten characters"]}))
     assert [value for _, value in table_row(table, 0, ["a", "b", "c"])] == [
         "0.2507",
         "12.50",
-        "a long text, longer than ten",
+        "longer than ten characters",
     ]

@@ -10,13 +10,13 @@ from squad.selective import certify
 from squad.selective.scored_cases import Scores
 
 
-def test_a_harm_is_counted_on_its_own_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_harm_is_counted_on_the_cases_it_applies_to(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     m = 4000
     confidence = rng.random(m)
     truth = rng.integers(2, size=m)
     correct = rng.random(m) >= 0.3 * (1 - confidence) ** 2
-    said = np.where(correct, truth, 1 - truth)
+    predicted = np.where(correct, truth, 1 - truth)
     missed = np.where(truth == 1, ~correct, np.nan).astype(np.float64)
     cost = np.where(correct, 0.0, 0.25)
     harms = {"miss rate ill": missed, "cost": cost}
@@ -29,7 +29,7 @@ def test_a_harm_is_counted_on_its_own_cases(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(summaries, "known_harm", harm_of)
     scores = Scores.of(confidence, correct, harms)
-    wrong, miss, costs = by_harm(certificate, scores, ["well", "ill"], said, truth, [accepted])
+    wrong, miss, costs = by_harm(certificate, scores, ["well", "ill"], predicted, truth, [accepted])
     own = accepted & (truth == 1)
     assert (wrong.calibration, wrong.calibration_n) == (rule.errors["wrong"], rule.n)
     assert (miss.calibration, miss.calibration_n) == (rule.errors["miss rate ill"], own.sum())
@@ -43,7 +43,7 @@ def test_a_harm_is_counted_on_its_own_cases(monkeypatch: pytest.MonkeyPatch) -> 
 def test_rates_and_names() -> None:
     assert _rate(4.0, 120) == "4 of 120 (3.3\u00a0%)"
     assert _rate(3.4, 1000, costs=True) == "mean 0.0034, of 1,000"
-    assert _rate(None, 3) == "not known"
+    assert _rate(None, 3) == "unknown"
     names = [
         harm_name(name) for name in ("wrong", "missed ill", "false ill", "miss rate ill", "cost", "missed", "late")
     ]

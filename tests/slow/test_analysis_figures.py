@@ -1,4 +1,4 @@
-"""Figures of latents: what is drawn is what the data say, and JSON says enough to draw them."""
+"""Figures of latent variables show their data, also after a round trip through JSON."""
 
 import json
 import sys
@@ -44,24 +44,24 @@ def found(name: str = "squad", unit: int = 2) -> tuple[tuple[Nearest, ...], Acti
 
 
 def rendered(figure: Any) -> np.ndarray:
-    """Its pixels."""
+    """Pixels of a figure."""
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3]
 
 
-def words(figure: Any) -> list[str]:
+def texts(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
 
 
 def clipped(figure: Any) -> bool:
-    """Whether something is drawn at an edge: it goes on beyond."""
+    """Whether something is drawn at an edge of the figure, and is therefore cut off."""
     pixels = rendered(figure)
     return any((edge < 250).any() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
 
 
-def again(plain: Plain) -> Any:
-    """Through JSON and back."""
+def round_trip(plain: Plain) -> Any:
+    """Convert to JSON and back."""
     return type(plain).of(json.loads(json.dumps(plain.to_dict())))
 
 
@@ -69,11 +69,11 @@ def equal(one: Any, other: Any) -> bool:
     return json.dumps(one.to_dict()) == json.dumps(other.to_dict())
 
 
-def test_json_keeps_everything() -> None:
+def test_json_round_trip() -> None:
     near, line, weights, chosen = found()
     predicted = Posteriors(1, np.ones((2, 3, 4)) / 4, np.zeros((3, 4)))
     for plain in (*near, line, weights, *chosen, *stereotypes(5).values(), predicted):
-        copy = again(plain)
+        copy = round_trip(plain)
         assert equal(copy, plain)
         for name, value in vars(plain).items():
             kept = getattr(copy, name)
@@ -81,26 +81,26 @@ def test_json_keeps_everything() -> None:
             if isinstance(value, np.ndarray):
                 assert kept.dtype == value.dtype
                 np.testing.assert_array_equal(kept, value)
-    with pytest.raises(ArgumentError, match="a saved Stereotype must be of name, probs, variants, got name"):
+    with pytest.raises(ArgumentError, match=r"Stereotype.*name, probs, variants, got name"):
         Stereotype.of({"name": "bell"})
 
 
 def test_stereotypes() -> None:
-    near = [again(one) for one in found()[0]]
+    near = [round_trip(one) for one in found()[0]]
     figure = draw_stereotypes(near, "a title")
     assert isinstance(figure, Figure)
     assert not clipped(figure)
     assert rendered(figure).shape[1] == 1200
-    told = words(figure)
-    assert "a title" in told
-    assert any("all 1,200 predicted" in word for word in told)
+    shown = texts(figure)
+    assert "a title" in shown
+    assert any("all 1,200 predicted" in word for word in shown)
     bars = [[patch.get_height() for patch in axis.patches if hasattr(patch, "get_height")] for axis in _axes(figure)]
     for one in near:
-        assert one.name in told
+        assert one.name in shown
         assert any(np.array_equal(heights, one.target) for heights in bars)
         for case in one.found:
             assert any(np.array_equal(heights, case.probs) for heights in bars)
-    with pytest.raises(ArgumentError, match="at least one stereotype"):
+    with pytest.raises(ArgumentError, match=r"near.*at least one stereotype"):
         draw_stereotypes([])
 
 
@@ -110,38 +110,38 @@ def _axes(figure: Any) -> list[Any]:
 
 def test_stereotypes_without_examples() -> None:
     made = nearest(posteriors(network(), rows(5)), stereotypes(7), 0)
-    assert not any(word.startswith("B ") for word in words(draw_stereotypes(made)))
+    assert not any(word.startswith("B ") for word in texts(draw_stereotypes(made)))
 
 
-def test_a_share_too_small_to_read_is_a_number() -> None:
+def test_a_very_small_fraction_is_shown_as_a_count() -> None:
     near = found()[0][0]
     few = Nearest.of({**near.to_dict(), "total": 320_000, "shares": [0.0, 0.0, 38 / 320_000, 0.3, 0.5]})
-    assert "38 of them below 0.2" in words(draw_stereotypes([few]))
+    assert "38 below 0.2" in texts(draw_stereotypes([few]))
     many = Nearest.of({**near.to_dict(), "shares": [0.0, 0.1, 0.43, 0.5, 0.5]})
-    assert "43 % below 0.2" in words(draw_stereotypes([many]))
+    assert "43 % below 0.2" in texts(draw_stereotypes([many]))
 
 
 @pytest.mark.parametrize("name", ["squad", "squad-factorized"])
 def test_activation(name: str) -> None:
-    line = again(found(name)[1])
+    line = round_trip(found(name)[1])
     figure: Any = draw_activation(line)
     assert not clipped(figure)
     lines = [np.asarray(drawn.get_ydata()) for axis in figure.axes for drawn in axis.lines]
-    for shown in (line.mean, line.likely, line.likely_probability, line.sample):
-        assert any(np.array_equal(shown, drawn) for drawn in lines)
-    told = words(figure)
-    assert any("expected value" in word for word in told)
-    explains = [word for word in told if "explains" in word]
+    for curve in (line.mean, line.likely, line.likely_probability, line.sample):
+        assert any(np.array_equal(curve, drawn) for drawn in lines)
+    shown = texts(figure)
+    assert any("expected value" in word for word in shown)
+    explains = [word for word in shown if "explains" in word]
     assert (explains == []) == (name == "squad-factorized")
     assert name != "squad" or f"{100 * line.explained:.0f} %" in explains[0]
-    assert any(line.axis in word for word in told)
+    assert any(line.axis in word for word in shown)
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (2, 2, 2), None])
 def test_weights(shape: tuple[int, ...] | None) -> None:
     _, _, weights, chosen = found()
     pictures = None if shape is None else np.random.default_rng(0).random((len(chosen), *shape)).tolist()
-    figure = draw_weights(again(weights), [again(case) for case in chosen], shape=shape, pictures=pictures)
+    figure = draw_weights(round_trip(weights), [round_trip(case) for case in chosen], shape=shape, pictures=pictures)
     assert not clipped(figure)
     own = weights.weights - weights.weights.mean(0)
     drawn = [np.asarray(image.get_array()) for axis in _axes(figure) for image in axis.images]
@@ -150,28 +150,28 @@ def test_weights(shape: tuple[int, ...] | None) -> None:
         order = np.argsort(-np.square(own).sum(0), kind="stable")
         np.testing.assert_allclose(drawn[0], own.T[order])
         ticks = next(axis for axis in _axes(figure) if axis.images).get_yticklabels()
-        assert [tick.get_text() for tick in ticks] == [f"input {place + 1}" for place in order]
+        assert [tick.get_text() for tick in ticks] == [f"input {index + 1}" for index in order]
     else:
         assert len(drawn) == 7 + len(chosen)
-        for place in range(7):
-            image = own[place].reshape(shape)
-            np.testing.assert_allclose(drawn[place], image if len(shape) == 2 else image.mean(-1))
+        for index in range(7):
+            image = own[index].reshape(shape)
+            np.testing.assert_allclose(drawn[index], image if len(shape) == 2 else image.mean(-1))
         limits = {image.get_clim() for axis in _axes(figure) for image in axis.images[:1]}
-        assert len(limits) == 2  # one for all weights, one for all pictures
+        assert len(limits) == 2  # one for all weights, one for all images
     for value in weights.values:
-        assert f"{value:.2f}" in words(figure)
+        assert f"{value:.2f}" in texts(figure)
 
 
-def test_many_inputs_are_the_largest() -> None:
+def test_the_largest_of_many_inputs_are_shown() -> None:
     values = np.linspace(-1, 1, 4)
     weights = BinWeights(1, 1, np.outer(values, np.arange(50.0)), np.zeros(4), values)
-    figure = draw_weights(weights, names=[f"a rather long name of a column, number {place}" for place in range(50)])
+    figure = draw_weights(weights, names=[f"a rather long name of a column, number {index}" for index in range(50)])
     assert not clipped(figure)
-    told = words(figure)
-    assert any("the 20 largest of 50 inputs" in word for word in told)
-    assert sum("rather" in word for word in told) == 20
-    assert all(len(word) <= 32 for word in told if "rather" in word)
-    with pytest.raises(ArgumentError, match="one for each of 50"):
+    shown = texts(figure)
+    assert any("the 20 largest of 50 inputs" in word for word in shown)
+    assert sum("rather" in word for word in shown) == 20
+    assert all(len(word) <= 32 for word in shown if "rather" in word)
+    with pytest.raises(ArgumentError, match=r"names.*50 inputs, got 1"):
         draw_weights(weights, names=["one"])
 
 
@@ -183,17 +183,17 @@ def test_one_page_of_a_unit() -> None:
         draw_unit(line, weights, (), title="all of it"),
     ):
         assert not clipped(page)
-        told = words(page)
+        shown = texts(page)
         for start in ("all of it", "Activation function of layer 1, unit 2", "Weights of layer 1, unit 2"):
-            assert any(word.startswith(start) for word in told)
-    told = words(draw_unit(line, weights, chosen))
+            assert any(word.startswith(start) for word in shown)
+    shown = texts(draw_unit(line, weights, chosen))
     for case in chosen:
-        assert any(f"row {case.row + 1}: {case.stereotype}" in word for word in told)
-    with pytest.raises(ArgumentError, match="pictures"):
+        assert any(f"row {case.row + 1}: {case.stereotype}" in word for word in shown)
+    with pytest.raises(ArgumentError, match=rf"pictures.*{len(chosen)} cases, got {len(chosen) - 1}"):
         draw_unit(line, weights, chosen, pictures=pictures[1:])
 
 
-def test_without_matplotlib_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(FigureError, match=r"pip install 'squad-torch\[plots\]'"):
         draw_activation(found()[1])

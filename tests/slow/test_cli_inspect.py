@@ -1,4 +1,4 @@
-"""squad inspect of a data set that has a name, and the examples of its help."""
+"""squad inspect on a named data set, and the examples in its help."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.cli.conftest import Run
 from tests.cli.test_help import examples
 
 
-def test_a_data_set_by_name(run: Run, here: Path) -> None:
+def test_a_named_data_set(run: Run, here: Path) -> None:
     assert run("fit", "digits", "--max-epochs", "1", "--quiet", "--out", "digits-model").code == 0
     done = run("inspect", "digits-model")
     assert "rows of digits (test part)" in done.out

@@ -1,4 +1,4 @@
-"""What a trained network's latent variables do: the distributions they take, their activation functions, weights.
+"""Analysis of a trained network's latent variables: predicted distributions, activation functions and weights.
 
 Layers and units are counted from 1, as in the paper's z_{l=1,k=12} and in reports; members and rows from 0.
 """

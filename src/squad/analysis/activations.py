@@ -1,4 +1,4 @@
-"""The learned, stochastic activation function of one unit: how its distribution changes along its input."""
+"""Learned, stochastic activation function of a unit: its distribution as a function of its input."""
 
 from dataclasses import dataclass
 
@@ -18,32 +18,38 @@ __all__ = ["Activation", "activation"]
 
 Floats = NDArray[np.float64]
 
-#: The function is shown over this share of the rows, in the middle of where they are.
-CENTRAL = 0.998
-#: Samples at each position, and the seed they are drawn with.
+#: Central fraction of the rows over which the function is computed.
+CENTRAL_FRACTION = 0.998
+#: Number of samples at each position, and the seed they are drawn with.
 SAMPLES, SEED = 3, 0
-#: What the position of a unit with one number as its input is called.
-OWN = "the unit's own input"
-#: Bars of the histogram of the rows.
-BARS = 40
+#: Beginning of the axis label of a unit with a scalar input.
+SCALAR_INPUT = "the unit's own input"
+#: Number of bins in the histogram of the rows.
+HISTOGRAM_BINS = 40
 
 
 @dataclass(frozen=True)
 class Activation(Plain):
-    """What one unit makes of its input, at P positions along a line.
+    """Activation function of one unit: its distribution at P positions along a line.
 
     Attributes:
-        layer, unit: which, both from 1.
-        axis: what the position is, in words.
-        position: (P,), ascending.
-        probs: (P, C), of each value.
-        values: (C,), ascending.
-        mean: (P,), the expectation.
-        likely: (P,), the most likely value.
-        likely_probability: (P,), how likely it is.
-        sample_position, sample: (S,), hard samples and where they were drawn.
-        explained: the share of the variance of the unit's logits over the rows that lies along the line.
-        edges, counts: (B + 1,) and (B,), how many rows stand where; those beyond the line's ends are left out.
+        layer: Latent layer, counted from 1.
+        unit: Unit of the layer, counted from 1.
+        axis: Description of the position.
+        position: (P,), positions, ascending.
+        probs: (P, C), probability of each value.
+        values: (C,), values of the bins, ascending.
+        mean: (P,), expected value.
+        likely: (P,), most likely value.
+        likely_probability: (P,), probability of the most likely value.
+        sample_position: (S,), positions of the samples.
+        sample: (S,), hard samples.
+        explained: Fraction of the variance of the unit's logits over the rows that lies along the line.
+        edges: (B + 1,), bin edges of the histogram of the rows along the line.
+        counts: (B,), number of rows per bin; rows beyond the ends of the line are left out.
+
+    See Also:
+        :func:`activation`: Compute it.
     """
 
     layer: int
@@ -63,13 +69,21 @@ class Activation(Plain):
 
     @property
     def exact(self) -> bool:
-        """Whether the line is the unit's own input, and not one through a cloud of logits."""
-        return self.axis.startswith(OWN)
+        """Whether the position is the unit's scalar input, rather than a direction in the space of logits."""
+        return self.axis.startswith(SCALAR_INPUT)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Logits (C,) along a line: ``start + position * direction``; and where the rows are on it, (N,)."""
+    """A line in the space of a unit's logits.
+
+    Attributes:
+        start: (C,), logits at position 0.
+        direction: (C,), change of the logits per unit of position.
+        rows: (N,), positions of the rows.
+        explained: Fraction of the variance of the logits along the line.
+        axis: Description of the position.
+    """
 
     start: Floats
     direction: Floats
@@ -78,47 +92,60 @@ class _Line:
     axis: str
 
     def logits(self, position: Floats) -> Floats:
-        """(P,) -> (P, C)."""
+        """Return the logits at positions: (P,) -> (P, C)."""
         return self.start + position[:, None] * self.direction
 
-    def turned(self) -> "_Line":
-        """The same line from its other end."""
+    def reversed(self) -> "_Line":
+        """Return the same line in the opposite direction."""
         return _Line(self.start, -self.direction, -self.rows, self.explained, self.axis.replace("u =", "-u, u ="))
 
 
 @torch.no_grad()
 def activation(network: Network, x: Tensor, layer: int, unit: int, member: int = 0, points: int = 201) -> Activation:
-    """The activation function of one unit, over the rows x.
+    """Compute the activation function of one unit over the rows x.
 
-    A unit of a factorized layer of rank 1 has one number as its input, u = w'x + b', and its activation is a function
-    of u.  Other units have logits of their own for every row, a cloud in C dimensions; the function is then along the
-    first principal direction of this cloud, through its mean, and ``explained`` says how much of the cloud's variance
-    that is.  (What is common to a row's logits changes no probability, and is taken off first.)  The direction is
-    turned so that the expectation rises.
+    A unit of a factorized layer of rank 1 has a scalar input, u = w'x + b', and its activation is an exact function of
+    u.  The logits of other units form a cloud of N points in C dimensions; their activation is computed along the first
+    principal component of this cloud, through its mean, and ``explained`` is the fraction of the variance along it.
+    (The mean of each row's logits is subtracted first, since it does not change any probability.)  The direction is
+    chosen such that the expected value increases.
 
     Args:
-        network: one with quantized latents.
-        x: (N, in), rows as the network takes them.
-        layer: which latent layer, from 1.
-        unit: which of its units, from 1.
-        member: from 0.
-        points: how many positions, over the central 99.8 % of the rows.
+        network: Network with quantized latents.
+        x: (N, in), encoded rows.
+        layer: Latent layer, counted from 1.
+        unit: Unit of the layer, counted from 1.
+        member: Ensemble member, counted from 0.
+        points: Number of positions P, over the central 99.8 % of the rows.
+
+    Returns:
+        The activation function.
+
+    See Also:
+        :func:`squad.analysis.latent_figures.draw_activation`: Draw it.
+
+    Examples:
+        >>> from squad.models import build, network_config
+        >>> network = build(network_config("squad", {"hidden": [4], "bins": 5}), 3, 2, [0])
+        >>> found = activation(network, torch.randn(50, 3), layer=1, unit=2, points=21)
+        >>> found.probs.shape, found.mean.shape
+        ((21, 5), (21,))
     """
     check_count("points", points, 2)
-    at = view_layer(network, layer, member)
-    index = check_unit(unit, at.layer)
-    ordered, order = ascending(at.layer)
+    view = view_layer(network, layer, member)
+    index = check_unit(unit, view.layer)
+    ordered, order = ascending(view.layer)
     values = ordered[index]
-    line = _own_input(at, x, index) or _principal(at, x, index)
+    line = _scalar_input_line(view, x, index) or _principal_line(view, x, index)
     line = _Line(line.start[order[index]], line.direction[order[index]], line.rows, line.explained, line.axis)
     position = _positions(line, points)
-    if _falls(position, _softmax(line.logits(position)) @ values):
-        line = line.turned()
+    if _decreases(position, _softmax(line.logits(position)) @ values):
+        line = line.reversed()
         position = _positions(line, points)
     probs = _softmax(line.logits(position))
     best = probs.argmax(axis=1)
-    counts, edges = np.histogram(line.rows, BARS, (position[0], position[-1]))
-    drawn = _drawn(probs)
+    counts, edges = np.histogram(line.rows, HISTOGRAM_BINS, (position[0], position[-1]))
+    samples = _sample_bins(probs)
     return Activation(
         layer,
         unit,
@@ -130,62 +157,62 @@ def activation(network: Network, x: Tensor, layer: int, unit: int, member: int =
         values[best],
         np.take_along_axis(probs, best[:, None], 1)[:, 0],
         position.repeat(SAMPLES),
-        values[drawn].reshape(-1),
+        values[samples].reshape(-1),
         line.explained,
         edges,
         counts,
     )
 
 
-def _own_input(at: LayerView, x: Tensor, unit: int) -> _Line | None:
-    """The line of a unit with one number as its input, position u; None for others."""
-    layer = at.layer
+def _scalar_input_line(view: LayerView, x: Tensor, unit: int) -> _Line | None:
+    """Return the line of a unit with a scalar input, with u as its position; None for other units."""
+    layer = view.layer
     if not isinstance(layer, FactorizedSquadLinear) or layer.rank != 1:
         return None
     inner = 0 if layer.shared else unit
-    rows = np.concatenate([layer.inner(block)[:, inner, 0].cpu().numpy() for _, block in at.inputs(x)])
+    rows = np.concatenate([layer.inner(block)[:, inner, 0].cpu().numpy() for _, block in view.inputs(x)])
     start, direction = (tensor.cpu().numpy() for tensor in (layer.bias2[unit], layer.weight2[unit, 0]))
-    return _Line(start, direction, rows, 1.0, f"{OWN} u = w'x + b'")
+    return _Line(start, direction, rows, 1.0, f"{SCALAR_INPUT} u = w'x + b'")
 
 
-def _principal(at: LayerView, x: Tensor, unit: int) -> _Line:
-    """The line through the middle of a unit's logits along which they vary most."""
-    logits = np.concatenate([at.layer.logits(block)[:, :, unit].cpu().numpy() for _, block in at.inputs(x)])
+def _principal_line(view: LayerView, x: Tensor, unit: int) -> _Line:
+    """Return the line through the mean of a unit's logits along their first principal component."""
+    logits = np.concatenate([view.layer.logits(block)[:, :, unit].cpu().numpy() for _, block in view.inputs(x)])
     logits = logits - logits.mean(axis=1, keepdims=True)
     start = logits.mean(axis=0)
-    away = logits - start
-    variances, directions = np.linalg.eigh(away.T @ away / len(away))
+    centered = logits - start
+    variances, directions = np.linalg.eigh(centered.T @ centered / len(centered))
     direction = directions[:, -1]
-    direction = direction * np.sign(direction[np.abs(direction).argmax()])  # eigh's sign is anything
+    direction = direction * np.sign(direction[np.abs(direction).argmax()])  # the sign of an eigenvector is arbitrary
     total = float(np.maximum(variances, 0.0).sum())
     explained = min(1.0, float(variances[-1]) / total) if total > 0 else 1.0
     return _Line(
-        start, direction, away @ direction, explained, "position along the main direction of the unit's logits"
+        start, direction, centered @ direction, explained, "position along the main direction of the unit's logits"
     )
 
 
 def _positions(line: _Line, points: int) -> Floats:
-    """Evenly over the middle of the rows, and around them if they are all at one place."""
-    low, high = np.quantile(line.rows, [(1 - CENTRAL) / 2, (1 + CENTRAL) / 2])
+    """Return evenly spaced positions over the central rows, or around them if they all coincide."""
+    low, high = np.quantile(line.rows, [(1 - CENTRAL_FRACTION) / 2, (1 + CENTRAL_FRACTION) / 2])
     if high - low <= 1e-9 * max(1.0, abs(low), abs(high)):
         low, high = low - 1.0, high + 1.0
     return np.linspace(low, high, points)
 
 
-def _falls(position: Floats, mean: Floats) -> bool:
-    """Whether the mean falls along the line, by and large."""
+def _decreases(position: Floats, mean: Floats) -> bool:
+    """Return whether the mean decreases along the line overall (by linear regression)."""
     return float((position - position.mean()) @ mean) < 0
 
 
 def _softmax(logits: Floats) -> Floats:
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    found: Floats = weights / weights.sum(axis=-1, keepdims=True)
-    return found
+    probs: Floats = weights / weights.sum(axis=-1, keepdims=True)
+    return probs
 
 
-def _drawn(probs: Floats) -> NDArray[np.int64]:
-    """Hard samples at each position, as bins: (P, C) -> (P, samples)."""
+def _sample_bins(probs: Floats) -> NDArray[np.int64]:
+    """Draw hard samples at each position, as indices of bins: (P, C) -> (P, SAMPLES)."""
     u = np.random.default_rng(SEED).random((len(probs), SAMPLES))
     below = probs.cumsum(axis=1)[:, None, :-1] <= u[:, :, None]
-    found: NDArray[np.int64] = below.sum(axis=-1)
-    return found
+    bins: NDArray[np.int64] = below.sum(axis=-1)
+    return bins

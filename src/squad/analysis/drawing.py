@@ -1,4 +1,4 @@
-"""What the figures of latents share: colours, and the small plots they are made of."""
+"""Colours and small plots shared by the figures of latent variables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -54,17 +54,16 @@ def bars(
     match: NDArray[np.float64] | None = None,
     colour: str = BLUE,
 ) -> None:
-    """A distribution over C bins, in the order of their values, which are told at the ends and in the middle.
+    """Draw a distribution over C bins as bars.
 
     Args:
-        axis: to draw on.
-        probs: (C,).
-        values: (C,), ascending.
-        match: (C,), a shape that is drawn around it.
-        colour: of the bars.
+        axis: Axes to draw on.
+        probs: (C,), probabilities.
+        values: (C,), values of the bins, ascending; the first, the middle and the last are labelled.
+        match: (C,), a second distribution, drawn as an outline.
+        colour: Colour of the bars.
     """
-    ranks = np.arange(len(probs))
-    axis.bar(ranks, probs, 0.85, color=colour)
+    axis.bar(np.arange(len(probs)), probs, 0.85, color=colour)
     if match is not None:
         edges = np.arange(len(match) + 1) - 0.5
         axis.stairs(match, edges, color=INK, linewidth=0.9, linestyle=(0, (2, 1.5)))
@@ -77,12 +76,21 @@ def bars(
     if values is None:
         axis.set_xticks([])
         return
-    shown = [0, len(values) // 2, len(values) - 1]
-    axis.set_xticks(shown, [f"{round(values[index], 1) + 0.0:.1f}" for index in shown])
+    labelled = [0, len(values) // 2, len(values) - 1]
+    axis.set_xticks(labelled, [f"{round(values[index], 1) + 0.0:.1f}" for index in labelled])
 
 
 def image(axis: "Axes", pixels: NDArray[Any], **settings: Any) -> Any:
-    """Pixels without a frame; (H, W), (H, W, 3) within [0, 1], or (H, W, other), whose mean is shown."""
+    """Draw an image without ticks.
+
+    Args:
+        axis: Axes to draw on.
+        pixels: (H, W), (H, W, 3) within [0, 1], or (H, W, channels), whose mean is drawn.
+        **settings: Arguments of matplotlib's ``imshow``.
+
+    Returns:
+        The image, for a colour bar.
+    """
     if pixels.ndim == 3 and pixels.shape[2] not in (3, 4):
         pixels = pixels.mean(axis=2)
     drawn = axis.imshow(pixels, interpolation="nearest", **settings)
@@ -93,17 +101,17 @@ def image(axis: "Axes", pixels: NDArray[Any], **settings: Any) -> Any:
 
 
 def bare(axis: "Axes") -> None:
-    """Nothing at all."""
+    """Hide an unused axis."""
     axis.set_axis_off()
 
 
-def percent(share: float) -> str:
-    """A share with the digits that matter."""
-    if share == 0:
+def percent(fraction: float) -> str:
+    """Format a fraction as a percentage: two significant digits below 10 %, whole percentages above."""
+    if fraction == 0:
         return "0 %"
-    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+    return f"{100 * fraction:.0f} %" if fraction >= 0.1 else f"{100 * fraction:.2g} %"
 
 
 def nats(kl: float) -> str:
-    """A KL with the digits that matter."""
+    """Format a KL divergence in nats with two decimals, or three below 0.01."""
     return f"{kl:.2f}" if kl >= 0.01 else f"{kl:.3f}"

@@ -1,6 +1,6 @@
-"""Figures of latent variables, from their dataclasses alone: shapes of distributions, an activation function, weights.
+"""Figures of latent variables: stereotypes, activation functions and weights, drawn from their dataclasses alone.
 
-Every ``draw_...`` takes numpy arrays or what was read from JSON, and returns matplotlib's figure.
+Every ``draw_...`` function takes numpy arrays or data loaded from JSON, and returns a matplotlib figure.
 """
 
 from collections.abc import Sequence
@@ -34,40 +34,47 @@ if TYPE_CHECKING:
 
 __all__ = ["DPI", "FigureError", "draw_activation", "draw_stereotypes", "draw_unit", "draw_weights"]
 
-#: Inches, and dots an inch: 1,200 dots wide.
+#: Width in inches and dots per inch: figures are 1,200 pixels wide.
 WIDTH, DPI = 12.0, 100
-#: So many inputs are shown where they are no pixels.
-INPUTS = 20
-#: The share below this KL, in nats, is told.  Half of the mass in the wrong place would be 0.69.
-NEAR = 0.2
-#: A smaller share is told as a number.
-FEW = 1e-3
-#: Cases side by side; fewer leave room.
-CASES = 5
-#: Letters of an input's name.
-LETTERS = 32
+#: Maximum number of inputs shown if they are not pixels.
+MAX_INPUTS_SHOWN = 20
+#: Distributions below this KL divergence, in nats, count as near.  Half of the mass in the wrong place gives 0.69.
+NEAR_KL = 0.2
+#: A smaller fraction is shown as a count.
+MIN_FRACTION_SHOWN = 1e-3
+#: Number of columns of a row of cases, at least.
+MIN_CASE_COLUMNS = 5
+#: Maximum length of an input's name.
+MAX_NAME_LENGTH = 32
 
 
 def draw_stereotypes(near: Sequence[Nearest], title: str = "") -> "Figure":
-    """The paper's figure of stereotypes.
+    """Draw the paper's figure of stereotypes.
 
-    A, the shapes one hopes to find; B, the predicted distributions that are nearest to each; C, how near all of them
-    are.
+    Part A shows the stereotypes, part B the predicted distributions nearest to each, and part C the KL divergences of
+    all predicted distributions.
+
+    Args:
+        near: Result of :func:`squad.analysis.nearest`.
+        title: Title of the figure.
+
+    Raises:
+        ArgumentError: If ``near`` is empty.
     """
     if not near:
-        raise ArgumentError.of("near", "none", "at least one stereotype")
+        raise ArgumentError("near must contain at least one stereotype, got none.")
     columns, rows = len(near), max(len(one.found) for one in near)
     heights = [1.45, *([0.35 + 1.15 * rows] if rows else []), 2.3]
     figure = matplotlib_figure()(figsize=(WIDTH, sum(heights) + 0.3), dpi=DPI, layout="constrained")
-    parts = _parts(figure, heights)
+    parts = _stacked(figure, heights)
     figure.suptitle(title, fontsize=11)
 
-    parts[0].suptitle("A   shapes one hopes to find, over values from low to high", **_heading())
+    parts[0].suptitle("A   stereotypes, over values from low to high", **_heading())
     for axis, one in zip(parts[0].subplots(1, columns, squeeze=False)[0], near, strict=True):
         bars(axis, one.target, colour=GREEN)
         axis.set_title(one.name, fontsize=9)
     if rows:
-        parts[1].suptitle("B   predicted distributions that are nearest (dashed: the shape)", **_heading())
+        parts[1].suptitle("B   nearest predicted distributions (dashed: the stereotype)", **_heading())
         grid = parts[1].subplots(rows, columns, squeeze=False)
         for column, one in enumerate(near):
             for row in range(rows):
@@ -77,52 +84,52 @@ def draw_stereotypes(near: Sequence[Nearest], title: str = "") -> "Figure":
                 found = one.found[row]
                 bars(grid[row, column], found.probs, match=found.match)
                 grid[row, column].set_title(f"unit {found.unit}, KL {nats(found.kl)}", fontsize=7, pad=2)
-    _all_kls(parts[-1], near)
+    _kl_histograms(parts[-1], near)
     return figure
 
 
-def _all_kls(part: "FigureBase", near: Sequence[Nearest]) -> None:
-    """How near all predicted distributions are to each shape."""
+def _kl_histograms(part: "FigureBase", near: Sequence[Nearest]) -> None:
+    """Draw histograms of the KL divergences of all predicted distributions, per stereotype."""
     part.suptitle(
-        f"C   how near all {near[0].total:,} predicted distributions are: KL(shape || predicted) in nats", **_heading()
+        f"C   KL(stereotype || predicted) in nats of all {near[0].total:,} predicted distributions", **_heading()
     )
     axes = part.subplots(1, len(near), squeeze=False, sharey=True, sharex=True)[0]
     for axis, one in zip(axes, near, strict=True):
-        shares = 100 * one.counts / one.total
-        axis.stairs(shares, one.edges, fill=True, color=GRAY)
-        close = one.edges[1:] <= 1.01 * NEAR  # one of the edges, but for its rounding
-        axis.stairs(np.where(close, shares, 0), one.edges, fill=True, color=BLUE)
-        axis.axvline(NEAR, color=INK, linewidth=0.7, linestyle=(0, (2, 2)))
+        percentages = 100 * one.counts / one.total
+        axis.stairs(percentages, one.edges, fill=True, color=GRAY)
+        near_bins = one.edges[1:] <= 1.01 * NEAR_KL  # NEAR_KL is an edge up to rounding
+        axis.stairs(np.where(near_bins, percentages, 0), one.edges, fill=True, color=BLUE)
+        axis.axvline(NEAR_KL, color=INK, linewidth=0.7, linestyle=(0, (2, 2)))
         axis.set_xscale("log")
         axis.set_xticks([0.001, 0.01, 0.1, 1, 10], ["0.001", "", "0.1", "", "10"])
         axis.minorticks_off()
         axis.tick_params(labelsize=7, length=2, pad=1.5)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.set_title(_below(one), fontsize=8, color=BLUE, loc="left", pad=3)
-    axes[0].set_ylabel("% of them", fontsize=8)
-    part.supxlabel("KL, lower is nearer", fontsize=8)
+        axis.set_title(_near_text(one), fontsize=8, color=BLUE, loc="left", pad=3)
+    axes[0].set_ylabel("% of distributions", fontsize=8)
+    part.supxlabel("KL divergence (lower is nearer)", fontsize=8)
 
 
-def _below(near: Nearest) -> str:
-    """How many are near: a share, or a number if they are very few."""
-    share = float(np.interp(NEAR, near.thresholds, near.shares))
-    told = percent(share) if share >= FEW else f"{round(share * near.total):,} of them"
-    return f"{told} below {NEAR:g}"
+def _near_text(near: Nearest) -> str:
+    """Describe how many distributions are near: a percentage, or a count if they are very few."""
+    fraction = float(np.interp(NEAR_KL, near.thresholds, near.shares))
+    amount = percent(fraction) if fraction >= MIN_FRACTION_SHOWN else f"{round(fraction * near.total):,}"
+    return f"{amount} below {NEAR_KL:g}"
 
 
 def draw_activation(found: Activation, within: "FigureBase | None" = None) -> "FigureBase":
-    """The paper's figure of a learned activation function: what a unit puts out along its input.
+    """Draw the paper's figure of a learned activation function: the output of a unit as a function of its input.
 
     Args:
-        found: what is drawn.
-        within: a part of a larger figure to draw in.
+        found: Activation function.
+        within: Part of a larger figure to draw in; by default, a new figure.
     """
     figure = within or matplotlib_figure()(figsize=(WIDTH * 0.75, 5.2), dpi=DPI, layout="constrained")
     value, rows = figure.subplots(2, 1, sharex=True, height_ratios=[6, 1])
     value.set_title(_activation_title(found), fontsize=10, loc="left")
 
     probability = value.twinx()
-    # Probabilities to the left and values to the right, as in the paper.
+    # Probabilities on the left and values on the right, as in the paper.
     value.yaxis.tick_right()
     value.yaxis.set_label_position("right")
     probability.yaxis.tick_left()
@@ -137,8 +144,8 @@ def draw_activation(found: Activation, within: "FigureBase | None" = None) -> "F
     probability.set_ylabel("probability of the most likely value", color=GREEN)
     probability.tick_params(axis="y", colors=GREEN)
     value.set_ylabel("value z")
-    air = 0.06 * float(np.ptp(found.values)) or 1.0
-    value.set_ylim(found.values.min() - air, found.values.max() + air)
+    margin = 0.06 * float(np.ptp(found.values)) or 1.0
+    value.set_ylim(found.values.min() - margin, found.values.max() + margin)
     value.grid(axis="y", color=FAINT, linewidth=0.6)
     for axis in (value, probability, rows):
         axis.spines["top"].set_visible(False)
@@ -164,10 +171,10 @@ def draw_activation(found: Activation, within: "FigureBase | None" = None) -> "F
 
 
 def _activation_title(found: Activation) -> str:
-    told = f"Activation function of layer {found.layer}, unit {found.unit}"
+    title = f"Activation function of layer {found.layer}, unit {found.unit}"
     if found.exact or found.explained > 1 - 1e-9:
-        return told
-    return f"{told}, along the direction that explains {percent(found.explained)} of how its logits vary"
+        return title
+    return f"{title}, along the direction that explains {percent(found.explained)} of the variance of its logits"
 
 
 def draw_weights(
@@ -178,21 +185,21 @@ def draw_weights(
     names: Sequence[str] | None = None,
     pictures: ArrayLike | None = None,
 ) -> "Figure":
-    """The paper's figure of the weights behind a unit's bins, and cases with the distribution predicted for them.
+    """Draw the paper's figure of a unit's weights, and cases with their predicted distributions.
 
     Args:
-        weights: what is drawn.
-        found: the cases.
+        weights: Weights of the unit's bins.
+        found: Cases.
         shape: (height, width) or (height, width, channels) if the inputs are pixels.
-        names: of the inputs otherwise.
-        pictures: (cases, height, width) or with channels, what the cases look like, if they are images.
+        names: Names of the inputs if they are not pixels.
+        pictures: (cases, height, width) or (cases, height, width, channels), the cases if they are images.
     """
     heights = [_weights_height(weights, shape), *([_cases_height(pictures)] if found else [])]
     figure = matplotlib_figure()(figsize=(WIDTH, sum(heights)), dpi=DPI, layout="constrained")
-    parts = _parts(figure, heights)
-    _weights(parts[0], weights, shape, names)
+    parts = _stacked(figure, heights)
+    _draw_weights(parts[0], weights, shape, names)
     if found:
-        _cases(parts[1], found, pictures)
+        _draw_cases(parts[1], found, pictures)
     return figure
 
 
@@ -206,20 +213,30 @@ def draw_unit(
     pictures: ArrayLike | None = None,
     title: str = "",
 ) -> "Figure":
-    """All about one unit on one page: cases, activation function, weights; arguments as in :func:`draw_weights`."""
+    """Draw one unit on one page: cases, activation function and weights.
+
+    Args:
+        activation: Activation function of the unit.
+        weights: Weights of the unit's bins.
+        found: Cases.
+        shape: (height, width) or (height, width, channels) if the inputs are pixels.
+        names: Names of the inputs if they are not pixels.
+        pictures: (cases, height, width) or (cases, height, width, channels), the cases if they are images.
+        title: Title of the figure.
+    """
     heights = [*([_cases_height(pictures)] if found else []), 4.8, _weights_height(weights, shape)]
     figure = matplotlib_figure()(figsize=(WIDTH, sum(heights) + 0.4), dpi=DPI, layout="constrained")
     figure.suptitle(title, fontsize=12)
-    *top, middle, bottom = _parts(figure, heights)
+    *top, middle, bottom = _stacked(figure, heights)
     if top:
-        _cases(top[0], found, pictures)
+        _draw_cases(top[0], found, pictures)
     draw_activation(activation, middle)
-    _weights(bottom, weights, shape, names)
+    _draw_weights(bottom, weights, shape, names)
     return figure
 
 
-def _parts(figure: "Figure", heights: Sequence[float]) -> list[Any]:
-    """One below the other."""
+def _stacked(figure: "Figure", heights: Sequence[float]) -> list[Any]:
+    """Split a figure into parts of these relative heights, from top to bottom."""
     return list(figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
 
 
@@ -232,68 +249,74 @@ def _is_image(shape: Sequence[int] | None) -> bool:
 
 
 def _grid(bins: int) -> tuple[int, int]:
-    """Rows and columns for the images of C bins, as even as may be."""
+    """Return the number of rows and columns for the images of C bins, as even as possible."""
     rows = -(-bins // (8 if bins <= 16 else 13))
     return rows, -(-bins // rows)
 
 
 def _weights_height(weights: BinWeights, shape: Sequence[int] | None) -> float:
     if not _is_image(shape):
-        return 1.2 + 0.24 * min(INPUTS, int(weights.weights.shape[1]))
+        return 1.2 + 0.24 * min(MAX_INPUTS_SHOWN, int(weights.weights.shape[1]))
     rows, columns = _grid(len(weights.values))
-    return 0.45 + rows * (0.955 * WIDTH / columns + 0.14)  # squares, and a line of text above each
+    return 0.45 + rows * (0.955 * WIDTH / columns + 0.14)  # square images with a line of text above each
 
 
 def _cases_height(pictures: ArrayLike | None) -> float:
     return 2.1 if pictures is None else 3.9
 
 
-def _weights(part: "FigureBase", weights: BinWeights, shape: Sequence[int] | None, names: Sequence[str] | None) -> None:
-    # What is common to all bins changes no probability.
-    own = weights.weights - weights.weights.mean(axis=0)
+def _draw_weights(
+    part: "FigureBase", weights: BinWeights, shape: Sequence[int] | None, names: Sequence[str] | None
+) -> None:
+    # Weights common to all bins do not change any probability.
+    relative = weights.weights - weights.weights.mean(axis=0)
     if _is_image(shape):
         assert shape is not None
-        _weight_images(part, weights, own.reshape(-1, *shape))
+        _weight_images(part, weights, relative.reshape(-1, *shape))
     else:
-        _weight_map(part, weights, own, names)
+        _weight_map(part, weights, relative, names)
 
 
-def _weight_images(part: "FigureBase", weights: BinWeights, own: NDArray[np.float64]) -> None:
-    channels = own.ndim == 4
-    own = own.mean(axis=3) if channels else own
-    limit = float(np.quantile(np.abs(own), 0.999)) or 1.0
+def _weight_images(part: "FigureBase", weights: BinWeights, relative: NDArray[np.float64]) -> None:
+    channels = relative.ndim == 4
+    relative = relative.mean(axis=3) if channels else relative
+    limit = float(np.quantile(np.abs(relative), 0.999)) or 1.0
     part.suptitle(
-        f"Weights of layer {weights.layer}, unit {weights.unit}: what makes each value (above its image) likelier than "
-        f"the others, red, or less likely, blue{' (mean over the channels)' if channels else ''}",
+        f"Weights of layer {weights.layer}, unit {weights.unit}: inputs that make each value (above its image) more "
+        f"likely (red) or less likely (blue){', mean over the channels' if channels else ''}",
         **_heading(),
     )
-    axes = part.subplots(*_grid(len(own)), squeeze=False)
+    axes = part.subplots(*_grid(len(relative)), squeeze=False)
     for index, axis in enumerate(axes.flat):
-        if index >= len(own):
+        if index >= len(relative):
             bare(axis)
             continue
-        drawn = image(axis, own[index], cmap="RdBu_r", vmin=-limit, vmax=limit)
+        drawn = image(axis, relative[index], cmap="RdBu_r", vmin=-limit, vmax=limit)
         axis.set_title(f"{weights.values[index]:.2f}", fontsize=8, pad=2)
     bar = part.colorbar(drawn, ax=axes, shrink=0.8, aspect=30, pad=0.01)
     bar.ax.tick_params(labelsize=7)
 
 
-def _weight_map(part: "FigureBase", weights: BinWeights, own: NDArray[np.float64], names: Sequence[str] | None) -> None:
-    count = own.shape[1]
+def _weight_map(
+    part: "FigureBase", weights: BinWeights, relative: NDArray[np.float64], names: Sequence[str] | None
+) -> None:
+    count = relative.shape[1]
     names = [f"input {index}" for index in range(1, count + 1)] if names is None else list(names)
     if len(names) != count:
-        raise ArgumentError.of("names", f"{len(names)} of them", f"one for each of {count} inputs")
-    kept = np.argsort(-np.square(own).sum(axis=0), kind="stable")[:INPUTS]
-    limit = float(np.abs(own[:, kept]).max()) or 1.0
-    left_out = f"; the {len(kept)} largest of {count} inputs" if count > len(kept) else ""
+        raise ArgumentError(f"names must have one entry for each of {count} inputs, got {len(names)}.")
+    shown = np.argsort(-np.square(relative).sum(axis=0), kind="stable")[:MAX_INPUTS_SHOWN]
+    limit = float(np.abs(relative[:, shown]).max()) or 1.0
+    selection = f"; the {len(shown)} largest of {count} inputs" if count > len(shown) else ""
     part.suptitle(
-        f"Weights of layer {weights.layer}, unit {weights.unit}: a larger input makes a value likelier (red) or less "
-        f"likely (blue){left_out}",
+        f"Weights of layer {weights.layer}, unit {weights.unit}: a larger input makes a value more likely (red) or "
+        f"less likely (blue){selection}",
         **_heading(),
     )
     axis = part.subplots()
-    drawn = axis.imshow(own[:, kept].T, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
-    axis.set_yticks(range(len(kept)), [_cut(names[index]) for index in kept], fontsize=8)
+    drawn = axis.imshow(
+        relative[:, shown].T, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+    )
+    axis.set_yticks(range(len(shown)), [_truncate(names[index]) for index in shown], fontsize=8)
     ticks = np.unique(np.linspace(0, len(weights.values) - 1, min(15, len(weights.values))).round().astype(int))
     axis.set_xticks(ticks, [f"{weights.values[index]:.2f}" for index in ticks], fontsize=8)
     axis.tick_params(length=0)
@@ -302,34 +325,34 @@ def _weight_map(part: "FigureBase", weights: BinWeights, own: NDArray[np.float64
     part.colorbar(drawn, ax=axis, pad=0.01, aspect=30).ax.tick_params(labelsize=7)
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= LETTERS else name[: LETTERS - 1] + "…"
+def _truncate(name: str) -> str:
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def _cases(part: "FigureBase", found: Sequence[Found], pictures: ArrayLike | None) -> None:
+def _draw_cases(part: "FigureBase", found: Sequence[Found], pictures: ArrayLike | None) -> None:
     part.suptitle(
-        f"Cases, and what unit {found[0].unit} predicts for them; dashed: a typical shape (a KL below 0.2 is near, one "
-        "above 0.7 is not)",
+        f"Cases and the distributions that unit {found[0].unit} predicts for them; dashed: nearest stereotype (near if "
+        "KL < 0.2, far if KL > 0.7)",
         **_heading(),
     )
-    shown = None if pictures is None else _scaled(np.asarray(pictures))
-    if shown is not None and len(shown) != len(found):
-        raise ArgumentError.of("pictures", len(shown), f"{len(found)}, one for each case")
-    heights = [1] if shown is None else [1, 0.9]
-    axes = part.subplots(len(heights), max(len(found), CASES), squeeze=False, height_ratios=heights)
+    images = None if pictures is None else _scaled(np.asarray(pictures))
+    if images is not None and len(images) != len(found):
+        raise ArgumentError(f"pictures must have one image for each of {len(found)} cases, got {len(images)}.")
+    heights = [1] if images is None else [1, 0.9]
+    axes = part.subplots(len(heights), max(len(found), MIN_CASE_COLUMNS), squeeze=False, height_ratios=heights)
     for axis in axes[:, len(found) :].flat:
         bare(axis)
     for column, one in enumerate(found):
-        if shown is not None:
-            image(axes[0, column], shown[column], cmap="gray", vmin=0, vmax=1)
+        if images is not None:
+            image(axes[0, column], images[column], cmap="gray", vmin=0, vmax=1)
         axes[0, column].set_title(f"row {one.row + 1}: {one.stereotype}, KL {nats(one.kl)}", fontsize=8, pad=3)
         bars(axes[-1, column], one.probs, values=one.values, match=one.match)
         axes[-1, column].set_xlabel("value z", fontsize=7, labelpad=1)
 
 
 def _scaled(pictures: NDArray[Any]) -> NDArray[np.float64]:
-    """Within [0, 1], all alike."""
-    numbers = pictures.astype(np.float64)
-    low, high = min(float(numbers.min()), 0.0), float(numbers.max())
-    scaled: NDArray[np.float64] = (numbers - low) / ((high - low) or 1.0)
+    """Scale all images to [0, 1] with the same limits."""
+    pixels = pictures.astype(np.float64)
+    low, high = min(float(pixels.min()), 0.0), float(pixels.max())
+    scaled: NDArray[np.float64] = (pixels - low) / ((high - low) or 1.0)
     return scaled

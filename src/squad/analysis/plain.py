@@ -1,4 +1,4 @@
-"""Results as plain data: what a figure is drawn from can be kept in JSON, and drawn again from there."""
+"""Results that can be saved as JSON and loaded again, so that figures can be redrawn from saved data."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,35 +12,37 @@ __all__ = ["Plain"]
 
 
 class Plain:
-    """A frozen dataclass of numbers, text, numpy arrays and tuples of its like."""
+    """Base of frozen dataclasses whose fields are numbers, texts, numpy arrays, or tuples of such dataclasses."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: arrays are lists."""
-        return {name: _plain(value) for name, value in vars(self).items()}
+        """Return the fields as JSON types; arrays become lists."""
+        return {name: _to_json(value) for name, value in vars(self).items()}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` made."""
-        kinds = get_type_hints(cls)
+        """Rebuild an instance from the output of :meth:`to_dict`."""
+        types = get_type_hints(cls)
         names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         if set(names) != set(data):
-            raise ArgumentError.of(f"a saved {cls.__name__}", ", ".join(sorted(data)), f"of {', '.join(names)}")
-        return cls(**{name: _made(kinds[name], data[name]) for name in names})
+            raise ArgumentError(
+                f"A saved {cls.__name__} must have the fields {', '.join(names)}, got {', '.join(sorted(data))}."
+            )
+        return cls(**{name: _from_json(types[name], data[name]) for name in names})
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Plain):
         return value.to_dict()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [_to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _made(kind: Any, value: Any) -> Any:
-    """``value`` as the annotation of its field says."""
-    if get_origin(kind) is np.ndarray:
-        (number,) = get_args(get_args(kind)[1])
-        return np.asarray(value, dtype=number)
-    if get_origin(kind) is tuple:
-        return tuple(_made(get_args(kind)[0], item) for item in value)
-    return kind.of(value) if isinstance(kind, type) and issubclass(kind, Plain) else value
+def _from_json(annotation: Any, value: Any) -> Any:
+    """Convert ``value`` to the type given by the annotation of its field."""
+    if get_origin(annotation) is np.ndarray:
+        (dtype,) = get_args(get_args(annotation)[1])
+        return np.asarray(value, dtype=dtype)
+    if get_origin(annotation) is tuple:
+        return tuple(_from_json(get_args(annotation)[0], item) for item in value)
+    return annotation.of(value) if isinstance(annotation, type) and issubclass(annotation, Plain) else value

@@ -1,4 +1,4 @@
-"""The weights behind a unit's bins."""
+"""Weights behind the logits of a unit's bins."""
 
 from dataclasses import dataclass
 
@@ -20,13 +20,17 @@ __all__ = ["BinWeights", "bin_weights", "feature_names"]
 
 @dataclass(frozen=True)
 class BinWeights(Plain):
-    """What makes each value of a unit likely: ``logits = weights @ input + bias``.
+    """Weights and biases of a unit's logits: ``logits = weights @ input + bias``.
 
     Attributes:
-        layer, unit: which, both from 1.
-        weights: (C, in).
-        bias: (C,).
-        values: (C,), ascending.
+        layer: Latent layer, counted from 1.
+        unit: Unit of the layer, counted from 1.
+        weights: (C, in), weights.
+        bias: (C,), biases.
+        values: (C,), values of the bins, ascending.
+
+    See Also:
+        :func:`bin_weights`: Compute them.
     """
 
     layer: int
@@ -38,32 +42,52 @@ class BinWeights(Plain):
 
 @torch.no_grad()
 def bin_weights(network: Network, layer: int, unit: int, member: int = 0) -> BinWeights:
-    """The weights of one unit's bins, in ascending order of their values; of a factorized layer the product W'' W'.
+    """Return the weights of one unit's bins in ascending order of their values; W'' W' for a factorized layer.
 
     Args:
-        network: one with quantized latents.
-        layer: which latent layer, from 1.
-        unit: which of its units, from 1.
-        member: from 0.
+        network: Network with quantized latents.
+        layer: Latent layer, counted from 1.
+        unit: Unit of the layer, counted from 1.
+        member: Ensemble member, counted from 0.
+
+    Returns:
+        The weights.
+
+    See Also:
+        :func:`squad.analysis.latent_figures.draw_weights`: Draw them.
+
+    Examples:
+        >>> from squad.models import build, network_config
+        >>> network = build(network_config("squad", {"hidden": [4], "bins": 5}), 3, 2, [0])
+        >>> bin_weights(network, layer=1, unit=2).weights.shape
+        (5, 3)
     """
-    own = view_layer(network, layer, member).layer
-    index = check_unit(unit, own)
-    if isinstance(own, FactorizedSquadLinear):
-        inner = 0 if own.shared else index
-        weights = (own.weight1[:, inner] @ own.weight2[index]).mT
-        bias = own.bias1[inner] @ own.weight2[index] + own.bias2[index]
+    squad_layer = view_layer(network, layer, member).layer
+    index = check_unit(unit, squad_layer)
+    if isinstance(squad_layer, FactorizedSquadLinear):
+        inner = 0 if squad_layer.shared else index
+        weights = (squad_layer.weight1[:, inner] @ squad_layer.weight2[index]).mT
+        bias = squad_layer.bias1[inner] @ squad_layer.weight2[index] + squad_layer.bias2[index]
     else:
-        assert isinstance(own, SquadLinear)
-        weights = own.weight.unflatten(-1, (own.bins, own.out_features))[..., index].mT
-        bias = own.bias.unflatten(-1, (own.bins, own.out_features))[..., index]
-    ordered, order = ascending(own)
+        assert isinstance(squad_layer, SquadLinear)
+        weights = squad_layer.weight.unflatten(-1, (squad_layer.bins, squad_layer.out_features))[..., index].mT
+        bias = squad_layer.bias.unflatten(-1, (squad_layer.bins, squad_layer.out_features))[..., index]
+    ordered, order = ascending(squad_layer)
     return BinWeights(
         layer, unit, weights.cpu().numpy()[order[index]], bias.cpu().numpy()[order[index]], ordered[index]
     )
 
 
 def feature_names(transform: TableTransform | ArrayTransform) -> tuple[str, ...]:
-    """What the network's inputs are called: columns, categories of columns, or places in a row, from 1."""
+    """Return the names of the network's inputs: columns, categories of columns, or positions counted from 1.
+
+    Args:
+        transform: Transform of the model.
+
+    Examples:
+        >>> feature_names(ArrayTransform.fit(np.eye(3)))
+        ('feature 1', 'feature 2', 'feature 3')
+    """
     if isinstance(transform, ArrayTransform):
         return tuple(f"feature {index}" for index in range(1, transform.features + 1))
     names: list[str] = []

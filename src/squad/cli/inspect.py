@@ -1,4 +1,4 @@
-"""``squad inspect``: what the latent variables of a model do."""
+"""``squad inspect``: analysis of a model's latent variables."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect"]
 
-#: Units in the table: it fits on a screen.
-SHOWN = 20
-#: What figures can be written as.
-KINDS = (".png", ".pdf", ".svg")
+#: Maximum number of units in the table, so that it fits on a screen.
+MAX_UNITS_SHOWN = 20
+#: Supported file formats of figures.
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def inspect(
@@ -29,32 +29,32 @@ def inspect(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Rows to look at, without labels: a file or a data set. By default what the model was trained on.",
+            help="Unlabelled rows: a file or a data set. Default: the data the model was trained on.",
             show_default=False,
         ),
     ] = None,
-    layer: Annotated[int, typer.Option(metavar="L", help="Which latent layer, counted from 1.")] = 1,
+    layer: Annotated[int, typer.Option(metavar="L", help="Latent layer, counted from 1.")] = 1,
     unit: Annotated[
-        int | None, typer.Option(metavar="K", help="Which unit, counted from 1; without it all are listed.")
+        int | None, typer.Option(metavar="K", help="Unit to draw, counted from 1; default: list all units.")
     ] = None,
     member: Annotated[
-        int | None, typer.Option(metavar="M", help="Of an ensemble, as squad info counts them: from 0.")
+        int | None, typer.Option(metavar="M", help="Ensemble member, counted from 0 as in squad info.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The picture: PNG, PDF or SVG; named after layer and unit."),
+        typer.Option(metavar="FILE", help="Figure to write: PNG, PDF or SVG. Default: named by layer and unit."),
     ] = None,
-    rows: Annotated[int, typer.Option(metavar="N", help="Look at so many rows, at the most.")] = 2000,
+    rows: Annotated[int, typer.Option(metavar="N", help="Maximum number of rows.")] = 2000,
     device: Device = "auto",
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Look into a model: what its latent variables do.
+    """Analyse the latent variables of a model.
 
-    Without --unit it lists the units of a layer, those first that tell most about the input. With it, it draws the
-    unit: distributions it predicts, its activation function, and the weights behind its values.
+    Without --unit, list the units of a layer, most informative first. With --unit, draw one unit: examples of the
+    distributions it predicts, its activation function, and the weights of its values.
 
     \b
     Examples:
@@ -68,91 +68,95 @@ def inspect(
     from squad.predictor import choose_device, load
 
     check_count("--rows", rows, 1)
-    where = choose_device(device)
-    predictor = load(model, where)
-    units = _units(predictor, model)
-    check_count("--layer", layer, 1, len(units))
-    index, name = _member(predictor, member)
+    predictor = load(model, choose_device(device))
+    layer_sizes = _layer_sizes(predictor, model)
+    check_count("--layer", layer, 1, len(layer_sizes))
+    member_index, member_name = _find_member(predictor, member)
     if unit is None:
         if out is not None:
-            raise typer.BadParameter("--out is the place of a picture, and needs --unit")
+            raise typer.BadParameter("--out names the figure of a unit, so it needs --unit")
     else:
-        check_count("--unit", unit, 1, units[layer - 1])
-        out = _place(out, layer, unit, member)
+        check_count("--unit", unit, 1, layer_sizes[layer - 1])
+        out = _figure_path(out, layer, unit, member)
         check_new(out, overwrite)
         check_writable(out)
-    looked = _looked_at(predictor, model, data, rows, data_dir, Format(encoding, decimal))
+    sample = _read_sample(predictor, model, data, rows, data_dir, Format(encoding, decimal))
 
     from squad.analysis import posteriors
 
-    found = posteriors(predictor.network, looked.x, layer, index)
-    one = "" if unit is None else f", unit {unit}"
-    about = f"{model}: layer {layer} of {len(units)}{one}{name}, on {len(looked.x):,} rows of {looked.source}"
+    found = posteriors(predictor.network, sample.x, layer, member_index)
+    unit_name = "" if unit is None else f", unit {unit}"
+    title = (
+        f"{model}: layer {layer} of {len(layer_sizes)}{unit_name}{member_name},"
+        f" on {len(sample.x):,} rows of {sample.source}"
+    )
     if unit is None or out is None:
-        _list(found, about)
+        _list_units(found, title)
     else:
-        _show(predictor, found, looked, unit, index, about, out)
+        _draw_unit(predictor, found, sample, unit, member_index, title, out)
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """The rows that are looked at.
+class _Sample:
+    """Rows on which the model is analysed.
 
     Attributes:
-        x: (N, in), encoded, a tensor.
-        places: (N,), where each stands in DATA, from 0.
-        source: what they are called.
-        pictures: of all rows of DATA; None if they are no images.
+        x: (N, in), encoded rows, a tensor.
+        rows: (N,), index of each row in DATA, from 0.
+        source: Name of the data.
+        pictures: Images of all rows of DATA; None if they are not images.
     """
 
     x: Any
-    places: Any
+    rows: Any
     source: str
     pictures: Any = None
 
 
-def _units(predictor: Any, model: Path) -> tuple[int, ...]:
-    """How many units each latent layer has."""
+def _layer_sizes(predictor: Any, model: Path) -> tuple[int, ...]:
+    """Return the number of units of each latent layer."""
     from squad.analysis import latent_layers
     from squad.errors import ArgumentError
 
     if not predictor.network.has_temperature:
-        raise ArgumentError.of(
-            "MODEL",
-            f"{model}, whose network is {predictor.config.name}",
-            "one with quantized latents: squad, squad-factorized",
+        raise ArgumentError(
+            f"{model} has no quantized latents: its network is {predictor.config.name}. Use a squad or squad-factorized"
+            " model."
         )
     return latent_layers(predictor.network)
 
 
-def _member(predictor: Any, asked: int | None) -> tuple[int, str]:
-    """Where the member stands in the network, and what it is called, if there are several."""
+def _find_member(predictor: Any, member: int | None) -> tuple[int, str]:
+    """Return the index of the member in the network, and its name if there are several."""
     from squad.errors import ArgumentError
 
-    trained = predictor.record.get("members", [])
-    names = [place for place, result in enumerate(trained) if result.get("best_epoch") is not None]
-    if len(names) != predictor.members:  # unknown, or not those of one run
-        names = list(range(predictor.members))
-    asked = names[0] if asked is None else asked
-    if asked not in names:
-        raise ArgumentError.of("--member", asked, f"one that the model has: {', '.join(map(str, names))}")
-    return names.index(asked), f", member {asked}" if predictor.members > 1 else ""
+    results = predictor.record.get("members", [])
+    # Members whose training failed are not part of the network, but are counted.
+    numbers = [number for number, result in enumerate(results) if result.get("best_epoch") is not None]
+    if len(numbers) != predictor.members:  # unknown, or members of several runs
+        numbers = list(range(predictor.members))
+    member = numbers[0] if member is None else member
+    if member not in numbers:
+        raise ArgumentError.of("--member", member, f"one of the model's members ({', '.join(map(str, numbers))})")
+    return numbers.index(member), f", member {member}" if predictor.members > 1 else ""
 
 
-def _place(out: Path | None, layer: int, unit: int, member: int | None) -> Path:
+def _figure_path(out: Path | None, layer: int, unit: int, member: int | None) -> Path:
+    """Return the file to write, by default named by layer, unit and member."""
     from squad.output_paths import OutputError
 
-    of = "" if member is None else f"-member{member}"
-    out = Path(f"inspect-layer{layer}-unit{unit}{of}.png") if out is None else out
-    if out.suffix.lower() not in KINDS or out.is_dir():
-        raise OutputError(f"--out must be a file that ends in {', '.join(KINDS[:-1])} or {KINDS[-1]}, got {out}.")
+    suffix = "" if member is None else f"-member{member}"
+    out = Path(f"inspect-layer{layer}-unit{unit}{suffix}.png") if out is None else out
+    if out.suffix.lower() not in FIGURE_SUFFIXES or out.is_dir():
+        allowed = f"{', '.join(FIGURE_SUFFIXES[:-1])} or {FIGURE_SUFFIXES[-1]}"
+        raise OutputError(f"--out must be a file that ends in {allowed}, got {out}.")
     return out
 
 
-def _looked_at(
-    predictor: Any, model: Path, data: str | None, most: int, data_dir: Path | None, format: "Format"
-) -> _Looked:
-    """The rows of DATA that can be used, ``most`` of them at the most, drawn by a fixed seed."""
+def _read_sample(
+    predictor: Any, model: Path, data: str | None, max_rows: int, data_dir: Path | None, format: "Format"
+) -> _Sample:
+    """Return the readable rows of DATA; if there are more than ``max_rows``, a random subset with a fixed seed."""
     import torch
 
     from squad.cli.inputs import read_rows
@@ -160,29 +164,29 @@ def _looked_at(
     from squad.errors import DataError
     from squad.predictor.row_pass import encode
 
-    named = _trained_on(predictor) if data is None else data
+    named = _training_data(predictor) if data is None else data
     if named is None:
-        say("No DATA, and what it was trained on is not here: it is shown standard-normal noise, not rows.")
-        noise = np.random.default_rng(0).standard_normal((most, predictor.network.in_features))
-        return _Looked(torch.from_numpy(noise), np.arange(most), "standard-normal noise")
+        say("DATA is missing and the training data was not found: using standard normal noise instead of rows.")
+        noise = np.random.default_rng(0).standard_normal((max_rows, predictor.network.in_features))
+        return _Sample(torch.from_numpy(noise), np.arange(max_rows), "standard normal noise")
     read = read_rows(named, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=format)
     if data is None:
-        say(f"No DATA: it is shown rows of {read.source}.")
+        say(f"DATA is missing: using rows of {read.source}.")
     check_kind(predictor, read.x, model, named)
     encoded = encode(predictor, read.x)
     usable = np.delete(np.arange(len(encoded.x)), list(encoded.problems))
     if not len(usable):
-        first = next(iter(encoded.problems.values()), "it has none")
-        raise DataError(f"{named} has no row that can be used; the first: {first}.")
-    if len(usable) > most:
-        usable = np.sort(np.random.default_rng(0).choice(usable, most, replace=False))
+        reason = next(iter(encoded.problems.values()), "it is empty")
+        raise DataError(f"The model can read no row of {named}. Reason for the first: {reason}.")
+    if len(usable) > max_rows:
+        usable = np.sort(np.random.default_rng(0).choice(usable, max_rows, replace=False))
     shape = getattr(predictor.transform, "shape", ())
     pictures = read.x if len(shape) in (2, 3) else None
-    return _Looked(torch.from_numpy(encoded.x[usable]), usable, read.source, pictures)
+    return _Sample(torch.from_numpy(encoded.x[usable]), usable, read.source, pictures)
 
 
-def _trained_on(predictor: Any) -> str | None:
-    """DATA that the model was trained on, if it can be had again."""
+def _training_data(predictor: Any) -> str | None:
+    """Return the file or data set that the model was trained on, if it is available."""
     from squad.data.registry import DATASETS
 
     source = str(predictor.record.get("source", ""))
@@ -192,15 +196,15 @@ def _trained_on(predictor: Any) -> str | None:
     return name if name in DATASETS else None
 
 
-def _list(found: "Posteriors", about: str) -> None:
-    """The units, those first that tell most."""
+def _list_units(found: "Posteriors", title: str) -> None:
+    """Print a table of the units, most informative first."""
     from squad.analysis import count_modes, information
 
     bits, modes = information(found.probs), count_modes(found.probs)
     order = np.argsort(-bits, kind="stable")
     table(
-        about,
-        ("unit", "information", "modes, mean", "two or more", "values"),
+        title,
+        ("unit", "information", "mean modes", "multimodal", "values"),
         [
             (
                 str(unit + 1),
@@ -209,73 +213,79 @@ def _list(found: "Posteriors", about: str) -> None:
                 f"{100 * (modes[:, unit] > 1).mean():.0f} %",
                 _range(found.values[unit]),
             )
-            for unit in order[:SHOWN].tolist()
+            for unit in order[:MAX_UNITS_SHOWN].tolist()
         ],
     )
-    left = len(order) - SHOWN
-    more = f"{left} more unit{'s' if left > 1 else ''} tell{'' if left > 1 else 's'} less. " if left > 0 else ""
-    say(f"{more}--unit {order[0] + 1} draws the first.")
+    left = len(order) - MAX_UNITS_SHOWN
+    more = f"{left} less informative unit{'s' if left > 1 else ''} not shown. " if left > 0 else ""
+    say(f"{more}Add --unit {order[0] + 1} to draw the first.")
 
 
-def _show(predictor: Any, found: "Posteriors", looked: _Looked, unit: int, member: int, about: str, out: Path) -> None:
-    """One unit, as a picture and in a few lines."""
+def _draw_unit(
+    predictor: Any, found: "Posteriors", sample: _Sample, unit: int, member: int, title: str, out: Path
+) -> None:
+    """Draw one unit, and print a summary."""
     from squad.analysis import activation, bin_weights, cases, stereotypes
     from squad.analysis.latent_figures import draw_unit
     from squad.files import replacing
 
     network = predictor.network
-    line = activation(network, looked.x, found.layer, unit, member)
+    function = activation(network, sample.x, found.layer, unit, member)
     bins = found.probs.shape[-1]
-    typical = cases(found, unit, stereotypes(bins)) if bins > 2 else ()  # of two bins there are no shapes
-    chosen = [replace(one, row=int(looked.places[one.row])) for one in typical]
-    pictures = None if looked.pictures is None or not chosen else looked.pictures[[one.row for one in chosen]]
-    shape, names = _inputs(predictor, found.layer)
+    typical = cases(found, unit, stereotypes(bins)) if bins > 2 else ()  # two bins have no stereotypes
+    examples = [replace(example, row=int(sample.rows[example.row])) for example in typical]
+    pictures = None
+    if sample.pictures is not None and examples:
+        pictures = sample.pictures[[example.row for example in examples]]
+    shape, names = _input_shape_and_names(predictor, found.layer)
     figure = draw_unit(
-        line,
+        function,
         bin_weights(network, found.layer, unit, member),
-        chosen,
+        examples,
         shape=shape,
         names=names,
         pictures=pictures,
-        title=about,
+        title=title,
     )
     with replacing(out) as file:
         figure.savefig(file, format=out.suffix[1:].lower())
-    facts(about, _facts(found, unit, line, chosen))
+    facts(title, _facts(found, unit, function, examples))
     tell(out)
 
 
-def _inputs(predictor: Any, layer: int) -> tuple[Any, Any]:
-    """Shape of the layer's input if it is an image, and names of its numbers if it is none."""
+def _input_shape_and_names(predictor: Any, layer: int) -> tuple[Any, Any]:
+    """Return the shape of the layer's input if it is an image, else the names of its features."""
     from squad.analysis import feature_names
 
     if layer > 1:
         size = predictor.config.hidden[layer - 2]
-        return None, [f"unit {place} of layer {layer - 1}" for place in range(1, size + 1)]
+        return None, [f"unit {unit} of layer {layer - 1}" for unit in range(1, size + 1)]
     shape = getattr(predictor.transform, "shape", ())
     return (shape, None) if len(shape) in (2, 3) else (None, feature_names(predictor.transform))
 
 
-def _facts(found: "Posteriors", unit: int, line: "Activation", chosen: "list[Found]") -> list[tuple[str, str]]:
+def _facts(found: "Posteriors", unit: int, function: "Activation", examples: "list[Found]") -> list[tuple[str, str]]:
     from squad.analysis import information, mode_shares
 
-    own = found.probs[:, unit - 1]
-    shares = mode_shares(own)
+    probs = found.probs[:, unit - 1]
+    shares = mode_shares(probs)
     names = ("one", "two", "three or more")
-    told = (*shares[:2], shares[2:].sum())
-    modes = ", ".join(f"{name} in {100 * share:.0f} %" for name, share in zip(names, told, strict=False) if share > 0)
-    along = (
-        "of its own input u, the only number it is given"
-        if line.exact
-        else f"along a direction that explains {100 * line.explained:.0f} % of how its logits vary"
+    grouped = (*shares[:2], shares[2:].sum())
+    modes = ", ".join(
+        f"{name} in {100 * share:.0f} %" for name, share in zip(names, grouped, strict=False) if share > 0
     )
-    shapes = ", ".join(f"{one.stereotype} (row {one.row + 1}, KL {one.kl:.2f})" for one in chosen)
+    axis = (
+        "exact, as a function of the unit's scalar input u"
+        if function.exact
+        else f"along a direction that explains {100 * function.explained:.0f} % of the variance of its logits"
+    )
+    shapes = ", ".join(f"{example.stereotype} (row {example.row + 1}, KL {example.kl:.2f})" for example in examples)
     return [
-        ("information", f"{information(own[:, None])[0]:.2f} bits about the input"),
+        ("information", f"{information(probs[:, None])[0]:.2f} bits about the input"),
         ("modes", f"{modes} of the rows"),
-        ("values", f"{_range(line.values)}, {len(line.values)} bins"),
-        ("activation", f"{along}; expected value from {line.mean.min():.2f} to {line.mean.max():.2f}"),
-        ("nearest shapes", f"{shapes}; a KL below 0.2 is near, one above 0.7 is not" if shapes else "none"),
+        ("values", f"{_range(function.values)}, {len(function.values)} bins"),
+        ("activation", f"{axis}; expected value from {function.mean.min():.2f} to {function.mean.max():.2f}"),
+        ("nearest shapes", f"{shapes}; near if KL < 0.2, far if KL > 0.7" if shapes else "none"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""``squad report``: what a model is good for, as one page for people."""
+"""``squad report``: an HTML report on one or several models."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from squad.cli.answer_files import Overwrite
-from squad.cli.options import Decimal, Encoding
+from squad.cli.options import DataDir, Decimal, Device, Encoding
 from squad.cli.terminal import row_progress, say, tell, warn
 
 __all__ = ["report"]
@@ -15,24 +15,25 @@ __all__ = ["report"]
 
 def report(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL", help="Folder of a saved model; may be several.", show_default=False)
+        list[str], typer.Argument(metavar="MODEL", help="Folder of a saved model; one or several.", show_default=False)
     ],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled rows, new to all of them.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Labelled test rows that no model has seen.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")] = Path("report.html"),
     target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
+        str | None, typer.Option(metavar="COLUMN", help="Label column, if its name differs from training.")
     ] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
-    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Write a report: one file that opens in any browser, offline.
+    """Write an HTML report that opens in any browser, offline.
 
-    It tells what is promised, lets you choose the risk, and shows the curves, the mistakes and the referred cases.
+    It states the guarantee, lets you choose a risk, and shows the risk-coverage curve, the errors and the referred
+    cases.
 
     \b
     Examples:
@@ -54,7 +55,7 @@ def report(
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise OutputError(f"--out must be a file that ends in .html, got {out}.")
     if len(set(models)) < len(models):
-        raise ArgumentError.of("MODEL", ", ".join(models), "each model once")
+        raise ArgumentError(f"Name each model once, got {', '.join(models)}.")
     check_new(out, overwrite)
     check_writable(out)
     where = choose_device(device)
@@ -71,6 +72,6 @@ def report(
     for name, predictor in predictors.items():
         encoded = encode(predictor, input_rows(predictor.transform, rows.x))
         if seen := seen_in_training(predictor, encoded, np.ones(len(rows), dtype=np.bool_)):
-            warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: what the report shows is too good.")
+            warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: the report is too optimistic.")
     tell(out)
-    say("open it in a browser; it needs no network")
+    say("Open it in a browser; it works offline.")

@@ -1,4 +1,4 @@
-"""A report on models: one HTML file, to be read by people who decide what to rely on."""
+"""HTML reports on one or several models, for the people who decide whether to rely on them."""
 
 from squad.report.html import ReportError, check_place, write_report
 

@@ -1,4 +1,4 @@
-"""The cases that are worth a look: the most confident mistakes, and those that are referred to a person."""
+"""Selection of the cases to show: the most confident errors and the least confident referred cases."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,36 +9,37 @@ from numpy.typing import NDArray
 from squad.data.array_transform import ArrayTransform
 from squad.data.tables import Table
 from squad.predictor import Answer, Predictor
-from squad.report.case_latents import Latents, latents_of
+from squad.report.case_latents import CaseLatents, case_latents
 from squad.report.pictures import array_row, is_picture, png, table_row, value_range
 
-__all__ = ["Case", "pick_cases"]
+__all__ = ["Case", "row_name", "select_cases"]
 
-#: So many of each are shown.
-SHOWN = 24
-#: So many classes of a case are shown with their probabilities.
-CLASSES = 5
+#: Maximum number of errors shown, and of referred cases.
+MAX_CASES_SHOWN = 24
+#: Maximum number of class probabilities shown per case.
+MAX_CLASSES_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the test.
+    """One test case.
 
     Attributes:
-        where: such as "row 17".
-        said, truth: the class that was answered, and the right one.
-        confidence: of the answer.
-        accepted: by the certificate; None without one.
-        classes: the most probable ones with their probabilities.
-        disagreement: the share of its doubt that comes from samples (and members) that disagree; None if there is only
-            one.
-        picture: a data: address; None for a row that is no image.
-        row: names and values; empty for an image.
-        latents: behind the answer; None for a network without quantized latents.
+        where: Location, such as "row 17".
+        predicted: Predicted class.
+        truth: True class.
+        confidence: Confidence of the prediction.
+        accepted: Whether the certificate accepts the prediction; None without a certificate.
+        classes: Most probable classes with their probabilities.
+        disagreement: Fraction of the predictive entropy that is due to disagreement between samples (and members):
+            mutual information over entropy. None for a single sample.
+        picture: The image as a ``data:`` URL; None for a row that is not an image.
+        row: Feature names and values; empty for an image.
+        latents: Latent distributions; None for a network without quantized latents.
     """
 
     where: str
-    said: str
+    predicted: str
     truth: str
     confidence: float
     accepted: bool | None
@@ -46,10 +47,10 @@ class Case:
     disagreement: float | None
     picture: str | None
     row: list[tuple[str, str]]
-    latents: Latents | None
+    latents: CaseLatents | None
 
 
-def pick_cases(
+def select_cases(
     predictor: Predictor,
     rows: Any,
     answer: Answer,
@@ -58,52 +59,69 @@ def pick_cases(
     wrong: NDArray[np.bool_],
     accepted: NDArray[np.bool_] | None,
 ) -> tuple[list[int], list[int], list[Case]]:
-    """The most confident mistakes and the least confident referred cases, as places in a list of cases.
+    """Select the most confident errors and the least confident referred cases.
 
-    Without a certificate nothing is referred: the least confident of all stand in their place.
+    Without a certificate no case is referred; the least confident of all cases are selected instead.
+
+    Args:
+        predictor: Model that made the predictions.
+        rows: All test rows.
+        answer: Predictions for all test rows.
+        used: (N,), indices of the rows that are evaluated.
+        truth: (N,), index of the true class of each evaluated row.
+        wrong: (N,), whether each prediction is wrong.
+        accepted: (N,), whether each prediction is accepted; None without a certificate.
+
+    Returns:
+        Indices of the errors and of the referred cases in the list of cases, and that list.
     """
     confidence = answer.confidence[used]
     order = np.argsort(-confidence, kind="stable")
-    mistakes = order[wrong[order]][:SHOWN]
-    doubtful = order if accepted is None else order[~accepted[order]]
-    referred = doubtful[::-1][:SHOWN]
-    chosen = list(dict.fromkeys([*mistakes.tolist(), *referred.tolist()]))
-    places = {case: place for place, case in enumerate(chosen)}
-    behind = latents_of(predictor, _taken(rows, used[chosen]))
+    mistakes = order[wrong[order]][:MAX_CASES_SHOWN]
+    candidates = order if accepted is None else order[~accepted[order]]
+    referred = candidates[::-1][:MAX_CASES_SHOWN]
+    selected = list(dict.fromkeys([*mistakes.tolist(), *referred.tolist()]))
+    index_of = {case: index for index, case in enumerate(selected)}
+    latents = case_latents(predictor, _take_rows(rows, used[selected]))
     pictures = isinstance(predictor.transform, ArrayTransform) and is_picture(predictor.transform.shape)
     limits = value_range(rows) if pictures else (0.0, 1.0)
     names = [str(name) for name in predictor.classes]
-    many = predictor.members * predictor.num_samples > 1 and (predictor.members > 1 or predictor.sampling != "mean")
+    several_samples = predictor.members > 1 or (predictor.num_samples > 1 and predictor.sampling != "mean")
     cases = []
-    for place, case in enumerate(chosen):
+    for index, case in enumerate(selected):
         row = int(used[case])
         p = answer.probabilities[row]
         entropy, mutual = float(answer.entropy[row]), float(answer.mutual_information[row])
         cases.append(
             Case(
-                rows.where(row) if isinstance(rows, Table) else f"row {row + 1}",
+                row_name(rows, row),
                 names[int(p.argmax())],
                 names[int(truth[case])],
                 float(confidence[case]),
                 None if accepted is None else bool(accepted[case]),
-                [(names[index], float(p[index])) for index in np.argsort(-p, kind="stable")[:CLASSES].tolist()],
-                (min(1.0, mutual / entropy) if entropy > 0 else 0.0) if many else None,
+                [(names[k], float(p[k])) for k in np.argsort(-p, kind="stable")[:MAX_CLASSES_SHOWN].tolist()],
+                (min(1.0, mutual / entropy) if entropy > 0 else 0.0) if several_samples else None,
                 png(rows[row], limits) if pictures else None,
-                [] if pictures else _row(predictor, rows, row),
-                None if behind is None else behind[place],
+                [] if pictures else _named_values(predictor, rows, row),
+                None if latents is None else latents[index],
             )
         )
-    return [places[case] for case in mistakes.tolist()], [places[case] for case in referred.tolist()], cases
+    return [index_of[case] for case in mistakes.tolist()], [index_of[case] for case in referred.tolist()], cases
 
 
-def _taken(rows: Any, at: NDArray[np.int64]) -> Any:
-    """Some rows, in this order; their readings do not depend on the rest."""
+def row_name(rows: Any, row: int) -> str:
+    """Return the location of a row, counted from 1, such as "row 17"."""
+    return rows.where(row) if isinstance(rows, Table) else f"row {row + 1}"
+
+
+def _take_rows(rows: Any, indices: NDArray[np.int64]) -> Any:
+    """Return the rows at these indices; how a row is encoded does not depend on the others."""
     if isinstance(rows, Table):
-        return Table(rows.frame.iloc[at].reset_index(drop=True), rows.source)
-    return rows[at]
+        return Table(rows.frame.iloc[indices].reset_index(drop=True), rows.source)
+    return rows[indices]
 
 
-def _row(predictor: Predictor, rows: Any, row: int) -> list[tuple[str, str]]:
+def _named_values(predictor: Predictor, rows: Any, row: int) -> list[tuple[str, str]]:
     if isinstance(predictor.transform, ArrayTransform):
         return array_row(rows[row])
     return table_row(rows, row, [column.name for column in predictor.transform.columns])

@@ -1,8 +1,7 @@
-"""The file: plain data, figures, words, styles and scripts in one page that needs nothing else."""
+"""The HTML file: data, figures, text, styles and scripts in one self-contained page."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -14,22 +13,20 @@ from squad.errors import SquadError
 from squad.files import write_text
 from squad.predictor import Predictor
 from squad.report import plotly_figures
+from squad.report.case_latents import CaseLatents
 from squad.report.case_selection import Case
-from squad.report.content import gather
+from squad.report.content import compute_report
 from squad.report.markup import join
 from squad.report.number_format import count, percent
 from squad.report.page import body
-from squad.report.page.operating_point import positions
-from squad.report.report_data import Content, Model
+from squad.report.page.operating_point import position_texts
+from squad.report.report_data import ModelReport, ReportData
 
-__all__ = ["ReportError", "check_place", "page", "to_script", "write_report"]
-
-
-DOUBT = "of its doubt comes from samples that disagree with each other; the rest is doubt that they share."
+__all__ = ["ReportError", "check_place", "json_for_script", "render_page", "write_report"]
 
 
 class ReportError(SquadError):
-    """A report that cannot be written."""
+    """Raised if a report cannot be written."""
 
 
 def write_report(
@@ -38,63 +35,100 @@ def write_report(
     x: Any,
     labels: Sequence[Any] | NDArray[Any],
     *,
-    source: str = "the test",
+    source: str = "the test set",
     by: ArrayLike | None = None,
     overwrite: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Look at models on rows with known answers, and write what there is to see as one HTML file.
+    """Evaluate models on labelled rows and write the results as one HTML file.
 
-    The file opens offline and loads nothing from anywhere.  It is written whole or not at all.
+    The file works offline and loads nothing from the network.  It is written atomically: completely or not at all.
 
     Args:
-        path: the file, ending in .html; its folder is made.
-        predictors: by the name that the report calls them, one or several.
-        x: rows of the test: a table, a data frame or an array, as the models take them.
-        labels: (N,), the right answers; rows with an empty one are left out, and counted.
-        source: what the rows are called, such as their file; if it is the path of a file, its checksum is told.
-        by: (N,), the group of each row, for certificates by groups that stand in no column.
-        overwrite: replace a file that is there; if not, it is an error.
-        progress: is called with the number of rows a model has answered so far, and of all.
+        path: File to write, ending in .html; its folder is created if needed.
+        predictors: Models by the name they have in the report.
+        x: Test rows: a table, a data frame or an array, as the models take them.
+        labels: (N,), true labels; rows with an empty label are left out and counted.
+        source: Name of the test set; if it is the path of a file, the report includes the checksum of the file.
+        by: (N,), group of each row, for certificates whose groups are not a column of the rows.
+        overwrite: Whether to replace an existing file; if False, an existing file is an error.
+        progress: Callback called with the number of rows a model has predicted so far and the total.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ReportError: If the file cannot be written.
+
+    See Also:
+        :meth:`squad.predictor.Predictor.certify`: Certify a model before reporting on it.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from squad.fitting import FitSettings, fit_predictor
+        >>> from squad.train import TrainConfig
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = (x.sum(axis=1) > 0).astype(int)
+        >>> predictor = fit_predictor(x[:100], y[:100], FitSettings(training=TrainConfig(max_epochs=2)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     written = write_report(f"{folder}/report.html", {"my model": predictor}, x[100:], y[100:])
+        >>> written.name
+        'report.html'
     """
     target = Path(path)
     check_place(target, overwrite)
-    text = page(gather(predictors, x, labels, source, by, progress))
+    text = render_page(compute_report(predictors, x, labels, source, by, progress))
     try:
         return write_text(target, text)
     except OSError as cause:
-        raise ReportError(f"{path} cannot be written: {cause.strerror or cause}. Name another file.") from cause
+        raise ReportError(f"{path} cannot be written: {cause.strerror or cause}. Choose another file.") from cause
 
 
 def check_place(path: str | Path, overwrite: bool = True) -> None:
-    """That a report may be written at ``path``: before the work, not after."""
+    """Check that a report may be written to ``path``, before any computation.
+
+    Args:
+        path: File to write.
+        overwrite: Whether an existing file may be replaced.
+
+    Raises:
+        ReportError: If ``path`` does not end in .html, is a folder, or exists and must not be replaced.
+
+    Examples:
+        >>> check_place("report.html")
+        >>> check_place("report.pdf")
+        Traceback (most recent call last):
+        ...
+        squad.report.html.ReportError: A report must be a file that ends in .html, got report.pdf.
+    """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ReportError(f"A report must be a file that ends in .html, which browsers open, got {path}.")
+        raise ReportError(f"A report must be a file that ends in .html, got {path}.")
     if path.is_dir():
-        raise ReportError(f"A report must be a file; {path} is a folder. Name a file in it, such as report.html.")
+        raise ReportError(f"{path} is a folder. Choose a file in it, such as {path / 'report.html'}.")
     if path.exists() and not overwrite:
-        raise ReportError(f"{path} is there already. Name another file, or say overwrite=True.")
+        raise ReportError(f"{path} already exists. Choose another file, or pass overwrite=True.")
 
 
-def page(content: Content) -> str:
-    """The whole file as text."""
+def render_page(report: ReportData) -> str:
+    """Return the complete HTML file as text."""
     from plotly.offline import get_plotlyjs
 
-    names = content.models[0].name if len(content.models) == 1 else f"{len(content.models)} models"
+    names = report.models[0].name if len(report.models) == 1 else f"{len(report.models)} models"
     return Template(_read("page.html")).substitute(
-        title=join(f"Report on {names}: {content.source}"),
-        kind="single" if len(content.models) == 1 else "several",
+        title=join(f"Report on {names}: {report.source}"),
+        kind="single" if len(report.models) == 1 else "several",
         css=_read("page.css"),
-        body=body(content),
-        data=to_script(_data(content)),
+        body=body(report),
+        data=json_for_script(_page_data(report)),
         plotly=get_plotlyjs().replace("</script", "<\\/script"),
         js=_read("page.js"),
     )
 
 
-def to_script(data: Any) -> str:
-    """JSON that nothing can end the script element of: no <, > or &, and only ASCII."""
+def json_for_script(data: Any) -> str:
+    """Encode data as ASCII JSON without <, > and &, so that it cannot end the script element it is embedded in."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -103,51 +137,65 @@ def _read(name: str) -> str:
     return files("squad.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _data(content: Content) -> dict[str, Any]:
-    """What the page's script looks up."""
-    models = content.models
-    drawings: dict[str, Any] = {"curve": plotly_figures.curve(models, content.start)}
-    for place, model in enumerate(models):
-        drawings[f"reliability{place}"] = plotly_figures.reliability(model.reliability, place)
-        drawings[f"confidences{place}"] = plotly_figures.confidences(model.confidences)
-    zero = plotly_figures.floor(models)
+def _page_data(report: ReportData) -> dict[str, Any]:
+    """Return the data that the page's script looks up."""
+    models = report.models
+    figures: dict[str, Any] = {"curve": plotly_figures.risk_coverage(models, report.start)}
+    for index, model in enumerate(models):
+        figures[f"reliability{index}"] = plotly_figures.reliability(model.reliability, index)
+        figures[f"confidences{index}"] = plotly_figures.confidences(model.confidences)
+    zero = plotly_figures.zero_risk_height(models)
     return {
-        "risks": [percent(choice.risk) for choice in models[0].slider.choices],
-        "figures": drawings,
-        "models": [_model(model, place, zero) for place, model in enumerate(models)],
+        "risks": [percent(position.risk) for position in models[0].slider.positions],
+        "figures": figures,
+        "models": [_model_data(model, index, zero) for index, model in enumerate(models)],
     }
 
 
-def _model(model: Model, place: int, zero: float) -> dict[str, Any]:
-    points = [plotly_figures.chosen(choice, model) for choice in model.slider.choices]
+def _model_data(model: ModelReport, index: int, zero: float) -> dict[str, Any]:
+    points = [plotly_figures.selected_point(position, model) for position in model.slider.positions]
     return {
-        "positions": positions(model),
+        "positions": position_texts(model),
         "points": [[x, [value or zero for value in y]] for x, y in points],
-        "cases": [_case(case, model.members) for case in model.cases],
-        "latents": plotly_figures.latents(place),
+        "cases": [_case_data(case, model.members) for case in model.cases],
+        "latents": plotly_figures.latents(index),
     }
 
 
-def _case(case: Case, members: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _case_data(case: Case, members: int) -> dict[str, Any]:
+    return {
         "where": case.where,
-        "said": case.said,
+        "predicted": case.predicted,
         "truth": case.truth,
-        "right": case.said == case.truth,
-        "classes": [[name, percent(share), round(share, 4)] for name, share in case.classes],
-        "doubt": "" if case.disagreement is None else f"{percent(round(case.disagreement, 3))} {DOUBT}",
+        "correct": case.predicted == case.truth,
+        "classes": [[name, percent(probability), round(probability, 4)] for name, probability in case.classes],
+        "disagreement": _disagreement_text(case),
         "row": case.row,
-        "latents": None,
-        "inside": "",
+        "latents": None
+        if case.latents is None
+        else {"units": case.latents.units, "values": case.latents.values, "per_mille": case.latents.per_mille},
+        "latents_text": "" if case.latents is None else _latents_text(case.latents, members),
     }
-    if case.latents is not None:
-        latents = case.latents
-        which = f" Shown is the first of {members} members." if members > 1 else ""
-        fewer = f" The {len(latents.names)} that hesitate most are shown." if latents.total > len(latents.names) else ""
-        found["inside"] = (
-            "Each line is a latent of the first layer; the stronger a cell's colour, the more probable its value."
-            f" A line with several such cells is a latent that hesitates. Here {count(latents.settled)} of"
-            f" {count(latents.total)} are settled: one value has more than 90\u00a0%.{fewer}{which}"
-        )
-        found["latents"] = {key: value for key, value in asdict(latents).items() if key not in ("settled", "total")}
-    return found
+
+
+def _disagreement_text(case: Case) -> str:
+    if case.disagreement is None:
+        return ""
+    return (
+        f"{percent(round(case.disagreement, 3))} of the uncertainty comes from samples that disagree with each other;"
+        " the rest is uncertainty within each sample."
+    )
+
+
+def _latents_text(latents: CaseLatents, members: int) -> str:
+    text = (
+        "Each row is a latent variable of the first layer; the stronger the colour of a cell, the more probable its"
+        " value. A row with several coloured cells is a latent variable that is uncertain about its value. For this"
+        f" case, {count(latents.settled)} of {count(latents.total)} latent variables give more than 90\u00a0%"
+        " probability to one value."
+    )
+    if latents.total > len(latents.units):
+        text += f" The {len(latents.units)} most uncertain ones are shown."
+    if members > 1:
+        text += f" They belong to the first of {members} ensemble members."
+    return text

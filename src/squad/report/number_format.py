@@ -1,86 +1,99 @@
-"""Numbers as a reader meets them: rounded to what matters, and never better than they are."""
+"""Numbers formatted for readers: rounded to the digits that matter, and never in the model's favour."""
 
 import math
 
-from squad.selective.certificate_text import percent as promised
+from squad.selective.certificate_text import percent as guaranteed_percent
 
-__all__ = ["SPACE", "at_most", "count", "exact", "percent", "plural", "rounded", "upwards"]
+__all__ = ["NBSP", "approximate", "count", "exact_percent", "percent", "percent_rounded_up", "plural", "round_up"]
 
-#: Between a number and its sign: a line must not break there.
-SPACE = "\u00a0"
-#: So many decimals of a percentage, at the most.
-DECIMALS = 4
+#: Non-breaking space between a number and its unit.
+NBSP = "\u00a0"
+#: Maximum number of decimals of a percentage.
+MAX_DECIMALS = 4
 
 
-def percent(share: float) -> str:
-    r"""A share as a percentage, exact where it matters: near 0 and near 1 more decimals are kept.
+def percent(fraction: float) -> str:
+    r"""Format a fraction as a percentage, with more decimals near 0 and near 1.
 
-    What is not 0 is never shown as 0, and what is not 1 never as 100.
+    Only 0 is shown as 0 %, and only 1 as 100 %.
 
-    >>> percent(0.632), percent(0.0062), percent(0.99973)
-    ('63.2\xa0%', '0.62\xa0%', '99.973\xa0%')
+    Examples:
+        >>> percent(0.632), percent(0.0062), percent(0.99973)
+        ('63.2\xa0%', '0.62\xa0%', '99.973\xa0%')
     """
-    value = 100.0 * share
+    value = 100.0 * fraction
     gap = min(value, 100.0 - value)
     if not 0 < gap < 100:
-        return f"{value:g}{SPACE}%"
-    decimals = 1 if gap >= 1 else min(DECIMALS, 1 - math.floor(math.log10(gap)))
-    text = f"{value:.{decimals}f}".rstrip("0").rstrip(".")
-    least = 10.0**-DECIMALS
+        return f"{value:g}{NBSP}%"
+    text = _trim(f"{value:.{_decimals(gap)}f}")
+    smallest = 10.0**-MAX_DECIMALS
     if text == "0":
-        return f"under {least:.{DECIMALS}f}{SPACE}%"
+        return f"under {smallest:.{MAX_DECIMALS}f}{NBSP}%"
     if text == "100":
-        return f"over {100 - least:.{DECIMALS}f}{SPACE}%"
-    return f"{text}{SPACE}%"
+        return f"over {100 - smallest:.{MAX_DECIMALS}f}{NBSP}%"
+    return f"{text}{NBSP}%"
 
 
-def exact(share: float) -> str:
-    r"""A risk that was promised, with all its digits: it must not be rounded in the promise's favour.
+def exact_percent(fraction: float) -> str:
+    r"""Format a guaranteed risk with all its digits: rounding could make the guarantee look stronger than it is.
 
-    >>> exact(0.02), exact(0.0199)
-    ('2\xa0%', '1.99\xa0%')
+    Examples:
+        >>> exact_percent(0.02), exact_percent(0.0199)
+        ('2\xa0%', '1.99\xa0%')
     """
-    return promised(share).replace(" ", SPACE)
+    return guaranteed_percent(fraction).replace(" ", NBSP)
 
 
-def upwards(threshold: float) -> str:
-    r"""A threshold as a percentage, rounded up: what is above the figure is above the threshold, too.
+def percent_rounded_up(threshold: float) -> str:
+    r"""Format a threshold as a percentage, rounded up: a confidence above the number shown is above the threshold.
 
-    >>> upwards(0.902435), upwards(0.5)
-    ('90.3\xa0%', '50\xa0%')
+    Examples:
+        >>> percent_rounded_up(0.902435), percent_rounded_up(0.5)
+        ('90.3\xa0%', '50\xa0%')
     """
     if not 0 < threshold < 1:
         return percent(threshold)
-    gap = 100.0 * min(threshold, 1 - threshold)
-    decimals = 1 if gap >= 1 else min(DECIMALS, 1 - math.floor(math.log10(gap)))
+    decimals = _decimals(100.0 * min(threshold, 1 - threshold))
     value = math.ceil(100.0 * threshold * 10.0**decimals - 1e-9) / 10.0**decimals
-    return percent(threshold) if value >= 100 else f"{value:.{decimals}f}".rstrip("0").rstrip(".") + f"{SPACE}%"
+    return percent(threshold) if value >= 100 else _trim(f"{value:.{decimals}f}") + f"{NBSP}%"
+
+
+def _decimals(gap: float) -> int:
+    """Return the number of decimals for a percentage that is ``gap`` percentage points away from 0 or 100."""
+    return 1 if gap >= 1 else min(MAX_DECIMALS, 1 - math.floor(math.log10(gap)))
+
+
+def _trim(text: str) -> str:
+    """Remove trailing zeros after the decimal point."""
+    return text.rstrip("0").rstrip(".")
 
 
 def count(number: float) -> str:
-    """With commas between the thousands; a sum of costs to two places."""
+    """Format a count with thousands separators; a sum of costs with two decimals."""
     return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}"
 
 
-def plural(number: int, word: str, words: str | None = None) -> str:
-    """The number with its noun: 1 case, 2 cases."""
-    return f"{count(number)}{SPACE}{word if number == 1 else words or f'{word}s'}"
+def plural(number: int, noun: str) -> str:
+    """Format a count with its noun: "1 case", "2 cases"."""
+    return f"{count(number)}{NBSP}{noun if number == 1 else f'{noun}s'}"
 
 
-def at_most(share: float, of: int = 1000) -> int:
-    """An upper bound on a share, in whole cases: rounded up, floating point's own rounding aside.
+def round_up(fraction: float, of: int = 1000) -> int:
+    """Convert an upper bound on a fraction into a whole number of cases, rounded up apart from floating-point error.
 
-    >>> at_most(0.0061), at_most(0.006)
-    (7, 6)
+    Examples:
+        >>> round_up(0.0061), round_up(0.006)
+        (7, 6)
     """
-    return math.ceil(share * of - 1e-9)
+    return math.ceil(fraction * of - 1e-9)
 
 
-def rounded(number: float) -> str:
-    """A count that was observed, with one decimal where it is small.
+def approximate(number: float) -> str:
+    """Format an observed count, with one decimal if it is below 10.
 
-    >>> rounded(3.26), rounded(31.2), rounded(0.0)
-    ('3.3', '31', '0')
+    Examples:
+        >>> approximate(3.26), approximate(31.2), approximate(0.0)
+        ('3.3', '31', '0')
     """
     if number >= 10:
         return count(round(number))

@@ -1,4 +1,4 @@
-// All numbers and texts come ready from the data in this page: here they are only looked up and shown.
+// All numbers and texts are precomputed in the page's data; this script only looks them up and shows them.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -6,7 +6,7 @@
   const config = { displayModeBar: false, responsive: true };
   const drawn = new Map();
 
-  // "@ink" and the like stand for the colours of the scheme in force.
+  // Replaces "@ink" and other colour names by the colours of the current scheme.
   function themed(value, style) {
     if (typeof value === "string") return value[0] === "@" ? style.getPropertyValue("--" + value.slice(1)).trim() : value;
     if (Array.isArray(value)) return value.map((item) => themed(item, style));
@@ -17,20 +17,20 @@
   }
 
   function draw(id, figure) {
-    const place = document.getElementById(id);
-    if (!place) return;
+    const container = document.getElementById(id);
+    if (!container) return;
     drawn.set(id, figure);
-    const made = themed(figure, getComputedStyle(root));
-    if (place.clientWidth < 480) {
-      made.layout.font.size = 12;
-      // The legend stands in lines below each other here.
-      made.layout.height += 20 * made.data.filter((trace) => trace.showlegend !== false).length;
-      if (made.layout.xaxis.type === "category") {
-        made.layout.xaxis.tickangle = -45;
-        made.layout.margin = { ...made.layout.margin, b: 84 };
+    const colored = themed(figure, getComputedStyle(root));
+    if (container.clientWidth < 480) {
+      colored.layout.font.size = 12;
+      // In a narrow figure each legend entry takes a line.
+      colored.layout.height += 20 * colored.data.filter((trace) => trace.showlegend !== false).length;
+      if (colored.layout.xaxis.type === "category") {
+        colored.layout.xaxis.tickangle = -45;
+        colored.layout.margin = { ...colored.layout.margin, b: 84 };
       }
     }
-    Plotly.react(place, made.data, made.layout, config);
+    Plotly.react(container, colored.data, colored.layout, config);
   }
   const redraw = () => drawn.forEach((figure, id) => draw(id, figure));
 
@@ -39,124 +39,124 @@
   addEventListener("beforeprint", () => { root.classList.add("printing"); redraw(); });
   addEventListener("afterprint", () => { root.classList.remove("printing"); redraw(); });
 
-  // ---- the slider
+  // ---- slider
   const slider = document.getElementById("slider");
   const risk = document.getElementById("risk");
-  const live = [...document.querySelectorAll("[data-field]")];
+  const fields = [...document.querySelectorAll("[data-field]")];
   const COLUMNS = 50, SIZE = 10;
 
   function node(name, attributes, ...children) {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-    made.append(...children);
-    return made;
+    const created = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) created.setAttribute(key, value);
+    created.append(...children);
+    return created;
   }
 
-  function squares(place, counts) {
-    const target = document.getElementById("squares" + place);
-    const [answered, wrong, referred] = counts;
-    const total = answered + wrong + referred;
-    const at = (index) => [SIZE * (index % COLUMNS), SIZE * Math.floor(index / COLUMNS)];
-    const path = (first, count, mark) => Array.from({ length: count }, (_, step) => mark(...at(first + step))).join("");
-    const box = (x, y) => `M${x + 1.5} ${y + 1.5}h7v7h-7z`;
-    const hollow = (x, y) => `M${x + 2} ${y + 2}h6v6h-6z`;
+  function drawSquares(model, counts) {
+    const container = document.getElementById("squares" + model);
+    const [accepted, wrong, referred] = counts;
+    const total = accepted + wrong + referred;
+    const corner = (index) => [SIZE * (index % COLUMNS), SIZE * Math.floor(index / COLUMNS)];
+    const path = (first, count, mark) => Array.from({ length: count }, (_, step) => mark(...corner(first + step))).join("");
+    const filled = (x, y) => `M${x + 1.5} ${y + 1.5}h7v7h-7z`;
+    const empty = (x, y) => `M${x + 2} ${y + 2}h6v6h-6z`;
     const cross = (x, y) => `M${x + 2} ${y + 2}l6 6M${x + 8} ${y + 2}l-6 6`;
-    const space = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(space, "svg");
+    const namespace = "http://www.w3.org/2000/svg";
+    const svg = document.createElementNS(namespace, "svg");
     svg.setAttribute("viewBox", `0 0 ${SIZE * COLUMNS} ${SIZE * Math.ceil(total / COLUMNS)}`);
     svg.setAttribute("aria-hidden", "true");
-    const parts = [["wrong", 0, wrong, cross], ["answered", wrong, answered, box], ["referred", wrong + answered, referred, hollow]];
+    const parts = [["wrong", 0, wrong, cross], ["accepted", wrong, accepted, filled], ["referred", wrong + accepted, referred, empty]];
     for (const [name, first, count, mark] of parts) {
-      const made = document.createElementNS(space, "path");
-      made.setAttribute("class", name);
-      made.setAttribute("d", path(first, count, mark));
-      svg.append(made);
+      const shape = document.createElementNS(namespace, "path");
+      shape.setAttribute("class", name);
+      shape.setAttribute("d", path(first, count, mark));
+      svg.append(shape);
     }
-    target.replaceChildren(svg);
-    target.setAttribute("aria-label", `Of ${total} cases ${answered} answered and right, ${wrong} answered and wrong, ${referred} referred`);
+    container.replaceChildren(svg);
+    container.setAttribute("aria-label", `Of ${total} cases, ${accepted} are accepted and correct, ${wrong} accepted but wrong, ${referred} referred to a reviewer`);
   }
 
-  function choose(position) {
+  function select(position) {
     risk.textContent = data.risks[position];
     slider.setAttribute("aria-valuetext", data.risks[position]);
-    for (const place of live) place.textContent = data.models[place.dataset.model].positions[position][place.dataset.field] ?? "";
-    data.models.forEach((model, place) => squares(place, model.positions[position].squares));
+    for (const field of fields) field.textContent = data.models[field.dataset.model].positions[position][field.dataset.field] ?? "";
+    data.models.forEach((model, index) => drawSquares(index, model.positions[position].squares));
     const curve = data.figures.curve;
-    const traces = curve.data.map((trace, index) => (trace.meta === "choice" ? index : -1)).filter((index) => index >= 0);
-    traces.forEach((index, place) => { [curve.data[index].x, curve.data[index].y] = data.models[place].points[position]; });
-    Plotly.restyle("plot-curve", { x: traces.map((index) => curve.data[index].x), y: traces.map((index) => curve.data[index].y) }, traces);
+    const traces = curve.data.map((trace, index) => (trace.meta === "selected" ? index : -1)).filter((index) => index >= 0);
+    traces.forEach((trace, index) => { [curve.data[trace].x, curve.data[trace].y] = data.models[index].points[position]; });
+    Plotly.restyle("plot-curve", { x: traces.map((trace) => curve.data[trace].x), y: traces.map((trace) => curve.data[trace].y) }, traces);
   }
-  slider.addEventListener("input", () => choose(Number(slider.value)));
-  choose(Number(slider.value));
+  slider.addEventListener("input", () => select(Number(slider.value)));
+  select(Number(slider.value));
 
   // ---- cases
-  function bars(classes) {
-    const made = node("div", { class: "bars" });
-    for (const [name, text, share] of classes) {
+  function probabilityBars(classes) {
+    const bars = node("div", { class: "bars" });
+    for (const [name, text, probability] of classes) {
       const bar = node("span");
-      bar.style.width = 100 * share + "%";
-      made.append(node("span", { class: "name" }, name), node("span", { class: "bar", "aria-hidden": "true" }, bar), node("span", {}, text));
+      bar.style.width = 100 * probability + "%";
+      bars.append(node("span", { class: "name" }, name), node("span", { class: "bar", "aria-hidden": "true" }, bar), node("span", {}, text));
     }
-    return made;
+    return bars;
   }
 
-  function rows(cells) {
+  function namedValues(cells) {
     const list = node("dl", { class: "facts" });
     for (const [name, value] of cells) list.append(node("dt", {}, name), node("dd", {}, value));
     return list;
   }
 
-  function latents(model, found) {
+  function latentsFigure(model, latents) {
     const figure = structuredClone(model.latents);
     const [trace] = figure.data;
-    const bins = found.values[0].length;
-    // The root of the probability: small ones would hardly be seen.
-    trace.z = found.per_mille.map((row) => row.map((value) => Math.sqrt(value / 1000)));
-    trace.x = Array.from({ length: bins }, (_, place) => place + 1);
-    trace.y = found.names.map((name) => String(name));
-    trace.customdata = found.values.map((row) => row.map((value) => value.toFixed(2)));
-    trace.text = found.per_mille.map((row) => row.map((value) => (value / 10).toFixed(1) + " %"));
-    // One scale for all latents can be written at the axis; scales of their own cannot.
-    const same = found.values.every((row) => row.every((value, place) => value === found.values[0][place]));
+    const bins = latents.values[0].length;
+    // The square root of the probability makes small probabilities visible.
+    trace.z = latents.per_mille.map((row) => row.map((value) => Math.sqrt(value / 1000)));
+    trace.x = Array.from({ length: bins }, (_, index) => index + 1);
+    trace.y = latents.units.map((unit) => String(unit));
+    trace.customdata = latents.values.map((row) => row.map((value) => value.toFixed(2)));
+    trace.text = latents.per_mille.map((row) => row.map((value) => (value / 10).toFixed(1) + " %"));
+    // The axis can only be labelled if all latent variables have the same values.
+    const same = latents.values.every((row) => row.every((value, index) => value === latents.values[0][index]));
     const step = Math.max(1, Math.ceil(bins / 8));
-    const ticks = trace.x.filter((_, place) => place % step === 0);
+    const ticks = trace.x.filter((_, index) => index % step === 0);
     figure.layout.xaxis.tickvals = same ? ticks : [1, bins];
-    figure.layout.xaxis.ticktext = same ? ticks.map((tick) => found.values[0][tick - 1].toFixed(1)) : ["lowest", "highest"];
-    figure.layout.height = 80 + 15 * found.names.length;
+    figure.layout.xaxis.ticktext = same ? ticks.map((tick) => latents.values[0][tick - 1].toFixed(1)) : ["lowest", "highest"];
+    figure.layout.height = 80 + 15 * latents.units.length;
     figure.layout.yaxis.tickvals = trace.y;
     return figure;
   }
 
-  function show(button, scroll) {
-    const place = button.dataset.model;
-    const model = data.models[place];
-    const found = model.cases[button.dataset.case];
-    for (const other of document.querySelectorAll(`.pick[data-model="${place}"]`)) {
+  function showCase(button, scroll) {
+    const index = button.dataset.model;
+    const model = data.models[index];
+    const selected = model.cases[button.dataset.case];
+    for (const other of document.querySelectorAll(`.pick[data-model="${index}"]`)) {
       other.setAttribute("aria-pressed", String(other.dataset.case === button.dataset.case));
     }
     const left = node("div");
     const image = button.querySelector("img");
     if (image) left.append(node("img", { src: image.src, alt: "The case", class: "pixels" }));
-    left.append(node("p", { class: "answer" }, `${found.where}: it says `, node("b", {}, found.said), ", ", node("span", { class: found.right ? "right" : "wrong" }, found.right ? "✓ which is right." : "✕ but it is " + found.truth + ".")));
-    left.append(node("p", {}, "How probable it finds each class:"), bars(found.classes));
-    if (found.doubt) left.append(node("p", { class: "says" }, found.doubt));
-    if (found.row.length) left.append(node("p", {}, node("b", {}, "The row")), rows(found.row));
+    left.append(node("p", { class: "prediction" }, `${selected.where}: predicted `, node("b", {}, selected.predicted), ", ", node("span", { class: selected.correct ? "correct" : "wrong" }, selected.correct ? "✓ correct" : "✕ true class: " + selected.truth)));
+    left.append(node("p", {}, "Predicted probabilities:"), probabilityBars(selected.classes));
+    if (selected.disagreement) left.append(node("p", { class: "remark" }, selected.disagreement));
+    if (selected.row.length) left.append(node("p", {}, node("b", {}, "Feature values")), namedValues(selected.row));
     const right = node("div");
-    const id = `latents${place}`;
+    const id = `latents${index}`;
     drawn.delete(id);
-    if (found.latents) {
-      right.append(node("p", {}, node("b", {}, "What went on inside?"), " " + found.inside), node("div", { id, class: "plot", role: "img", "aria-label": found.inside }));
+    if (selected.latents) {
+      right.append(node("p", {}, node("b", {}, "Latent variables."), " " + selected.latents_text), node("div", { id, class: "plot", role: "img", "aria-label": selected.latents_text }));
     }
-    const target = document.getElementById("case" + place);
-    target.replaceChildren(left, ...(found.latents ? [right] : []));
-    button.parentElement.after(target);
-    if (found.latents) draw(id, latents(model, found.latents));
-    if (scroll && target.getBoundingClientRect().top > innerHeight - 200) target.scrollIntoView({ block: "end" });
+    const container = document.getElementById("case" + index);
+    container.replaceChildren(left, ...(selected.latents ? [right] : []));
+    button.parentElement.after(container);
+    if (selected.latents) draw(id, latentsFigure(model, selected.latents));
+    if (scroll && container.getBoundingClientRect().top > innerHeight - 200) container.scrollIntoView({ block: "end" });
   }
-  for (const button of document.querySelectorAll(".pick")) button.addEventListener("click", () => show(button, true));
-  data.models.forEach((_, place) => {
-    const first = document.querySelector(`.pick[data-model="${place}"]`);
-    if (first) show(first, false);
+  for (const button of document.querySelectorAll(".pick")) button.addEventListener("click", () => showCase(button, true));
+  data.models.forEach((_, index) => {
+    const first = document.querySelector(`.pick[data-model="${index}"]`);
+    if (first) showCase(first, false);
   });
   root.classList.add("ready");
 })();

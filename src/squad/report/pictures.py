@@ -1,4 +1,4 @@
-"""Cases as a reader can look at them: small pictures that stand in the page itself, and rows as names and values."""
+"""Cases in displayable form: images as small PNGs embedded in the page, rows as names and values."""
 
 import base64
 import io
@@ -13,22 +13,22 @@ from squad.data.tables import Table
 
 __all__ = ["array_row", "is_picture", "png", "table_row", "value_range"]
 
-#: Pixels of the longer side, at the most; the page enlarges small ones.
-SIDE = 128
-#: So many cells of a row are shown, and so many letters of each.
-CELLS, LETTERS = 16, 60
+#: Maximum length of an image's longer side, in pixels; the page enlarges smaller images.
+MAX_SIDE = 128
+#: Maximum number of cells shown per row, and of characters per cell.
+MAX_CELLS, MAX_CELL_LENGTH = 16, 60
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
-    """Whether a row of this shape is an image: (height, width), or with channels last."""
+    """Return whether a row of this shape is an image: (height, width) or (height, width, channels)."""
     return len(shape) in (2, 3)
 
 
 def value_range(images: NDArray[Any]) -> tuple[float, float]:
-    """What is black and what is white, for all images alike, so that they can be compared.
+    """Return the values shown as black and as white, the same for all images so that they are comparable.
 
-    By the type's or format's own limits where the numbers look like it (0 to 255, 0 to 1), otherwise by the numbers
-    themselves: 8-bit files of digits that only go to 16 would be black.
+    These are the conventional ranges (0 to 255, 0 to 1) if the values look like it, otherwise the range of the values:
+    8-bit images with values up to 16, such as the digits data, would be almost black.
     """
     finite = images[np.isfinite(images)] if images.dtype.kind == "f" else images
     if not finite.size:
@@ -42,10 +42,14 @@ def value_range(images: NDArray[Any]) -> tuple[float, float]:
 
 
 def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
-    """An image (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of any numbers as a data: address.
+    """Encode an image as the ``data:`` URL of a PNG.
 
-    With any other number of channels their mean is shown.  Large images are made smaller; small ones are left as
-    they are, for the page to enlarge without smoothing.
+    Large images are downscaled; small ones keep their size, and the page enlarges them without smoothing.
+
+    Args:
+        image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), of any numeric type; for any other number of channels, their
+            mean is shown.
+        limits: Values shown as black and as white.
     """
     from PIL import Image
 
@@ -55,45 +59,45 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
     pixels = (255 * np.clip(scaled, 0, 1)).round().astype(np.uint8)
     if pixels.ndim == 3 and pixels.shape[2] not in (3, 4):
         pixels = pixels.mean(axis=2).round().astype(np.uint8)
-    made = Image.fromarray(pixels)
-    longest = max(made.size)
-    if longest > SIDE:
-        width, height = (max(1, round(side * SIDE / longest)) for side in made.size)
-        made = made.resize((width, height), Image.Resampling.BOX)
+    picture = Image.fromarray(pixels)
+    longest = max(picture.size)
+    if longest > MAX_SIDE:
+        width, height = (max(1, round(side * MAX_SIDE / longest)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BOX)
     file = io.BytesIO()
-    made.save(file, "PNG", optimize=True)
+    picture.save(file, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def table_row(table: Table, row: int, columns: list[str]) -> list[tuple[str, str]]:
-    """Names and values of the columns that a model looks at, and how many more there are."""
+    """Return names and values of a model's input columns, and the number of columns not shown."""
     cells = table.frame.iloc[row]
-    shown = [(name, _cut(_short(cell_text(cells[name]) or "(empty)"))) for name in columns[:CELLS]]
-    return shown + _more(len(columns))
+    shown = [(name, _truncate(_shorten_number(cell_text(cells[name]) or "(empty)"))) for name in columns[:MAX_CELLS]]
+    return shown + _not_shown(len(columns))
 
 
 def array_row(values: NDArray[Any]) -> list[tuple[str, str]]:
-    """The numbers of a row without names, counted from 1."""
+    """Return the values of a row without column names, as "feature 1", "feature 2", ..."""
     flat = values.reshape(-1)
-    shown = [(f"feature {place + 1}", _number(value)) for place, value in enumerate(flat[:CELLS].tolist())]
-    return shown + _more(len(flat))
+    shown = [(f"feature {index + 1}", _format_number(value)) for index, value in enumerate(flat[:MAX_CELLS].tolist())]
+    return shown + _not_shown(len(flat))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.4g}" if math.isfinite(value) else str(value)
 
 
-def _more(count: int) -> list[tuple[str, str]]:
-    return [("and more", f"{count - CELLS:,}")] if count > CELLS else []
+def _not_shown(count: int) -> list[tuple[str, str]]:
+    return [("not shown", f"{count - MAX_CELLS:,} more features")] if count > MAX_CELLS else []
 
 
-def _short(text: str) -> str:
-    """A number without the digits that nobody reads; other text as it is."""
+def _shorten_number(text: str) -> str:
+    """Shorten a number to six digits; return any other text unchanged."""
     try:
         return f"{float(text):.6g}" if len(text) > 10 else text
     except ValueError:
         return text
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= MAX_CELL_LENGTH else text[: MAX_CELL_LENGTH - 1] + "…"

@@ -1,4 +1,4 @@
-"""Where figures come from: settings, checksums and versions, as names and values."""
+"""Provenance of a report: settings, checksums and versions, as pairs of names and values."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,62 +12,71 @@ from squad.predictor import Predictor
 from squad.predictor.identity import identity
 from squad.records import versions
 
-__all__ = ["flat", "model_facts", "test_facts"]
+__all__ = ["flatten", "model_facts", "test_facts"]
 
-#: Longer lists are cut.
-LETTERS = 200
+#: Maximum number of characters of a list; longer ones are cut.
+MAX_LIST_LENGTH = 200
 
 
 def model_facts(predictor: Predictor) -> list[tuple[str, str]]:
-    """How it was made, as names and values."""
+    """Return how a model was built and trained."""
     record = {name: value for name, value in predictor.record.items() if name not in ("history", "members")}
     return [
         ("network", predictor.config.name),
-        *flat(predictor.config.to_dict(), "network."),
+        *flatten(predictor.config.to_dict(), "network."),
         ("members", str(predictor.members)),
         ("sampling", f"{predictor.num_samples} {predictor.sampling}"),
-        ("SHA-256 of its weights and settings", identity(predictor)),
-        *flat({} if predictor.recalibration is None else predictor.recalibration.to_json(), "recalibration."),
-        *flat(record),
+        ("SHA-256 of weights and settings", identity(predictor)),
+        *flatten({} if predictor.recalibration is None else predictor.recalibration.to_json(), "recalibration."),
+        *flatten(record),
     ]
 
 
-def flat(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested settings as names with dots and short texts."""
-    found: list[tuple[str, str]] = []
+def flatten(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Flatten nested settings into dotted names and short texts; empty values are dropped.
+
+    Args:
+        data: Settings, possibly nested.
+        prefix: Prefix of every name.
+
+    Examples:
+        >>> flatten({"a": {"b": 1, "c": None}, "d": [2, 3]})
+        [('a.b', '1'), ('d', '2, 3')]
+    """
+    pairs: list[tuple[str, str]] = []
     for name, value in data.items():
         if isinstance(value, Mapping):
-            found += flat(value, f"{prefix}{name}.")
+            pairs += flatten(value, f"{prefix}{name}.")
         elif isinstance(value, (list, tuple)):
             text = ", ".join(map(str, value))
-            found.append((prefix + name, text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"))
+            pairs.append((prefix + name, text if len(text) <= MAX_LIST_LENGTH else text[: MAX_LIST_LENGTH - 1] + "…"))
         elif value is not None:
-            found.append((prefix + name, str(value)))
-    return [(name, text) for name, text in found if text]
+            pairs.append((prefix + name, str(value)))
+    return [(name, text) for name, text in pairs if text]
 
 
 def test_facts(rows: Any, labels: list[Any], source: str, date: str) -> tuple[str, list[tuple[str, str]]]:
-    """What the test is called; and what was tested, when, and with which versions."""
-    called, digest = _digest(rows, labels, source)
-    return called, [
-        ("test", called),
+    """Return the name of the test set, and what was tested, when, and with which versions."""
+    name, checksum = _checksum(rows, labels, source)
+    return name, [
+        ("test set", name),
         ("rows", f"{len(rows):,}"),
-        digest,
-        ("report made", date.replace("T", " ").replace("+00:00", " UTC")),
-        *((f"version of {name}", text) for name, text in versions().items()),
+        checksum,
+        ("report created", date.replace("T", " ").replace("+00:00", " UTC")),
+        *((f"version of {package}", text) for package, text in versions().items()),
     ]
 
 
-def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, tuple[str, str]]:
-    """What tells this test from another: of the file if it is one, otherwise of the rows and labels themselves.
+def _checksum(rows: Any, labels: list[Any], source: str) -> tuple[str, tuple[str, str]]:
+    """Return the name of the test set and its checksum: of the file if there is one, else of rows and labels.
 
-    A file is called by its name alone: where it lies is nobody's business who gets the report.
+    Only the name of a file is shown: its folder should not be disclosed to readers of the report.
     """
     path = Path(source)
     try:
         if path.is_file():
             with path.open("rb") as file:
-                return path.name, ("SHA-256 of the test's file", hashlib.file_digest(file, "sha256").hexdigest())
+                return path.name, ("SHA-256 of the test file", hashlib.file_digest(file, "sha256").hexdigest())
     except (OSError, ValueError):
         pass
     digest = hashlib.sha256()
@@ -77,4 +86,4 @@ def _digest(rows: Any, labels: list[Any], source: str) -> tuple[str, tuple[str, 
         digest.update(f"{rows.dtype.str} {rows.shape}".encode())
         digest.update(np.ascontiguousarray(rows).tobytes())
     digest.update("\n".join(map(str, labels)).encode("utf-8", "surrogatepass"))
-    return source, ("SHA-256 of its rows and labels", digest.hexdigest())
+    return source, ("SHA-256 of rows and labels", digest.hexdigest())

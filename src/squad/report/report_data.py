@@ -1,18 +1,24 @@
-"""The parts of a report: plain data, which JSON can hold."""
+"""Contents of a report as plain data that JSON can represent."""
 
 from dataclasses import dataclass
 
 from squad.metrics.calibration import Bin
 from squad.report.case_selection import Case
 from squad.report.slider import Slider
-from squad.report.summaries import ClassRow, Group, HarmRow
+from squad.report.summaries import ClassRow, ConfidenceBin, HarmRow
 
-__all__ = ["Content", "Curve", "Model", "Promise", "RuleRow", "Spread"]
+__all__ = ["Curve", "Guarantee", "MemberSpread", "ModelReport", "ReportData", "RuleRow"]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Observed on the test: the share of cases accepted, the share of wrong ones among them, and at which threshold."""
+    """Risk–coverage curve observed on the test set.
+
+    Attributes:
+        coverage: Fraction of the cases accepted.
+        risk: Selective risk.
+        threshold: Confidence threshold; None where every case is accepted.
+    """
 
     coverage: list[float]
     risk: list[float]
@@ -20,8 +26,14 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Between which risks 90 % of the members lie, each asked alone, by coverage."""
+class MemberSpread:
+    """Selective risks of the individual ensemble members, each predicting alone.
+
+    Attributes:
+        coverage: Fraction of the cases accepted.
+        low: 5th percentile of the selective risk over the members.
+        high: 95th percentile.
+    """
 
     coverage: list[float]
     low: list[float]
@@ -30,12 +42,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class RuleRow:
-    """A rule of a certificate.
+    """One rule of a certificate.
 
     Attributes:
-        risks, group, n, m, errors, needed, hopeless: as in the certificate.
+        risks, group, n, m, errors, needed, hopeless: As in :class:`squad.selective.certificate.Rule`.
         accepts: "above" a threshold, "all" or "none".
-        threshold: what the confidence must be above; None where everything or nothing is accepted.
+        threshold: Threshold that a confidence must exceed; None if all or no cases are accepted.
     """
 
     risks: dict[str, float]
@@ -50,30 +62,31 @@ class RuleRow:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """A certificate; its words are those of :mod:`squad.selective.certificate_text`, as a terminal shows them.
+class Guarantee:
+    """A certificate; its texts are those of :mod:`squad.selective.certificate_text`, as in a terminal.
 
     Attributes:
-        title, accepted: the headline, and what follows it: which calibration cases are accepted.
-        targets: what each target bounds, where that is too much for a cell of the table.
-        table: headings and cells of the rules, or harms, where there are several; else None.
-        guarantee: what holds for accepted cases, as a clause.
-        assumptions: what must be true for it.
-        failure: why nothing could be certified, of a single rule; else empty.
-        certified: whether anything can be accepted.
-        method: how it was tested, and as which attempt.
-        delta, m, by: as in the certificate.
-        rules: its rules.
-        points: (coverage, risk of wrong answers) of each target that is certified, for the curve.
-        broken: whether the test had so many more mistakes than allowed that chance does not explain it.
-        facts: its options and details.
+        title: Headline.
+        accepted: Continuation of the headline: which calibration cases are accepted.
+        targets: What each target bounds, if that is too long for a table cell.
+        table: Headings and cells of the rules or harms if there are several; else None.
+        statement: What holds for accepted cases, as a clause.
+        assumptions: Conditions under which it holds.
+        failure: Why nothing could be certified, for a single rule; else empty.
+        certified: Whether any case can be accepted.
+        method: How it was tested, and in which attempt.
+        delta, m, by: As in :class:`squad.selective.Certificate`.
+        rules: Its rules.
+        points: (coverage, selective risk) of each certified target that bounds the selective risk, for the curve.
+        violated: Whether the test set has more errors than the guarantee allows and than chance explains.
+        facts: Options and details.
     """
 
     title: str
     accepted: str
     targets: list[str]
     table: tuple[list[str], list[list[str]]] | None
-    guarantee: str
+    statement: str
     assumptions: list[str]
     failure: str
     certified: bool
@@ -83,37 +96,46 @@ class Promise:
     by: str | None
     rules: list[RuleRow]
     points: list[tuple[float, float]]
-    broken: bool
+    violated: bool
     facts: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Model:
-    """All about one model on the test.
+class ModelReport:
+    """Results of one model on the test set.
 
     Attributes:
-        name: what the report calls it.
-        about: what it is, in one line.
-        classes: their names.
-        members: how many networks answer together.
-        has_latents: whether its cases show latents.
-        rows: of the test, in all.
-        used: rows with an answer and a label; all figures are about these.
-        unreadable: rows that could not be read; reasons: of the first, with where they stand.
-        unlabelled: rows without a label.
-        wrong: of ``used``, how many answers are wrong, if all are accepted.
-        accepted, accepted_wrong: by the certificate; None without one.
-        same: whether the test is the calibration set itself.
-        seen: how many rows of the test the model was made from, where that is more than chance explains; else 0.
-        checked: whether that could be checked: only with a model that keeps hashes of its rows.
-        target: the risks by which cases are accepted here, of a certificate with several; else none.
-        promise: its certificate, if it has one.
-        slider, curve, spread, reliability, confidences: for the pictures; the spread only of several members.
-        coverages: observed, the largest share answered at each share of wrong answers, as pairs (risk, coverage).
-        harms, by_class: for the tables of mistakes.
-        among_accepted: whether these count accepted cases; all cases if none is accepted.
-        mistakes, referred: which of ``cases`` are shown as such.
-        facts: how it was made.
+        name: Name of the model in the report.
+        about: Description in one line.
+        classes: Names of the classes.
+        members: Number of ensemble members.
+        has_latents: Whether its cases have latent variables to show.
+        rows: Number of test rows.
+        used: Number of rows with a prediction and a label; all results are about these.
+        unreadable: Number of rows without a usable prediction.
+        reasons: Location and reason of the first of these.
+        unlabelled: Number of rows without a label.
+        wrong: Number of errors among ``used`` if every prediction is accepted.
+        accepted: Number of cases accepted by the certificate; None without one.
+        accepted_wrong: Number of errors among these; None without a certificate.
+        is_calibration_set: Whether the test set is the calibration set itself.
+        seen: Number of test rows used to build the model, if that is more than chance explains; else 0.
+        leakage_checked: Whether that could be checked, which needs a model with row hashes.
+        target: Risks of the target by which cases are accepted here, if the certificate has several; else empty.
+        guarantee: Its certificate, if any.
+        slider: Positions of the risk slider.
+        curve: Risk–coverage curve.
+        spread: Curves of the individual members; None for a single member.
+        coverages: Pairs (risk, largest coverage observed at that selective risk).
+        reliability: Bins of the reliability diagram.
+        confidences: Bins of the histogram of confidences.
+        harms: Rows of the table of harms.
+        by_class: Rows of the table of classes.
+        among_accepted: Whether these tables count accepted cases only; if no case is accepted, they count all.
+        mistakes: Indices of the errors to show in ``cases``.
+        referred: Indices of the referred cases to show in ``cases``.
+        cases: Cases to show.
+        facts: How the model was built and trained.
     """
 
     name: str
@@ -129,17 +151,17 @@ class Model:
     wrong: int
     accepted: int | None
     accepted_wrong: int | None
-    same: bool
+    is_calibration_set: bool
     seen: int
-    checked: bool
+    leakage_checked: bool
     target: dict[str, float]
-    promise: Promise | None
+    guarantee: Guarantee | None
     slider: Slider
     curve: Curve
-    spread: Spread | None
+    spread: MemberSpread | None
     coverages: list[tuple[float, float]]
     reliability: list[Bin]
-    confidences: list[Group]
+    confidences: list[ConfidenceBin]
     harms: list[HarmRow]
     by_class: list[ClassRow]
     among_accepted: bool
@@ -150,19 +172,19 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Content:
-    """A whole report.
+class ReportData:
+    """Contents of a whole report.
 
     Attributes:
-        source: what the test is called.
-        date: UTC, ISO 8601.
-        models: in the order they were given.
-        start: the slider's first position, by index.
-        facts: about the test and the software.
+        source: Name of the test set.
+        date: Time of creation, UTC, ISO 8601.
+        models: Results per model, in the order given.
+        start: Index of the slider's initial position.
+        facts: Test set and software versions.
     """
 
     source: str
     date: str
-    models: list[Model]
+    models: list[ModelReport]
     start: int
     facts: list[tuple[str, str]]

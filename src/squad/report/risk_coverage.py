@@ -1,42 +1,54 @@
-"""Risk against coverage: what would have happened at every threshold, in bounded size."""
+"""Points of risk–coverage curves: selective risk and coverage at every threshold, thinned to a bounded size."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
-__all__ = ["best", "expected_risk", "ranks", "steps", "thinned"]
+__all__ = ["curve_ranks", "expected_risk", "largest_coverage", "rank_cases", "thin"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def steps(confidence: Floats, wrong: Bools) -> Ranked:
-    """What each threshold accepts, the strictest first; equal confidences go together."""
+def rank_cases(confidence: Floats, wrong: Bools) -> Ranked:
+    """Return what each threshold accepts, strictest first; cases of equal confidence are accepted together.
+
+    Args:
+        confidence: (N,), confidence of each prediction.
+        wrong: (N,), whether each prediction is wrong.
+    """
     return rank(Scores(confidence, {WRONG: wrong}))
 
 
-def best(found: Ranked, risk: float) -> int | None:
-    """The step that accepts most with an observed share of errors of at most ``risk``."""
-    good = np.flatnonzero(found.errors[WRONG] <= risk * found.n + 1e-9)
-    return int(good[-1]) if len(good) else None
+def largest_coverage(ranked: Ranked, risk: float) -> int | None:
+    """Return the index of the threshold with the largest coverage at an observed selective risk of at most ``risk``.
+
+    Returns:
+        The index; None if the selective risk is higher at every threshold.
+    """
+    feasible = np.flatnonzero(ranked.errors[WRONG] <= risk * ranked.n + 1e-9)
+    return int(feasible[-1]) if len(feasible) else None
 
 
-def ranks(count: int, points: int) -> NDArray[np.int64]:
-    """At most ``points`` ranks from 1 to ``count``, half of them evenly apart, the others so on a log scale."""
+def curve_ranks(total: int, points: int) -> NDArray[np.int64]:
+    """Return at most ``points`` ranks from 1 to ``total``, half evenly spaced, half evenly spaced on a log scale."""
     half = points // 2
     return np.unique(
-        np.concatenate([np.geomspace(1, count, half), np.linspace(1, count, half)]).round().astype(np.int64)
+        np.concatenate([np.geomspace(1, total, half), np.linspace(1, total, half)]).round().astype(np.int64)
     )
 
 
-def thinned(found: Ranked, points: int) -> NDArray[np.int64]:
-    """Which steps to draw: the first at or after each of :func:`ranks`, the last among them."""
-    return np.unique(np.searchsorted(found.n, ranks(found.m, points)))
+def thin(ranked: Ranked, points: int) -> NDArray[np.int64]:
+    """Return the indices of the thresholds to draw: the first at or after each of :func:`curve_ranks`."""
+    return np.unique(np.searchsorted(ranked.n, curve_ranks(ranked.m, points)))
 
 
-def expected_risk(confidence: Floats, wrong: Bools, at: NDArray[np.int64]) -> Floats:
-    """The error rate among the first n, n of ``at``; equals are taken in random order, and the mean is returned."""
-    _, place, sizes = np.unique(-confidence, return_inverse=True, return_counts=True)
-    share = np.bincount(place, weights=wrong, minlength=len(sizes)) / sizes
-    return np.asarray(np.cumsum(np.repeat(share, sizes))[at - 1] / at)
+def expected_risk(confidence: Floats, wrong: Bools, ranks: NDArray[np.int64]) -> Floats:
+    """Return the error rate among the n most confident cases for each n in ``ranks``.
+
+    Cases of equal confidence are taken in random order; the result is the expectation over these orders.
+    """
+    _, group, sizes = np.unique(-confidence, return_inverse=True, return_counts=True)
+    error_rate = np.bincount(group, weights=wrong, minlength=len(sizes)) / sizes
+    return np.asarray(np.cumsum(np.repeat(error_rate, sizes))[ranks - 1] / ranks)

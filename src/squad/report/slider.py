@@ -1,7 +1,7 @@
-"""What the slider looks up: for each risk that can be chosen, the threshold and what follows from it.
+"""Positions of the risk slider: for each risk, the confidence threshold and its consequences.
 
-With calibration scores the thresholds come from the band, whose bounds hold for every choice at once.  The page only
-shows what is worked out here.
+With calibration scores, thresholds come from the method ``band``, whose bounds hold for all risks simultaneously.
+The page only looks up what is computed here.
 """
 
 import math
@@ -12,85 +12,98 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.report.number_format import at_most
-from squad.report.risk_coverage import best, steps
+from squad.report.number_format import round_up
+from squad.report.risk_coverage import largest_coverage, rank_cases
 from squad.selective import Scores, band_of
 from squad.selective.scored_cases import WRONG
 
-__all__ = ["BandSettings", "Choice", "Slider", "accepts", "make_slider", "risks", "smallest"]
+__all__ = [
+    "BandSettings",
+    "Slider",
+    "SliderPosition",
+    "accepted_range",
+    "make_slider",
+    "slider_risks",
+    "smallest_slider_risk",
+]
 
-#: Round numbers, near enough to evenly apart on a log scale.
-ROUND = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0)
-#: Where the slider begins, unless smaller risks can be promised; and the smallest beginning.
-LOW, LOWEST = 1e-3, 1e-4
-#: Cases that the figures are told for.
-OF = 1000
+#: Round numbers, approximately evenly spaced on a log scale.
+MANTISSAS = (
+    *(1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8),
+    *(3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0),
+)
+#: Smallest risk of the slider, unless smaller ones can be guaranteed; and its smallest possible value.
+DEFAULT_START, SMALLEST_START = 1e-3, 1e-4
+#: Number of cases that counts on the page refer to.
+REFERENCE_CASES = 1000
 
 
 @dataclass(frozen=True)
-class Choice:
+class SliderPosition:
     """One position of the slider.
 
     Attributes:
-        risk: the share of accepted answers that may be wrong.
+        risk: Selective risk chosen at this position.
         accepts: "above" a threshold, "all" or "none".
-        threshold: what the confidence must be above; None where everything or nothing is accepted.
-        coverage: the share of calibration cases that are accepted, where there are such.
-        most_wrong: of :data:`OF` cases, how many wrong answers pass at most: rounded up; where there is a promise.
-        accepted, wrong: observed on the test: how many were accepted, and how many of these were wrong.
+        threshold: Threshold that a confidence must exceed; None if all or no cases are accepted.
+        coverage: Fraction of the calibration cases accepted; None without calibration scores.
+        max_wrong: Upper bound on the wrong predictions accepted among :data:`REFERENCE_CASES` cases, rounded up; None
+            without calibration scores.
+        accepted: Number of test cases accepted.
+        wrong: Number of wrong predictions among them.
     """
 
     risk: float
     accepts: str
     threshold: float | None
     coverage: float | None
-    most_wrong: int | None
+    max_wrong: int | None
     accepted: int
     wrong: int
 
 
 @dataclass(frozen=True)
 class Slider:
-    """All positions.
+    """All positions of the slider for one model.
 
     Attributes:
-        promised: whether there are calibration scores, so that thresholds come with a promise.
-        delta: the chance that anything the slider promises is false; None without a promise.
-        calibration: how many calibration cases there are.
-        r_max: the largest risk that the promise is for.
-        choices: one a position, from the smallest risk.
+        guaranteed: Whether thresholds carry a guarantee, which needs calibration scores.
+        delta: Probability that any of the slider's guarantees fails; None without a guarantee.
+        calibration_cases: Number of calibration cases.
+        r_max: Largest risk that the guarantee covers.
+        positions: One per risk, in ascending order.
     """
 
-    promised: bool
+    guaranteed: bool
     delta: float | None
-    calibration: int
+    calibration_cases: int
     r_max: float
-    choices: list[Choice]
+    positions: list[SliderPosition]
 
 
-def accepts(threshold: float) -> tuple[str, float | None]:
-    """A threshold without infinities, which JSON does not know."""
+def accepted_range(threshold: float) -> tuple[str, float | None]:
+    """Return a threshold without infinities, which JSON does not have: "above" and the number, "all", or "none"."""
     if math.isfinite(threshold):
         return "above", threshold
     return ("none" if threshold > 0 else "all"), None
 
 
-def risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
-    """Round risks from ``low`` to ``high``, with ``high`` itself and ``others`` that lie between."""
+def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
+    """Return round risks from ``low`` to ``high``, including ``high`` itself and the ``others`` in between."""
     low = min(low, high / 10)
-    tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    found = {round(mantissa * 10.0**ten, 12) for ten in tens for mantissa in ROUND}
-    found |= {high, *others}
-    return sorted(risk for risk in found if low * (1 - 1e-9) <= risk <= high * (1 + 1e-9))
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    risks = {round(mantissa * 10.0**exponent, 12) for exponent in exponents for mantissa in MANTISSAS}
+    risks |= {high, *others}
+    return sorted(risk for risk in risks if low * (1 - 1e-9) <= risk <= high * (1 + 1e-9))
 
 
 class BandSettings(NamedTuple):
-    """How the slider's guarantee is made.
+    """Settings of the slider's guarantee.
 
     Attributes:
-        delta: the chance that any of it is false, for all attempts to certify the model together.
-        level: the share of this attempt, at which it is tested.
-        r_max: the largest risk it is for.
+        delta: Probability that it fails, over all attempts to certify the model together.
+        level: Part of delta spent by this attempt; the significance level of its tests.
+        r_max: Largest risk that it covers.
     """
 
     delta: float
@@ -98,45 +111,55 @@ class BandSettings(NamedTuple):
     r_max: float
 
 
-def smallest(scores: Scores | None, settings: BandSettings) -> float:
-    """Where a slider begins: at .1 %, or at the smallest risk that can be promised if that is smaller."""
+def smallest_slider_risk(scores: Scores | None, settings: BandSettings) -> float:
+    """Return the smallest risk of a slider: 0.1 %, or the smallest that can be guaranteed if that is lower."""
     if scores is None or not len(scores):
-        return LOW
-    found = float(band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max).bound.min())
-    return max(LOWEST, min(LOW, found))
+        return DEFAULT_START
+    smallest = float(band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max).bound.min())
+    return max(SMALLEST_START, min(DEFAULT_START, smallest))
 
 
 def make_slider(
-    at: Sequence[float],
+    risks: Sequence[float],
     confidence: NDArray[np.float64],
     wrong: NDArray[np.bool_],
     scores: Scores | None,
     settings: BandSettings,
 ) -> Slider:
-    """The positions ``at`` these risks, for the test's confidences (N,) and errors (N,)."""
-    choices = []
+    """Compute the slider's positions.
+
+    Args:
+        risks: Risk of each position.
+        confidence: (N,), confidences of the test cases.
+        wrong: (N,), whether each prediction on the test set is wrong.
+        scores: Calibration scores; without them, thresholds are chosen on the test set and carry no guarantee.
+        settings: Settings of the guarantee.
+    """
+    positions = []
     if scores is None or not len(scores):
-        seen = steps(confidence, wrong)
-        for risk in at:
-            place = best(seen, risk)
-            threshold = math.inf if place is None else float(seen.threshold[place])
-            choices.append(Choice(risk, *accepts(threshold), None, None, *_observed(confidence, wrong, threshold)))
-        return Slider(False, None, 0, settings.r_max, choices)
+        ranked = rank_cases(confidence, wrong)
+        for risk in risks:
+            index = largest_coverage(ranked, risk)
+            threshold = math.inf if index is None else float(ranked.threshold[index])
+            observed = _observed(confidence, wrong, threshold)
+            positions.append(SliderPosition(risk, *accepted_range(threshold), None, None, *observed))
+        return Slider(False, None, 0, settings.r_max, positions)
     band = band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max)
-    for risk in at:
-        place = band.at(risk) if risk <= settings.r_max else None
-        if place is None:
-            choices.append(Choice(risk, "none", None, 0.0, 0, 0, 0))
+    for risk in risks:
+        index = band.at(risk) if risk <= settings.r_max else None
+        if index is None:
+            positions.append(SliderPosition(risk, "none", None, 0.0, 0, 0, 0))
             continue
-        threshold, coverage = float(band.threshold[place]), float(band.n[place] / band.m)
-        # The band bounds P(wrong and accepted) by u, and P(accepted) from below by l <= n / m; u / l <= risk, so that
-        # u <= risk n / m: the count is as certain as the risk.
-        most = at_most(risk * coverage, OF)
+        threshold, coverage = float(band.threshold[index]), float(band.n[index] / band.m)
+        # The band bounds P(wrong and accepted) by u from above and P(accepted) by l <= n / m from below. Since
+        # u / l <= risk, u <= risk n / m: the bound on the count holds at the same confidence level as the risk.
+        max_wrong = round_up(risk * coverage, REFERENCE_CASES)
         observed = _observed(confidence, wrong, threshold)
-        choices.append(Choice(risk, *accepts(threshold), coverage, most, *observed))
-    return Slider(True, settings.delta, len(scores), settings.r_max, choices)
+        positions.append(SliderPosition(risk, *accepted_range(threshold), coverage, max_wrong, *observed))
+    return Slider(True, settings.delta, len(scores), settings.r_max, positions)
 
 
 def _observed(confidence: NDArray[np.float64], wrong: NDArray[np.bool_], threshold: float) -> tuple[int, int]:
+    """Return the number of test cases accepted, and of wrong predictions among them."""
     accepted = confidence > threshold
     return int(accepted.sum()), int((accepted & wrong).sum())

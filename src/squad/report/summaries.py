@@ -1,4 +1,4 @@
-"""Counts that tables and bars show: by confidence, by harm, by class."""
+"""Counts behind the report's tables and bar charts: by confidence, by harm and by class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,23 +14,25 @@ from squad.selective import Certificate, Scores
 from squad.selective.certificate_text import risks_text
 from squad.selective.scored_cases import WRONG
 
-__all__ = ["ClassRow", "Group", "HarmRow", "by_class", "by_harm", "confidence_groups", "reliability_groups"]
+__all__ = ["ClassRow", "ConfidenceBin", "HarmRow", "by_class", "by_harm", "confidence_bins", "reliability_bins"]
 
-#: Where groups of confidences end: narrower towards 1, where most answers are.
-EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
-#: Groups of a reliability diagram, of equal width.
-BINS = 10
-#: So many classes are told apart, those with most mistakes first.
-CLASSES = 30
+#: Edges of the confidence bins: narrower towards 1, where most predictions are.
+CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
+#: Number of bins of equal width in a reliability diagram.
+RELIABILITY_BINS = 10
+#: Maximum number of classes in a table; those with the most errors are kept.
+MAX_CLASSES = 30
 
 
 @dataclass(frozen=True)
-class Group:
-    """Answers with similar confidence.
+class ConfidenceBin:
+    """Predictions of similar confidence.
 
     Attributes:
-        low, high: between which confidences.
-        n, wrong: how many answers, and how many wrong ones.
+        low: Lower edge of the bin.
+        high: Upper edge of the bin.
+        n: Number of predictions.
+        wrong: Number of wrong predictions.
     """
 
     low: float
@@ -41,16 +43,17 @@ class Group:
 
 @dataclass(frozen=True)
 class HarmRow:
-    """One harm: how often it happened.
+    """Frequency of one harm.
 
     Attributes:
-        target: which one accepts the cases, of a certificate with several; else empty.
-        name: such as "wrong" or "missed 3".
-        limit: the largest share of accepted cases, or their largest mean cost, that was asked for, if any.
-        calibration, calibration_n: how many of the accepted calibration cases that it is counted on, or what these cost
-            in all; None if not known.
-        test, test_n: the same of the (accepted) test cases; None if labels alone do not tell.
-        costs: whether it has costs between 0 and 1 instead of errors.
+        target: Target that accepts the cases, if the certificate has several; else empty.
+        name: Name of the harm, such as "wrong" or "missed 3".
+        limit: Maximum rate among accepted cases, or maximum mean cost; None if the certificate does not bound it.
+        calibration: Number of accepted calibration cases with this harm, or their total cost; None if unknown.
+        calibration_n: Number of accepted calibration cases that the harm is counted on; None if unknown.
+        test: The same for (accepted) test cases; None if it cannot be computed from labels.
+        test_n: Number of (accepted) test cases that the harm is counted on.
+        costs: Whether the harm has costs between 0 and 1 instead of errors.
     """
 
     target: str
@@ -65,66 +68,81 @@ class HarmRow:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One class, among the accepted cases (without a certificate: among all).
+    """Counts for one class, among the accepted cases (without a certificate: among all).
 
     Attributes:
-        n: cases that are of this class; missed: how many of them were called something else.
-        said: answers that name this class; false: how many of them are wrong.
-        referred: cases of this class that were referred; None without a certificate.
-        mostly: what its missed cases were called most often, "" if there are none.
+        name: Name of the class.
+        n: Number of cases of this class.
+        missed: Number of these that were predicted as another class.
+        predicted: Number of predictions of this class.
+        false: Number of these that are wrong.
+        referred: Number of referred cases of this class; None without a certificate.
+        mistaken_for: Most frequent prediction among the missed cases; empty if there are none.
     """
 
     name: str
     n: int
     missed: int
-    said: int
+    predicted: int
     false: int
     referred: int | None
-    mostly: str
+    mistaken_for: str
 
 
-def confidence_groups(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[Group]:
-    """Groups for the picture of right and wrong answers, narrower towards 1."""
-    place = np.clip(np.searchsorted(EDGES, confidence, side="right") - 1, 0, len(EDGES) - 2)
-    n, errors = (np.bincount(place, weights, minlength=len(EDGES) - 1) for weights in (None, wrong))
-    return [Group(*edges, int(a), int(b)) for edges, a, b in zip(pairwise(EDGES), n, errors, strict=True)]
+def confidence_bins(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[ConfidenceBin]:
+    """Count predictions and errors in bins of confidence that are narrower towards 1.
+
+    Args:
+        confidence: (N,), confidence of each prediction.
+        wrong: (N,), whether each prediction is wrong.
+    """
+    index = np.clip(np.searchsorted(CONFIDENCE_EDGES, confidence, side="right") - 1, 0, len(CONFIDENCE_EDGES) - 2)
+    n, errors = (np.bincount(index, weights, minlength=len(CONFIDENCE_EDGES) - 1) for weights in (None, wrong))
+    return [
+        ConfidenceBin(*edges, int(a), int(b)) for edges, a, b in zip(pairwise(CONFIDENCE_EDGES), n, errors, strict=True)
+    ]
 
 
-def reliability_groups(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[Bin]:
-    """Groups of equal width that have answers, for the reliability diagram."""
-    return reliability(confidence, ~wrong, BINS)
+def reliability_bins(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[Bin]:
+    """Return the non-empty bins of equal width for the reliability diagram.
+
+    Args:
+        confidence: (N,), confidence of each prediction.
+        wrong: (N,), whether each prediction is wrong.
+    """
+    return reliability(confidence, ~wrong, RELIABILITY_BINS)
 
 
 def by_harm(
     certificate: Certificate | None,
     scores: Scores | None,
     classes: Sequence[Any],
-    said: NDArray[np.int64],
+    predicted: NDArray[np.int64],
     truth: NDArray[np.int64],
     accepted: Sequence[NDArray[np.bool_] | None],
 ) -> list[HarmRow]:
-    """Each harm of each target, among the cases that it accepts, and "wrong" always.
+    """Count each harm of each target among the cases that the target accepts; "wrong" is always included.
 
     Args:
-        certificate: if there is one.
-        scores: of the calibration cases, if they were kept.
-        classes: of the model.
-        said: (N,), the place of each answer.
-        truth: (N,), the place of each right answer.
-        accepted: for each target (one, where there is no certificate) which cases it accepts; None counts all.
+        certificate: Certificate of the model, if any.
+        scores: Calibration scores, if they were kept.
+        classes: Classes of the model.
+        predicted: (N,), index of each predicted class.
+        truth: (N,), index of each true class.
+        accepted: For each target (a single one without a certificate), which cases it accepts; None counts all cases.
     """
     targets = [{}] if certificate is None else certificate.targets
     several = len(targets) > 1
-    found = []
+    rows = []
     for target, mask in zip(targets, accepted, strict=True):
-        within = np.ones(len(said), dtype=bool) if mask is None else mask
+        within = np.ones(len(predicted), dtype=bool) if mask is None else mask
         others = [] if several or scores is None else list(scores.harms)
-        own = () if certificate is None else certificate.target(target)
+        rules = () if certificate is None else certificate.target(target)
         for name in dict.fromkeys([WRONG, *target, *others]):
-            suffered = known_harm(name, classes, said, truth, {} if certificate is None else certificate.details)
-            test, test_n = (None, int(within.sum())) if suffered is None else _counted(suffered[within])
-            counted = [rule for rule in own if name in rule.errors]
-            found.append(
+            harm = known_harm(name, classes, predicted, truth, {} if certificate is None else certificate.details)
+            test, test_n = (None, int(within.sum())) if harm is None else _sum_and_count(harm[within])
+            counted = [rule for rule in rules if name in rule.errors]
+            rows.append(
                 HarmRow(
                     risks_text(target) if several else "",
                     name,
@@ -136,42 +154,52 @@ def by_harm(
                     any(name in rule.costs for rule in counted),
                 )
             )
-    return found
+    return rows
 
 
-def _counted(suffered: NDArray[Any]) -> tuple[float, int]:
-    """How many suffered a harm (or what they cost in all), of how many that it is counted on."""
-    if suffered.dtype == np.bool_:
-        return int(suffered.sum()), len(suffered)
-    there = suffered[~np.isnan(suffered)]
-    total = float(there.sum())
-    return (int(total) if total.is_integer() else total), len(there)
+def _sum_and_count(harm: NDArray[Any]) -> tuple[float, int]:
+    """Return the number of cases with a harm (or their total cost) and the number of cases it is counted on.
+
+    NaN marks cases that the harm is not counted on.
+    """
+    if harm.dtype == np.bool_:
+        return int(harm.sum()), len(harm)
+    counted = harm[~np.isnan(harm)]
+    total = float(counted.sum())
+    return (int(total) if total.is_integer() else total), len(counted)
 
 
 def by_class(
-    classes: Sequence[Any], said: NDArray[np.int64], truth: NDArray[np.int64], accepted: NDArray[np.bool_] | None
+    classes: Sequence[Any], predicted: NDArray[np.int64], truth: NDArray[np.int64], accepted: NDArray[np.bool_] | None
 ) -> list[ClassRow]:
-    """The classes in their order; of many, those with most mistakes."""
-    within = np.ones(len(said), dtype=bool) if accepted is None else accepted
-    count = len(classes)
-    table = np.bincount(truth[within] * count + said[within], minlength=count * count).reshape(count, count)
-    hits = table.diagonal()
-    found = []
-    for place, name in enumerate(classes):
-        others = table[place].copy()
-        others[place] = 0
-        referred = None if accepted is None else int(((truth == place) & ~accepted).sum())
-        found.append(
+    """Count errors per class, in the order of the classes; of many classes, keep those with the most errors.
+
+    Args:
+        classes: Classes of the model.
+        predicted: (N,), index of each predicted class.
+        truth: (N,), index of each true class.
+        accepted: (N,), which cases are accepted; None counts all cases.
+    """
+    within = np.ones(len(predicted), dtype=bool) if accepted is None else accepted
+    size = len(classes)
+    confusion = np.bincount(truth[within] * size + predicted[within], minlength=size * size).reshape(size, size)
+    hits = confusion.diagonal()
+    rows = []
+    for index, name in enumerate(classes):
+        others = confusion[index].copy()
+        others[index] = 0
+        referred = None if accepted is None else int(((truth == index) & ~accepted).sum())
+        rows.append(
             ClassRow(
                 str(name),
-                int(table[place].sum()),
+                int(confusion[index].sum()),
                 int(others.sum()),
-                int(table[:, place].sum()),
-                int(table[:, place].sum() - hits[place]),
+                int(confusion[:, index].sum()),
+                int(confusion[:, index].sum() - hits[index]),
                 referred,
                 str(classes[int(others.argmax())]) if others.any() else "",
             )
         )
-    if len(found) <= CLASSES:
-        return found
-    return sorted(found, key=lambda row: -(row.missed + row.false))[:CLASSES]
+    if len(rows) <= MAX_CLASSES:
+        return rows
+    return sorted(rows, key=lambda row: -(row.missed + row.false))[:MAX_CLASSES]

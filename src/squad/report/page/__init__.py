@@ -1,18 +1,18 @@
-"""The sections of a report in plain words: the most important first, a question with every picture."""
+"""Sections of a report page, the most important first."""
 
 from squad.report.markup import Markup, join
 from squad.report.page.cases import cases
 from squad.report.page.charts import charts
-from squad.report.page.footer import ending
-from squad.report.page.guarantee import header, promise
+from squad.report.page.footer import footer
+from squad.report.page.guarantee import guarantee, header
 from squad.report.page.mistakes import mistakes
-from squad.report.page.operating_point import choice
-from squad.report.report_data import Content
+from squad.report.page.operating_point import operating_point
+from squad.report.report_data import ReportData
 
 __all__ = ["body"]
 
 
-def body(content: Content) -> Markup:
-    """Everything that is read, from the title to the versions."""
-    parts = (header, promise, choice, charts, cases, mistakes, ending)
-    return join(*(part(content) for part in parts))
+def body(report: ReportData) -> Markup:
+    """Render the contents of the page, from the title to the software versions."""
+    sections = (header, guarantee, operating_point, charts, cases, mistakes, footer)
+    return join(*(section(report) for section in sections))

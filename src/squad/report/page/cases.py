@@ -1,4 +1,4 @@
-"""Cases to look at: mistakes, referred cases, and what was behind the one that is chosen."""
+"""Section of individual cases: errors, referred cases, and details of the selected one."""
 
 from collections.abc import Sequence
 
@@ -6,53 +6,61 @@ from squad.report.case_selection import Case
 from squad.report.markup import Markup, element, join
 from squad.report.number_format import count, percent
 from squad.report.page.building_blocks import section, side_by_side
-from squad.report.report_data import Content, Model
+from squad.report.report_data import ModelReport, ReportData
 
 __all__ = ["cases"]
 
 
-def cases(content: Content) -> Markup:
-    """Two galleries a model, and a place for the chosen case."""
+def cases(report: ReportData) -> Markup:
+    """Render two galleries per model, and a container for the selected case."""
     return section(
         "cases",
         "Which cases should I look at myself?",
-        "Choose a case to see what the model made of it.",
-        side_by_side(content.models, _galleries, wide=True),
+        "Click on a case to see the model's prediction in detail.",
+        side_by_side(report.models, _galleries, wide=True),
     )
 
 
-def _galleries(place: int, model: Model) -> Markup:
-    certified = model.promise is not None
-    parts = [element("h4", "The most confident mistakes")]
+def _galleries(index: int, model: ModelReport) -> Markup:
+    certified = model.guarantee is not None
+    parts = [element("h4", "Most confident errors")]
     if model.mistakes:
-        more = f" Shown are {len(model.mistakes)} of {count(model.wrong)}." if model.wrong > len(model.mistakes) else ""
-        text = f"Wrong answers, the surest first: a threshold is least able to keep these out.{more}"
-        parts += [element("p", text), _gallery(place, model, model.mistakes)]
+        text = "Wrong predictions, most confident first. A confidence threshold is least likely to filter these out."
+        parts += [
+            element("p", text + _shown(len(model.mistakes), model.wrong)),
+            _gallery(index, model, model.mistakes),
+        ]
     else:
-        parts.append(element("p", "There are no mistakes on the test."))
-    total = model.used - (model.accepted or 0)
-    parts.append(element("h4", "Cases that are referred" if certified else "The cases it is least sure of"))
+        parts.append(element("p", "All predictions on the test set are correct."))
+    parts.append(element("h4", "Cases referred to a reviewer" if certified else "Least confident cases"))
     if model.referred:
-        more = f" Shown are {len(model.referred)} of {count(total)}." if total > len(model.referred) else ""
-        text = "A person has to look at these, the least sure first." if certified else "The least sure first."
-        parts += [element("p", text + more), _gallery(place, model, model.referred)]
+        text = "The model abstains on these cases, least confident first." if certified else "Least confident first."
+        total = model.used - (model.accepted or 0)
+        parts += [
+            element("p", text + _shown(len(model.referred), total)),
+            _gallery(index, model, model.referred),
+        ]
     else:
-        parts.append(element("p", "None is: every test case that could be read is accepted."))
-    # The page puts it below the gallery that the case is chosen in.
-    parts += [element("div", id=f"case{place}", class_="case", aria_live="polite")] if model.cases else []
+        parts.append(element("p", "None: the model accepts every test case that it can read."))
+    # The script moves it below the gallery in which a case is selected.
+    parts += [element("div", id=f"case{index}", class_="case", aria_live="polite")] if model.cases else []
     return join(*parts)
 
 
-def _gallery(place: int, model: Model, chosen: Sequence[int]) -> Markup:
-    buttons = [_button(place, index, model.cases[index]) for index in chosen]
+def _shown(shown: int, total: int) -> str:
+    return f" Showing {shown} of {count(total)}." if total > shown else ""
+
+
+def _gallery(index: int, model: ModelReport, selection: Sequence[int]) -> Markup:
+    buttons = [_button(index, case, model.cases[case]) for case in selection]
     return element("div", *buttons, class_="gallery" if model.cases[0].picture else "gallery rows")
 
 
-def _button(place: int, index: int, case: Case) -> Markup:
-    right = case.said == case.truth
-    outcome = "right" if right else f"is {case.truth}"
-    sure = f"{percent(case.confidence)} sure"
-    picture = (
+def _button(model: int, index: int, case: Case) -> Markup:
+    correct = case.predicted == case.truth
+    outcome = "correct" if correct else f"true class: {case.truth}"
+    confidence = f"confidence {percent(case.confidence)}"
+    preview = (
         element(
             "span", *(element("span", element("i", name), " ", value) for name, value in case.row[:3]), class_="cells"
         )
@@ -60,22 +68,22 @@ def _button(place: int, index: int, case: Case) -> Markup:
         else element("img", src=case.picture, alt="", class_="pixels")
     )
     decision = None if case.accepted is None else element("small", "accepted" if case.accepted else "referred")
-    words = element(
+    label = element(
         "span",
-        element("b", f"says {case.said}"),
-        element("span", "✓ " if right else "✕ ", outcome, class_="right" if right else "wrong"),
-        element("small", sure),
+        element("b", f"predicted {case.predicted}"),
+        element("span", "✓ " if correct else "✕ ", outcome, class_="correct" if correct else "wrong"),
+        element("small", confidence),
         decision,
-        class_="words",
+        class_="label",
     )
     return element(
         "button",
-        picture,
-        words,
+        preview,
+        label,
         type="button",
         class_="pick",
-        data_model=place,
+        data_model=model,
         data_case=index,
         aria_pressed="false",
-        aria_label=f"{case.where}: says {case.said}, {outcome}, {sure}",
+        aria_label=f"{case.where}: predicted {case.predicted}, {outcome}, {confidence}",
     )

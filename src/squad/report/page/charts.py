@@ -1,88 +1,96 @@
-"""The pictures: mistakes against coverage, how honest confidence is, and how it tells right from wrong."""
+"""Sections with charts: risk–coverage curve, reliability diagram, and confidences of correct and wrong predictions."""
 
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.number_format import percent
-from squad.report.page.building_blocks import fold, plot, section, side_by_side
-from squad.report.report_data import Content, Model
+from squad.report.page.building_blocks import figure, fold, section, side_by_side
+from squad.report.report_data import ModelReport, ReportData
 
 __all__ = ["charts"]
 
 
-def charts(content: Content) -> Markup:
-    """Three sections with a picture each."""
-    models = content.models
+def charts(report: ReportData) -> Markup:
+    """Render three sections with one kind of chart each."""
+    models = report.models
     return join(
-        _curve(content),
+        _risk_coverage(report),
         section(
             "reliability",
-            "When it says 90\u00a0% sure, is it right 9 times out of 10?",
-            "Answers are put into groups by how sure the model was. On the dotted line it is right as often as it says."
-            " Above the line it is more careful than it needs to be; below it is too sure of itself. Larger dots stand"
-            " for more answers; the thin lines show how far chance alone could move them.",
-            side_by_side(models, lambda place, model: plot(f"reliability{place}", _reliability(model))),
+            "If the model is 90\u00a0% confident, is it right 9 times out of 10?",
+            "In this reliability diagram, predictions are grouped by confidence. A model is perfectly calibrated if its"
+            " accuracy equals its confidence (dotted line). Below the line it is overconfident, above the line"
+            " underconfident. Larger dots stand for more predictions; the vertical bars are 95\u00a0% confidence"
+            " intervals of the accuracy.",
+            side_by_side(models, lambda index, model: figure(f"reliability{index}", _calibration_text(model))),
         ),
         section(
             "confidences",
-            "Is it less sure when it is wrong?",
-            "It should be: then a threshold keeps mistakes out. Plain bars are right answers, striped bars wrong ones,"
-            " each as a share of its own kind. The further the striped bars stand to the left, the better.",
-            side_by_side(models, lambda place, model: plot(f"confidences{place}", _confidence(model))),
+            "Is the model less confident when it is wrong?",
+            "It should be: then a confidence threshold filters out errors. Plain bars are correct predictions,"
+            " striped bars wrong ones; the bars of each kind add up to 100\u00a0%. The further left the striped bars,"
+            " the better.",
+            side_by_side(models, lambda index, model: figure(f"confidences{index}", _confidence_text(model))),
         ),
     )
 
 
-def _curve(content: Content) -> Markup:
-    models = content.models
+def _risk_coverage(report: ReportData) -> Markup:
+    models = report.models
     lead = [
-        "A model that answers only when it is sure answers fewer cases and makes fewer mistakes. Each point of a line"
-        " is one threshold: to the left it is strict, at the right end every case is answered. The lower the line, the"
-        " better. Both scales are stretched (logarithmic), so that small shares can be told apart."
+        "The risk\u2013coverage curve shows the selective risk at every confidence threshold. On the left, the"
+        " threshold is strict and few cases are accepted; at the right end, all are. The lower the curve, the better."
+        " Both axes are logarithmic."
     ]
-    if any(model.promise and model.promise.points for model in models):
-        lead.append("A star is what a certificate promises, a diamond what was observed on the test with it.")
+    if any(model.guarantee and model.guarantee.points for model in models):
+        lead.append("A star marks what a certificate guarantees, a diamond what was observed on the test set with it.")
     if any(model.spread for model in models):
         lead.append(
-            "The shaded area holds 90\u00a0% of the members, each asked alone: it shows what luck in training does."
+            "The shaded area contains 90\u00a0% of the ensemble members, each predicting alone: it shows how much"
+            " depends on the random seed of training."
         )
     several = len(models) > 1
     table = plain_table(
-        ["wrong among the accepted", *(model.name if several else "cases answered" for model in models)],
+        ["selective risk", *(model.name if several else "coverage" for model in models)],
         [
             [percent(risk), *(percent(model.coverages[line][1]) for model in models)]
             for line, (risk, _) in enumerate(models[0].coverages)
         ],
-        "Cases answered at each share of wrong answers (observed, no guarantee)",
+        "Largest coverage at each selective risk (observed, not guaranteed)",
     )
-    words = " ".join(_words(model, model.name if several else "It") for model in models)
-    card = element("article", plot("curve", words, tall=True), fold("The numbers", table), class_="card")
+    text = " ".join(_risk_text(model, model.name if several else "The model") for model in models)
+    card = element("article", figure("curve", text, tall=True), fold("Numbers", table), class_="card")
     return section(
         "curve",
-        "How many mistakes remain if it answers fewer cases?",
+        "How many errors remain if the model accepts fewer cases?",
         " ".join(lead),
         element("div", card, class_="models one"),
     )
 
 
-def _words(model: Model, who: str) -> str:
+def _risk_text(model: ModelReport, name: str) -> str:
     if not model.wrong:
-        return f"{who} made no mistake on the test."
-    half = next(risk for share, risk in zip(model.curve.coverage, model.curve.risk, strict=True) if share >= 0.5)
-    surest = f"in {percent(half)} of" if half else "in none of"
-    return f"{who} is wrong in {percent(model.wrong / model.used)} of all test cases, and {surest} the surest half."
+        return f"{name} made no error on the test set."
+    half = next(risk for coverage, risk in zip(model.curve.coverage, model.curve.risk, strict=True) if coverage >= 0.5)
+    return (
+        f"{name} has an error rate of {percent(model.wrong / model.used)} on all test cases, and of {percent(half)} on"
+        " the most confident half."
+    )
 
 
-def _reliability(model: Model) -> str:
-    sure = sum(group.count * group.confidence for group in model.reliability) / model.used
-    right = 1 - model.wrong / model.used
-    gap = sure - right
-    verdict = "as sure as it should be" if abs(gap) < 0.005 else "too sure of itself" if gap > 0 else "too modest"
-    return f"On average it said {percent(sure)} and was right in {percent(right)}: over all it is {verdict}."
+def _calibration_text(model: ModelReport) -> str:
+    confidence = sum(group.count * group.confidence for group in model.reliability) / model.used
+    accuracy = 1 - model.wrong / model.used
+    gap = confidence - accuracy
+    verdict = "well calibrated" if abs(gap) < 0.005 else "overconfident" if gap > 0 else "underconfident"
+    return f"Mean confidence {percent(confidence)}, accuracy {percent(accuracy)}: on average, the model is {verdict}."
 
 
-def _confidence(model: Model) -> str:
+def _confidence_text(model: ModelReport) -> str:
     if not model.wrong:
-        return "There are no wrong answers to compare with."
+        return "All predictions on the test set are correct."
     high = [group for group in model.confidences if group.low >= 0.9]
-    right, wrong = sum(group.n - group.wrong for group in high), sum(group.wrong for group in high)
-    shares = [percent(right / max(1, model.used - model.wrong)), percent(wrong / model.wrong) if wrong else "none"]
-    return f"{shares[0]} of the right answers and {shares[1]} of the wrong ones are more than 90\u00a0% sure."
+    correct, wrong = sum(group.n - group.wrong for group in high), sum(group.wrong for group in high)
+    fractions = [percent(correct / max(1, model.used - model.wrong)), percent(wrong / model.wrong) if wrong else "none"]
+    return (
+        f"The confidence is above 90\u00a0% for {fractions[0]} of the correct predictions and {fractions[1]} of the"
+        " wrong ones."
+    )

@@ -1,67 +1,75 @@
-"""The end: the words that were used, and where the figures come from."""
+"""Last sections of the page: the glossary, and how the results were produced."""
 
 from squad.report.markup import Markup, element, join
 from squad.report.number_format import count, percent
 from squad.report.page.building_blocks import facts, fold, section
-from squad.report.report_data import Content
+from squad.report.report_data import ReportData
 
-__all__ = ["ending"]
+__all__ = ["footer"]
 
-#: The words a reader meets, each with a line.
+#: Terms of the report with their definitions.
 GLOSSARY = (
-    ("Confidence", "How sure the model says it is of an answer: the probability it gives to it, up to 100\u00a0%."),
-    ("Threshold", "The confidence that an answer must exceed to be accepted."),
-    ("Accepted", "The model's answer is used as it is."),
-    ("Referred", "The model does not answer; a person has to look at the case."),
-    ("Coverage", "The share of cases that are accepted."),
-    ("Risk", "The share of wrong answers among the accepted ones."),
+    ("Confidence", "Probability that the model assigns to its prediction, up to 100\u00a0%."),
+    ("Threshold", "The confidence above which a prediction is accepted."),
+    ("Accepted", "The confidence exceeds the threshold; the prediction is used without review."),
+    ("Referred", "The model abstains; a reviewer has to decide the case."),
+    ("Coverage", "Share of cases that are accepted."),
+    ("Selective risk", "Error rate among accepted cases."),
     (
         "Calibration cases",
-        "Cases with known right answers that the model never learned from. The threshold and its promise come from"
-        " them.",
+        "Labelled cases that the model was not trained on. The threshold and its guarantee are computed from them.",
     ),
     (
         "Test cases",
-        "Other cases with known right answers, used here to look at the model. What is seen on them is an observation,"
-        " not a promise.",
+        "Other labelled cases, used in this report to evaluate the model. Results on them are observations, not"
+        " guarantees.",
     ),
-    ("Certificate", "A threshold with a promise: how often accepted answers may be wrong, and how certain that is."),
-    ("Member", "One of several networks of the same kind, trained apart from each other, whose answers are averaged."),
+    ("Certificate", "A threshold with a guarantee: a bound on the selective risk, and a confidence level."),
+    (
+        "Confidence level",
+        "The guarantee holds for at least this share of random draws of the calibration cases: 1\u00a0\u2212\u00a0δ.",
+    ),
+    (
+        "Ensemble member",
+        "One of several networks of the same architecture, trained independently, whose predicted probabilities are"
+        " averaged.",
+    ),
     (
         "Sample",
-        "An answer of a network with its inner doubts decided by chance. An answer is the mean of several samples.",
+        "Output of a network with its latent variables drawn at random. A prediction averages several samples.",
     ),
     (
-        "Latent",
-        "An inner variable of the network that takes one of a few values. The network works out how probable each value"
-        " is for a case; where several are, it hesitates.",
+        "Latent variable",
+        "An internal variable of the network that takes one of a few values. The network predicts a probability for"
+        " each value.",
     ),
 )
 
 
-def ending(content: Content) -> Markup:
-    """The glossary, then settings, checksums and versions."""
-    words = element(
-        "dl", *(join(element("dt", word), element("dd", text)) for word, text in GLOSSARY), class_="glossary"
+def footer(report: ReportData) -> Markup:
+    """Render the glossary, then settings, checksums and versions."""
+    terms = element(
+        "dl", *(join(element("dt", term), element("dd", text)) for term, text in GLOSSARY), class_="glossary"
     )
     return join(
-        section("words", "The words used here", None, words),
-        section("origin", "Where do these figures come from?", None, _origin(content)),
+        section("glossary", "Glossary", None, terms),
+        section("provenance", "How were these results produced?", None, _provenance(report)),
     )
 
 
-def _origin(content: Content) -> Markup:
-    several = len(content.models) > 1
-    parts = [facts(content.facts)]
-    for model in content.models:
-        of = model.name if several else "the model"
-        parts.append(fold(f"How {of} was made", facts([("what it is", model.about), *model.facts])))
-        if model.promise is not None:
-            own = [
-                ("method", model.promise.method),
-                ("delta, the chance of a false promise", percent(model.promise.delta)),
-                ("calibration cases", count(model.promise.m)),
-                *model.promise.facts,
+def _provenance(report: ReportData) -> Markup:
+    several = len(report.models) > 1
+    parts = [facts(report.facts)]
+    for model in report.models:
+        name = model.name if several else "the model"
+        parts.append(fold(f"How {name} was built", facts([("summary", model.about), *model.facts])))
+        if model.guarantee is not None:
+            settings = [
+                ("method", model.guarantee.method),
+                ("delta (1 \u2212 confidence level)", percent(model.guarantee.delta)),
+                ("calibration cases", count(model.guarantee.m)),
+                *model.guarantee.facts,
             ]
-            parts.append(fold(f"How the certificate{f' of {model.name}' if several else ''} was made", facts(own)))
+            suffix = f" of {model.name}" if several else ""
+            parts.append(fold(f"How the certificate{suffix} was computed", facts(settings)))
     return element("div", element("article", *parts, class_="card"), class_="models one")

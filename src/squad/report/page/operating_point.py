@@ -1,39 +1,41 @@
-"""The slider: a risk is chosen, and its cost is shown."""
+"""Section with the slider: the reader chooses a selective risk and sees the resulting coverage."""
 
 from squad.report.markup import Markup, element, join, plain_table
-from squad.report.number_format import at_most, count, exact, percent, plural, rounded, upwards
-from squad.report.page.building_blocks import NOTHING, section, side_by_side
-from squad.report.report_data import Content, Model
-from squad.report.slider import OF, Choice
+from squad.report.number_format import approximate, count, exact_percent, percent, percent_rounded_up, plural, round_up
+from squad.report.page.building_blocks import EMPTY_CELL, section, side_by_side
+from squad.report.report_data import ModelReport, ReportData
+from squad.report.slider import REFERENCE_CASES, SliderPosition
 
-__all__ = ["choice", "positions"]
+__all__ = ["operating_point", "position_texts"]
 
-#: What is told at each position: in words, promised, observed.
-LINES = (
-    ("confidence", "threshold", "threshold"),
-    ("accepted", "coverage", "observed_coverage"),
-    (f"referred, of {OF:,}", "referred", "observed_referred"),
-    (f"wrong, of {OF:,}", "wrong", "observed_wrong"),
-    ("wrong among the accepted", "rate", "observed_rate"),
+#: Rows of the table: label, and names of the guaranteed and of the observed field.
+TABLE_ROWS = (
+    ("required confidence", "threshold", "threshold"),
+    ("coverage", "coverage", "observed_coverage"),
+    (f"referred, of {REFERENCE_CASES:,}", "referred", "observed_referred"),
+    (f"accepted but wrong, of {REFERENCE_CASES:,}", "wrong", "observed_wrong"),
+    ("selective risk", "rate", "observed_rate"),
 )
-OBSERVED = "observed on the test, no guarantee"
+OBSERVED = "observed on the test set"
+#: Risks labelled below the slider, besides the smallest and the largest.
+LABELLED_RISKS = (0.001, 0.01)
 
 
-def choice(content: Content) -> Markup:
-    """The slider, and what follows from it for each model."""
-    models = content.models
-    choices = models[0].slider.choices
-    start = percent(choices[content.start].risk)
-    last = len(choices) - 1
+def operating_point(report: ReportData) -> Markup:
+    """Render the slider and its consequences for each model."""
+    models = report.models
+    positions = models[0].slider.positions
+    start = percent(positions[report.start].risk)
+    last = len(positions) - 1
     ticks = [
-        element("span", percent(one.risk), style=f"left:{100 * place / last:.3f}%")
-        for place, one in enumerate(choices)
-        if one.risk in (0.001, 0.01) or place in (0, last)
+        element("span", percent(position.risk), style=f"left:{100 * index / last:.3f}%")
+        for index, position in enumerate(positions)
+        if position.risk in LABELLED_RISKS or index in (0, last)
     ]
-    chosen = element("output", start, id="risk", for_="slider", class_="chosen")
+    selected = element("output", start, id="risk", for_="slider", class_="selected-risk")
     control = element(
         "div",
-        element("label", "I can accept that ", chosen, " of the accepted answers are wrong.", for_="slider"),
+        element("label", "I can accept a selective risk of ", selected, for_="slider"),
         element(
             "input",
             type="range",
@@ -41,134 +43,146 @@ def choice(content: Content) -> Markup:
             min="0",
             max=last,
             step="1",
-            value=content.start,
+            value=report.start,
             aria_valuetext=start,
         ),
         element("div", *ticks, class_="ticks", aria_hidden="true"),
         class_="control card",
     )
-    who = "these models" if len(models) > 1 else "the model"
     return section(
-        "choose",
-        "What risk can I accept, and what does it cost?",
-        f"Move the slider. The smaller the risk, the more cases {who} must refer to a person.",
+        "operating-point",
+        "Which risk can I accept, and what does it cost?",
+        f"Move the slider. The lower the risk, the more cases {'these models' if len(models) > 1 else 'the model'} must"
+        " refer to a reviewer.",
         control,
-        side_by_side(models, lambda place, model: _card(place, model, content.start)),
-        element("noscript", element("p", "The slider and the pictures need JavaScript, which is switched off here.")),
+        side_by_side(models, lambda index, model: _card(index, model, report.start)),
+        element("noscript", element("p", "The slider and the figures need JavaScript, which is disabled.")),
     )
 
 
-def _card(place: int, model: Model, start: int) -> Markup:
-    promised = model.slider.promised
-    first = _position(model, model.slider.choices[start])
+def _card(index: int, model: ModelReport, start: int) -> Markup:
+    guaranteed = model.slider.guaranteed
+    initial = _texts(model, model.slider.positions[start])
 
-    def live(name: str) -> Markup:
-        """A place whose text the slider changes."""
-        return element("span", first[name], data_model=place, data_field=name)
+    def field(name: str) -> Markup:
+        """Return an element whose text the slider updates."""
+        return element("span", initial[name], data_model=index, data_field=name)
 
     tiles = element(
         "ul",
-        element("li", element("b", live("referred")), element("span", f"of {OF:,} cases referred")),
-        element("li", element("b", live("wrong")), element("span", f"wrong answers pass, of {OF:,} cases")),
+        element("li", element("b", field("referred")), element("span", f"of {REFERENCE_CASES:,} cases are referred")),
+        element(
+            "li",
+            element("b", field("wrong")),
+            element("span", f"of {REFERENCE_CASES:,} cases are accepted but wrong"),
+        ),
         class_="tiles",
     )
     legend = element(
         "p",
-        f"Each square is one of {OF:,} cases: ",
-        element("span", "filled", class_="key answered"),
-        " answered, ",
-        element("span", "crossed", class_="key wrong"),
-        f" wrong and not noticed{' (at most so many)' if promised else ''}, ",
-        element("span", "hollow", class_="key referred"),
-        " referred.",
+        f"Each square is one of {REFERENCE_CASES:,} cases: ",
+        element("span", "filled", class_="key accepted"),
+        " squares are accepted, ",
+        element("span", "crosses", class_="key wrong"),
+        f" are accepted but wrong{' (upper bound)' if guaranteed else ''}, ",
+        element("span", "empty", class_="key referred"),
+        " squares are referred to a reviewer.",
         class_="legend",
     )
-    squares = element("div", class_="squares", id=f"squares{place}", role="img", aria_label=f"{OF} cases as squares")
-    head = ["", "promised", OBSERVED] if promised else ["", OBSERVED]
+    squares = element(
+        "div", class_="squares", id=f"squares{index}", role="img", aria_label=f"{REFERENCE_CASES} cases as squares"
+    )
+    head = ["", "guaranteed", f"{OBSERVED}, not guaranteed"] if guaranteed else ["", f"{OBSERVED}, not guaranteed"]
     rows: list[list[object]] = [
-        [text, *(live(name) for name in ((sure, seen) if promised else (seen,)))] for text, sure, seen in LINES
+        [label, *(field(name) for name in ((bound, observed) if guaranteed else (observed,)))]
+        for label, bound, observed in TABLE_ROWS
     ]
     return join(
-        element("p", live("note"), class_="nothing", aria_live="polite"),
-        element("div", element("div", tiles, squares, legend), plain_table(head, rows), class_="choice"),
-        element("p", _promised(model) if promised else _observed(), class_="says"),
+        element("p", field("note"), class_="slider-note", aria_live="polite"),
+        element("div", element("div", tiles, squares, legend), plain_table(head, rows), class_="operating-point"),
+        element("p", _guarantee_text(model) if guaranteed else _observation_text(), class_="remark"),
     )
 
 
-def _observed() -> str:
+def _observation_text() -> str:
     return (
-        "Observed on the test, no guarantee: there are no calibration scores with this model. The threshold is chosen"
-        " on the very cases it is judged by, which flatters it."
+        "Observed on the test set, not guaranteed: this model has no calibration scores. The threshold is chosen on the"
+        " same cases that it is evaluated on, so these results are optimistic."
     )
 
 
-def _promised(model: Model) -> str:
+def _guarantee_text(model: ModelReport) -> str:
     slider = model.slider
-    able = [one.risk for one in slider.choices if one.accepts != "none"]
-    least = f" The smallest risk that can be promised with them is about {percent(able[0])}." if able else ""
-    return (
-        f"With {percent(1 - (slider.delta or 0))} certainty the promised figures hold for every position of the slider"
-        " at once, so you may choose after looking. That makes them a little more careful than the certificate, whose"
-        f" risk was fixed before. They come from {plural(slider.calibration, 'calibration case')}.{least}"
-        " How many cases are accepted is what was seen on these, and will differ a little. The chance to be false is"
-        f" the slider's own, beside that of the certificate.{_groups(model)}"
+    feasible = [position.risk for position in slider.positions if position.accepts != "none"]
+    smallest = f" The smallest risk that can be guaranteed is about {percent(feasible[0])}." if feasible else ""
+    delta = slider.delta or 0
+    text = (
+        f"At confidence level {percent(1 - delta)}, the guarantees hold for all slider positions simultaneously, so you"
+        " may choose the risk after looking at the results. They are therefore slightly more conservative than the"
+        " certificate, whose risk was fixed in advance. They are computed from"
+        f" {plural(slider.calibration_cases, 'calibration case')}.{smallest} The coverage is the one observed on these"
+        " cases, not a bound; on new cases it will differ slightly. The probability that a guarantee of the slider"
+        f" fails (at most {exact_percent(delta)}) is in addition to that of the certificate."
     )
-
-
-def _groups(model: Model) -> str:
-    if model.promise is None or model.promise.by is None:
-        return ""
-    return " The slider has one threshold for all cases, and promises nothing about single groups."
-
-
-def positions(model: Model) -> list[dict[str, object]]:
-    """What each position of the slider shows for a model, in words: the page looks it up."""
-    return [_position(model, one) for one in model.slider.choices]
-
-
-def _position(model: Model, one: Choice) -> dict[str, object]:
-    none, slider = one.accepts == "none", model.slider
-    share = one.accepted / model.used
-    passed = OF * one.wrong / model.used
-    height = "of any height" if one.threshold is None else f"above {upwards(one.threshold)}"
-    shown: dict[str, object] = {
-        "note": "",
-        "threshold": NOTHING if none else height,
-        "observed_coverage": percent(share),
-        "observed_referred": rounded(OF * (1 - share)),
-        "observed_wrong": rounded(passed),
-        "observed_rate": percent(one.wrong / one.accepted) if one.accepted else NOTHING,
-    }
-    if not slider.promised:
-        shown["referred"], shown["wrong"] = shown["observed_referred"], shown["observed_wrong"]
-        shown["squares"] = _squares(round(OF * share), at_most(passed / OF, OF))
-        if none:
-            shown["note"] = "At no threshold was the share of wrong answers on the test this small."
-        return shown
-    answered, most = round(OF * (one.coverage or 0)), one.most_wrong or 0
-    shown["squares"] = _squares(answered, most)
-    if none:
-        shown |= {"coverage": "none", "referred": "all", "wrong": "none", "rate": NOTHING, "note": _refusal(model, one)}
-        return shown
-    return shown | {
-        "coverage": f"about {percent(one.coverage or 0)}",
-        "referred": f"about {count(OF - answered)}",
-        "wrong": f"at most {count(most)}",
-        "rate": f"at most {exact(one.risk)}",
-    }
-
-
-def _refusal(model: Model, one: Choice) -> str:
-    if one.risk > model.slider.r_max:
-        return f"The promise of this model goes up to a risk of {percent(model.slider.r_max)}."
-    cases = plural(model.slider.calibration, "calibration case")
-    text = f"Nothing can be promised at this risk with these {cases}: every case would be referred."
-    if model.promise and any(risk == one.risk for _, risk in model.promise.points):
-        text += " The certificate can: its risk was fixed before looking. The slider promises all positions at once."
+    if model.guarantee is not None and model.guarantee.by is not None:
+        text += " The slider uses one threshold for all cases and does not guarantee the risk within each group."
     return text
 
 
-def _squares(answered: int, wrong: int) -> list[int]:
-    """How many squares are answered, wrong and referred: a wrong one is one of the answered."""
-    wrong = min(wrong, answered)
-    return [answered - wrong, wrong, OF - answered]
+def position_texts(model: ModelReport) -> list[dict[str, object]]:
+    """Return the texts and counts that the page shows at each position of the slider."""
+    return [_texts(model, position) for position in model.slider.positions]
+
+
+def _texts(model: ModelReport, position: SliderPosition) -> dict[str, object]:
+    none_accepted, slider = position.accepts == "none", model.slider
+    coverage = position.accepted / model.used
+    wrong = REFERENCE_CASES * position.wrong / model.used
+    threshold = "any" if position.threshold is None else f"above {percent_rounded_up(position.threshold)}"
+    texts: dict[str, object] = {
+        "note": "",
+        "threshold": EMPTY_CELL if none_accepted else threshold,
+        "observed_coverage": percent(coverage),
+        "observed_referred": approximate(REFERENCE_CASES * (1 - coverage)),
+        "observed_wrong": approximate(wrong),
+        "observed_rate": percent(position.wrong / position.accepted) if position.accepted else EMPTY_CELL,
+    }
+    if not slider.guaranteed:
+        texts["referred"], texts["wrong"] = texts["observed_referred"], texts["observed_wrong"]
+        texts["squares"] = _squares(
+            round(REFERENCE_CASES * coverage), round_up(wrong / REFERENCE_CASES, REFERENCE_CASES)
+        )
+        if none_accepted:
+            texts["note"] = "On the test set, the selective risk is higher than this at every threshold."
+        return texts
+    accepted, max_wrong = round(REFERENCE_CASES * (position.coverage or 0)), position.max_wrong or 0
+    texts["squares"] = _squares(accepted, max_wrong)
+    if none_accepted:
+        texts |= {"coverage": percent(0), "referred": "all", "wrong": "none", "rate": EMPTY_CELL}
+        return texts | {"note": _refusal(model, position)}
+    return texts | {
+        "coverage": f"about {percent(position.coverage or 0)}",
+        "referred": f"about {count(REFERENCE_CASES - accepted)}",
+        "wrong": f"at most {count(max_wrong)}",
+        "rate": f"at most {exact_percent(position.risk)}",
+    }
+
+
+def _refusal(model: ModelReport, position: SliderPosition) -> str:
+    """Explain why no case is accepted at a position."""
+    if position.risk > model.slider.r_max:
+        return f"The guarantee of this model covers risks up to {percent(model.slider.r_max)}."
+    cases = plural(model.slider.calibration_cases, "calibration case")
+    text = f"This risk cannot be guaranteed with {cases}: every case would be referred."
+    if model.guarantee and any(risk == position.risk for _, risk in model.guarantee.points):
+        text += (
+            " The certificate does guarantee it, because its risk was fixed in advance; the slider must guarantee all"
+            " positions simultaneously."
+        )
+    return text
+
+
+def _squares(accepted: int, wrong: int) -> list[int]:
+    """Return the numbers of squares that are accepted and correct, accepted but wrong, and referred."""
+    wrong = min(wrong, accepted)
+    return [accepted - wrong, wrong, REFERENCE_CASES - accepted]
