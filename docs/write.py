@@ -523,7 +523,7 @@ def populations() -> str:
 def main() -> None:
     between(ROOT / "docs" / "settings.md", "settings", all_settings())
     between(ROOT / "docs" / "search.md", "search", populations())
-    pipeline.write(ROOT / "experiments" / "paper", ROOT / "experiments" / "paper")
+    pipeline.write_pages(ROOT / "experiments" / "paper", ROOT / "experiments" / "paper")
     write_selection()
     novel = Record.load(ROOT / "benchmarks" / "results" / "novelty.json")
     between(ROOT / "docs" / "data.md", "novelty", novelty(novel))

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.paper.drawings import paper_figures
 from experiments.paper.jobs.plan import PLANS
-from experiments.paper.jobs.run import done
+from experiments.paper.jobs.run import has_record
 from experiments.paper.pages import page, studies
 from experiments.paper.sources import Sources
 from squad.search import search_record
@@ -51,7 +51,7 @@ def test_records_are_those_of_the_plans(name: str) -> None:
     rows = {f"{row.name}.json": row for row in plan.rows}
     for path in (FOLDER / "results" / name).rglob("*.json"):
         row = rows[path.relative_to(FOLDER / "results").as_posix()]
-        assert done(plan.job(row), FOLDER / "results"), path
+        assert has_record(plan.job(row), FOLDER / "results"), path
 
 
 def test_studies_have_their_pictures() -> None:

@@ -8,16 +8,16 @@ import pytest
 
 from experiments.paper.jobs import run as running
 from experiments.paper.jobs.plan import Job
-from experiments.paper.jobs.run import perform
+from experiments.paper.jobs.run import run_job
 from squad.records import Record
-from tests.paper.examples import TWO, plan_of, run
+from tests.paper.examples import TWO_ROWS, plan_of, run
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the plan, and a run of it."""
     folder = tmp_path_factory.mktemp("made")
-    assert run(plan_of(folder, TWO), folder / "results")
+    assert run(plan_of(folder, TWO_ROWS), folder / "results")
     return folder
 
 
@@ -29,13 +29,13 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def performed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def jobs_run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the jobs that are run."""
     names: list[str] = []
 
     def spied(job: Job, *others: Any) -> Record:
         names.append(job.name)
-        return perform(job, *others)
+        return run_job(job, *others)
 
-    monkeypatch.setattr(running, "perform", spied)
+    monkeypatch.setattr(running, "run_job", spied)
     return names

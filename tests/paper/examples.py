@@ -8,22 +8,22 @@ import torch
 
 from experiments.paper.jobs.plan import Plan
 from experiments.paper.jobs.plan_files import read_plan
-from experiments.paper.jobs.run import Clock, run_plan
+from experiments.paper.jobs.run import TimeLimit, run_plan
 from squad.records import Record
 from squad.search.search_record import TRIALS
 from squad.train import SilentProgress
 
 CPU = torch.device("cpu")
-EVER = Clock(None)
+NO_LIMIT = TimeLimit(None)
 #: The repository's own experiments.
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
 #: The start of a plan that trains for an instant.
-HEAD = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
+PLAN_START = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
 #: And a row of one.
 MLP = '[row.mlp]\nmodel = "mlp"\n'
 #: Two rows that take an instant.
-TWO = (
-    HEAD
+TWO_ROWS = (
+    PLAN_START
     + "members = 2\nhalves = 2\nnetwork = {hidden = [4]}\ntraining = {max_epochs = 3, lr = 0.03}\n"
     + '[quick]\nmembers = 1\ntest_rows = 90\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["curves", "spread"]\n'
     + '[row.squad]\nmodel = "squad"\nways = ["relaxed 2", "relaxed 2 by variance"]\n'
@@ -88,6 +88,6 @@ def refuse(*_: Any, **__: Any) -> None:
     raise AssertionError("nothing must be run")
 
 
-def run(plan: Plan, results: Path, clock: Clock = EVER, told: list[str] | None = None) -> bool:
+def run(plan: Plan, results: Path, clock: TimeLimit = NO_LIMIT, told: list[str] | None = None) -> bool:
     """A plan's jobs, in silence."""
     return run_plan(plan, results, CPU, clock, ([] if told is None else told).append, lambda _: SilentProgress())

@@ -9,9 +9,9 @@ import pytest
 from experiments.paper.jobs import run as running
 from experiments.paper.jobs.crops import BORDER, CROPS, recrop
 from experiments.paper.jobs.plan import PlanError
-from experiments.paper.jobs.run import perform
+from experiments.paper.jobs.run import run_job
 from squad.data.images import load_images
-from tests.paper.examples import CPU, HEAD, plan_of
+from tests.paper.examples import CPU, PLAN_START, plan_of
 
 RNG = np.random.default_rng(3)
 GREY = RNG.integers(0, 256, (5, 32, 32), dtype=np.uint8)
@@ -36,7 +36,7 @@ def test_colours_are_cut_alike_and_apart(crop: str) -> None:
 @pytest.mark.parametrize("crop", CROPS)
 def test_many_at_once_are_what_each_is(crop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = recrop(GREY, crop)
-    monkeypatch.setattr("experiments.paper.jobs.crops.ROWS", 2)
+    monkeypatch.setattr("experiments.paper.jobs.crops.BATCH_ROWS", 2)
     assert np.array_equal(recrop(GREY, crop), whole)
 
 
@@ -70,16 +70,16 @@ def test_a_run_takes_images_of_its_crop(tmp_path: Path, crop: str, monkeypatch: 
     """It comes to what it comes to on a data set that has them, and not to what it comes to without."""
 
     def ways(text: str) -> object:
-        plan = plan_of(tmp_path, HEAD + text)
-        return perform(plan.job(plan.rows[0]), CPU).results["ways"]
+        plan = plan_of(tmp_path, PLAN_START + text)
+        return run_job(plan.job(plan.rows[0]), CPU).results["ways"]
 
     cropped, plain = ways(f'{ROW}crop = "{crop}"\n'), ways(ROW)
     images = load_images("digits")
     made = dataclasses.replace(images, x_train=recrop(images.x_train, crop), x_test=recrop(images.x_test, crop))
-    monkeypatch.setattr(running, "_images", lambda *_: made)
+    monkeypatch.setattr(running, "_load_images", lambda *_: made)
     assert cropped == ways(ROW) != plain
 
 
 def test_a_crop_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="crop must be one of 'tighter', 'softer', got 'wider'"):
-        plan_of(tmp_path, f'{HEAD}{ROW}crop = "wider"\n')
+        plan_of(tmp_path, f'{PLAN_START}{ROW}crop = "wider"\n')

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import squad
-from experiments.paper.jobs.measure import COVERAGES, DEFAULT, DELTA, RISKS, cells, curve
+from experiments.paper.jobs.measure import COVERAGES, DEFAULT_METHOD, DELTA, RISKS
 from squad.metrics import aurc
 from squad.search.objective import Objective
 
@@ -47,7 +47,7 @@ PREDICTORS = st.builds(
 @given(PREDICTORS)
 def test_the_figures_are_those_of_the_librarys_own_functions(answers: tuple[Floats, Labels]) -> None:
     p, y = answers
-    found = cells(p, y, 0)
+    found = measure_predictions(p, y, 0)
     confidence, correct = p.max(1), p.argmax(1) == y
     assert found["accuracy"] == pytest.approx(np.mean(correct), abs=1e-12)
     assert found["nll"] == pytest.approx(-np.log(np.maximum(p[range(len(y)), y], 2.3e-308)).mean(), rel=1e-9, abs=1e-12)
@@ -60,7 +60,7 @@ def test_the_figures_are_those_of_the_librarys_own_functions(answers: tuple[Floa
 
 def test_the_default_is_that_of_certify() -> None:
     parameters = inspect.signature(squad.certify).parameters
-    assert parameters["method"].default == DEFAULT
+    assert parameters["method"].default == DEFAULT_METHOD
     assert parameters["delta"].default == DELTA
     assert Objective.parse("coverage@risk=.02").delta == DELTA
     assert RISKS == (0.005, 0.01, 0.02)  # the paper's
@@ -70,7 +70,7 @@ def test_the_default_is_that_of_certify() -> None:
 def test_another_confidence_ranks_and_changes_nothing_else(answers: tuple[Floats, Labels], seed: int) -> None:
     p, y = answers
     own = np.random.default_rng(seed).normal(size=len(y))
-    found, plain = cells(p, y, 0, own), cells(p, y, 0)
+    found, plain = measure_predictions(p, y, 0, own), measure_predictions(p, y, 0)
     assert (found["accuracy"], found["nll"]) == (plain["accuracy"], plain["nll"])
     correct = p.argmax(1) == y
     assert found["aurc"] == aurc(own, correct)
@@ -78,7 +78,7 @@ def test_another_confidence_ranks_and_changes_nothing_else(answers: tuple[Floats
         assert found[f"coverage@{risk}"] == squad.certify(own, correct, risk, DELTA, "sgr").n / len(y)
         assert found[f"default@{risk}"] == squad.certify(own, correct, risk).n / len(y)
     # Only the order counts.
-    assert cells(p, y, 0, np.exp(own / 3)) == found
+    assert measure_predictions(p, y, 0, np.exp(own / 3)) == found
 
 
 def slow_halves(
@@ -120,26 +120,26 @@ def check_same(told: dict[str, Any], slow: dict[str, Any]) -> None:
 )
 def test_halves_against_certificates_on_each_half(answers: tuple[Floats, Labels]) -> None:
     p, y = answers
-    found = cells(p, y, 6)
+    found = measure_predictions(p, y, 6)
     for risk in RISKS:
-        assert found[f"halves@{risk}"].keys() == {"sgr", DEFAULT}
+        assert found[f"halves@{risk}"].keys() == {"sgr", DEFAULT_METHOD}
         for method, told in found[f"halves@{risk}"].items():
             check_same(told, slow_halves(p.max(1), p.argmax(1) == y, 6, risk, method))
-    assert bool(found["halves@0.02"][DEFAULT]["coverage"]) == (len(y) > 1000)
+    assert bool(found["halves@0.02"][DEFAULT_METHOD]["coverage"]) == (len(y) > 1000)
 
 
 def test_halves_are_of_the_confidence_that_is_asked_for() -> None:
     p, y = predictor(3000, 5, sure=20.0)
     own = np.random.default_rng(0).permutation(p.max(1))
-    told = cells(p, y, 3, own)["halves@0.02"][DEFAULT]
-    check_same(told, slow_halves(own, p.argmax(1) == y, 3, 0.02, DEFAULT))
-    assert told != cells(p, y, 3)["halves@0.02"][DEFAULT]
+    told = measure_predictions(p, y, 3, own)["halves@0.02"][DEFAULT_METHOD]
+    check_same(told, slow_halves(own, p.argmax(1) == y, 3, 0.02, DEFAULT_METHOD))
+    assert told != measure_predictions(p, y, 3)["halves@0.02"][DEFAULT_METHOD]
 
 
 @given(PREDICTORS, st.integers(1, 3))
 def test_laws_of_halves(answers: tuple[Floats, Labels], halves: int) -> None:
     p, y = answers
-    found = cells(p, y, halves)
+    found = measure_predictions(p, y, halves)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     for risk in RISKS:
         for told in found[f"halves@{risk}"].values():
@@ -153,14 +153,16 @@ def test_laws_of_halves(answers: tuple[Floats, Labels], halves: int) -> None:
                 assert 0 <= told["risk"] <= 1
                 assert told["violations"] or told["risk"] <= risk
     # Without halves everything else is the same.
-    assert cells(p, y, 0) == {name: value for name, value in found.items() if not name.startswith("halves")}
+    assert measure_predictions(p, y, 0) == {
+        name: value for name, value in found.items() if not name.startswith("halves")
+    }
 
 
 def test_one_that_is_always_right() -> None:
     y = np.arange(4000) % 4
     p = np.full((4000, 4), 0.1)
     p[np.arange(4000), y] = 0.7  # all equally sure: accepted together
-    found = cells(p, y, 4)
+    found = measure_predictions(p, y, 4)
     assert (found["accuracy"], found["aurc"]) == (1.0, 0.0)
     for risk in RISKS:
         assert found[f"coverage@{risk}"] == found[f"default@{risk}"] == 1.0
@@ -170,7 +172,7 @@ def test_one_that_is_always_right() -> None:
 
 def test_one_that_is_never_right() -> None:
     p, _ = predictor(4000, 6)
-    found = cells(p, (p.argmax(1) + 1) % 4, 4)
+    found = measure_predictions(p, (p.argmax(1) + 1) % 4, 4)
     assert (found["accuracy"], found["aurc"]) == (0.0, 1.0)
     for risk in RISKS:
         assert found[f"coverage@{risk}"] == found[f"default@{risk}"] == 0.0
@@ -181,7 +183,7 @@ def test_one_that_is_never_right() -> None:
 def test_what_is_promised_is_kept_on_average() -> None:
     """Halves of many rows that are drawn alike: the mean risk of what is answered stays below what was promised."""
     p, y = predictor(12_000, 7, sure=20.0)
-    found = cells(p, y, 30)
+    found = measure_predictions(p, y, 30)
     for risk in RISKS:
         for method, told in found[f"halves@{risk}"].items():
             assert told["coverage"] > 0.1, (risk, method)
@@ -194,19 +196,19 @@ def test_a_promise_that_is_not_kept_is_seen() -> None:
     """1.75 % of equally sure answers are wrong: a half with few of them is certified, and the other has the rest."""
     wrong = np.random.default_rng(0).permutation(4000) < 70
     p = np.tile([0.9, 0.1], (4000, 1))
-    found = cells(p, wrong.astype(np.int64), 200)["halves@0.02"]
+    found = measure_predictions(p, wrong.astype(np.int64), 200)["halves@0.02"]
     for method, told in found.items():
         slow = slow_halves(p.max(1), ~wrong, 200, 0.02, method)
         check_same(told, slow)
         assert told["violations"] == told["coverage"]
-    assert found[DEFAULT]["coverage"] > 0
-    assert found[DEFAULT]["risk"] > 0.02
+    assert found[DEFAULT_METHOD]["coverage"] > 0
+    assert found[DEFAULT_METHOD]["risk"] > 0.02
 
 
 @given(PREDICTORS)
 def test_the_curve_against_a_plain_loop(answers: tuple[Floats, Labels]) -> None:
     p, y = answers
-    found = curve(p, y)
+    found = risk_curve(p, y)
     rows = sorted(range(len(y)), key=lambda row: -p[row].max())
     wrong = [int(p[row].argmax() != y[row]) for row in rows]
     for coverage, risk in zip(COVERAGES, found, strict=True):

@@ -9,7 +9,7 @@ from experiments.paper.drawings.paper_figures import CAPTIONS
 from experiments.paper.pages import page, studies
 from experiments.paper.sources import Sources
 from squad.records import Record
-from tests.paper.examples import HEAD, PAPER, plan_of, study_of, trial
+from tests.paper.examples import PAPER, PLAN_START, plan_of, study_of, trial
 
 
 def written(tmp_path: Path, sources: Sources) -> dict[str, str]:
@@ -45,7 +45,7 @@ def test_what_people_note_of_a_table_is_on_its_page(tmp_path: Path) -> None:
 
 
 def test_a_study_that_is_short_is_not_told_as_whole(tmp_path: Path) -> None:
-    text = HEAD + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
+    text = PLAN_START + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
     study_of(tmp_path, [trial(0, 0.5), trial(1, 0.6), trial(2, None, state="waiting", ended=None)])
     found = studies.page([plan_of(tmp_path, text)], "")
     assert found.endswith("## digits/mlp\n\nNot complete: 2 of 3 trials have ended.\n")
@@ -66,7 +66,7 @@ def test_the_papers_figures_are_found_among_ours() -> None:
 
 
 def test_every_figure_of_the_paper_has_one_of_ours() -> None:
-    for _, stems in page.PAPERS:
+    for _, stems in page.PAPER_FIGURES:
         assert set(stems) <= CAPTIONS.keys()
 
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from experiments.paper.jobs.plan import CONFIDENCES, ENDED, PLANS, Job, PlanError, Way
+from experiments.paper.jobs.plan import CONFIDENCES, FINISHED_STATES, PLANS, Job, PlanError, PredictionMode
 from experiments.paper.jobs.plan_files import read_plan
 from experiments.paper.pipeline import plans
 from squad.errors import ArgumentError
 from squad.search.search_record import read
 from squad.settings import fit_settings
-from tests.paper.examples import HEAD, PAPER, plan_of, study_of, trial
+from tests.paper.examples import PAPER, PLAN_START, plan_of, study_of, trial
 
 #: Of a row that takes its settings from a study of three trials.
-STUDIED = HEAD + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
+STUDIED = PLAN_START + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
 
 
 # -- ways
@@ -28,16 +28,16 @@ STUDIED = HEAD + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digi
 @pytest.mark.parametrize(
     ("text", "way"),
     [
-        ("mean", Way("mean", 1)),
-        ("relaxed 32", Way("relaxed", 32)),
-        ("  hard   8 ", Way("hard", 8)),
-        ("sample 32 by variance", Way("sample", 32, "variance")),
-        ("sample 4 by response", Way("sample", 4)),
-        ("mean by variance", Way("mean", 1, "variance")),
+        ("mean", PredictionMode("mean", 1)),
+        ("relaxed 32", PredictionMode("relaxed", 32)),
+        ("  hard   8 ", PredictionMode("hard", 8)),
+        ("sample 32 by variance", PredictionMode("sample", 32, "variance")),
+        ("sample 4 by response", PredictionMode("sample", 4)),
+        ("mean by variance", PredictionMode("mean", 1, "variance")),
     ],
 )
-def test_a_way_is_read(text: str, way: Way) -> None:
-    assert Way.parse(text) == way
+def test_a_way_is_read(text: str, way: PredictionMode) -> None:
+    assert PredictionMode.parse(text) == way
 
 
 @given(
@@ -46,14 +46,14 @@ def test_a_way_is_read(text: str, way: Way) -> None:
     confidence=st.sampled_from(CONFIDENCES),
 )
 def test_what_is_written_as_a_way_is_read_as_one(sampling: str, samples: int, confidence: str) -> None:
-    way = Way.parse(f"{sampling} {samples} by {confidence}")
-    assert way == Way(sampling, samples, confidence)
+    way = PredictionMode.parse(f"{sampling} {samples} by {confidence}")
+    assert way == PredictionMode(sampling, samples, confidence)
     # What people read tells all of it, but for the samples of a mean, of which there are none.
     assert sampling in way.text
     assert (f"T = {samples}" in way.text) == (sampling != "mean")
     assert way.text.endswith(", by variance") == (confidence == "variance")
     if confidence == "response":
-        assert Way.parse(f"{sampling} {samples}") == way
+        assert PredictionMode.parse(f"{sampling} {samples}") == way
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_what_is_written_as_a_way_is_read_as_one(sampling: str, samples: int, co
 )
 def test_other_forms_of_a_way_are_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match="of the form 'relaxed 32', 'mean' or 'sample 32 by variance'"):
-        Way.parse(text)
+        PredictionMode.parse(text)
 
 
 @pytest.mark.parametrize("text", ["relaxd 32", "32", "relaxed 0", "relaxed ²"])
 def test_a_way_that_no_network_can_be_asked_in_is_refused_before_any_is_trained(text: str) -> None:
     with pytest.raises(ArgumentError):
-        Way.parse(text)
+        PredictionMode.parse(text)
 
 
 def test_a_confidence_that_is_none_is_refused() -> None:
     with pytest.raises(ArgumentError, match="confidence must be one of 'response', 'variance', got 'entropy'"):
-        Way.parse("sample 32 by entropy")
+        PredictionMode.parse("sample 32 by entropy")
 
 
 # -- where settings come from
@@ -86,7 +86,7 @@ def spoken(tmp_path: Path, says: dict[str, str]) -> dict[str, Any]:
     study_of(tmp_path, [trial(0, 0.5, {"training.lr": 0.125, **json.loads(says.get("study", "{}"))})])
     tables = {name: f"training = {{{says[name]}}}\n" if name in says else "" for name in ("table", "row", "quick")}
     text = (
-        HEAD
+        PLAN_START
         + tables["table"]
         + f"[search]\ntrials = 1\n[quick]\n{tables['quick']}"
         + f'[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n{tables["row"]}'
@@ -234,7 +234,7 @@ def test_a_study_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_network_has_not_is_found_out_before_it_is_trained(tmp_path: Path, row: str, wrong: str) -> None:
-    plan = plan_of(tmp_path, f"{HEAD}[row.one]\n{row}\n")
+    plan = plan_of(tmp_path, f"{PLAN_START}[row.one]\n{row}\n")
     with pytest.raises(PlanError, match=f"small/one: .*{wrong}"):
         plan.job(plan.rows[0])
 
@@ -247,7 +247,9 @@ def job_of(tmp_path: Path, text: str) -> Job:
     return plan.job(plan.rows[0])
 
 
-SAME = HEAD + 'halves = 4\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["spread"]\ntraining = {lr = 0.1}\n'
+SAME = (
+    PLAN_START + 'halves = 4\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["spread"]\ntraining = {lr = 0.1}\n'
+)
 CHANGES = {
     "data": ('data = "digits"', 'data = "svhn"'),
     "validation": ("validation = 0.25", "validation = 0.2"),
@@ -266,25 +268,25 @@ CHANGES = {
 
 
 def test_a_job_is_described_as_json_keeps_it(tmp_path: Path) -> None:
-    described = job_of(tmp_path, SAME).described()
+    described = job_of(tmp_path, SAME).to_dict()
     assert json.loads(json.dumps(described)) == described
-    assert job_of(tmp_path, SAME).described() == described
+    assert job_of(tmp_path, SAME).to_dict() == described
     # What people call it, and what the paper has, is not what is run.
     words = 'label = "Other"\ngroup = "further"\npaper = [1, 2, 3, 4, 5]\ntraining ='
-    assert job_of(tmp_path, SAME.replace("training =", words)).described() == described
+    assert job_of(tmp_path, SAME.replace("training =", words)).to_dict() == described
 
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_another_setting_is_another_job(tmp_path: Path, what: str) -> None:
     changed = SAME.replace(*CHANGES[what])
     assert changed != SAME
-    assert job_of(tmp_path, changed).described() != job_of(tmp_path, SAME).described()
+    assert job_of(tmp_path, changed).to_dict() != job_of(tmp_path, SAME).to_dict()
 
 
 def test_another_best_trial_is_another_job(tmp_path: Path) -> None:
     study_of(tmp_path, [trial(0, 0.5, {"training.lr": 0.1}), trial(1, 0.4), trial(2, 0.4), trial(3, 0.9)])
-    one = job_of(tmp_path, f"{STUDIED}first = 3\n").described()
-    other = job_of(tmp_path, f"{STUDIED}first = 4\n").described()
+    one = job_of(tmp_path, f"{STUDIED}first = 3\n").to_dict()
+    other = job_of(tmp_path, f"{STUDIED}first = 4\n").to_dict()
     assert one["fit"] != other["fit"]
     assert one["source"] != other["source"]
 
@@ -292,9 +294,9 @@ def test_another_best_trial_is_another_job(tmp_path: Path) -> None:
 # -- the repository's own
 
 
-def whole(folder: Path, first: int | None) -> bool:
+def full_heading(folder: Path, first: int | None) -> bool:
     """Whether there are so many trials of a study."""
-    ended = [one for one in read(folder).counted if one.state in ENDED] if folder.exists() else []
+    ended = [one for one in read(folder).counted if one.state in FINISHED_STATES] if folder.exists() else []
     return len(ended) >= (first or 1)
 
 
@@ -304,7 +306,7 @@ def test_the_papers_plans(name: str, quick: bool) -> None:
     plan = read_plan(PAPER / f"{name}.toml", quick=quick)
     assert plan.rows
     for row in plan.rows:
-        studied = row.study is not None and whole(plan.folder / "search" / row.study.name, row.first)
+        studied = row.study is not None and full_heading(plan.folder / "search" / row.study.name, row.first_trials)
         if row.study is not None and not studied and not quick:
             with pytest.raises(PlanError, match=r"takes its settings from|needs the first"):
                 plan.job(row)
@@ -312,12 +314,12 @@ def test_the_papers_plans(name: str, quick: bool) -> None:
         job = plan.job(row)
         settings = fit_settings(job.settings)
         assert settings.network.name == job.settings["model"]
-        for way in row.ways:
+        for way in row.modes:
             assert way.sampling in settings.network.samplings
         if row.study is not None and studied:
             # It is the best of its first trials, by the study's own record.
             trials = [one for one in read(plan.folder / "search" / row.study.name).counted if one.value is not None]
-            assert job.source["value"] == max(one.value for one in trials[: row.first] if one.value is not None)
+            assert job.source["value"] == max(one.value for one in trials[: row.first_trials] if one.value is not None)
             assert job.settings["model"] == row.study.model
 
 

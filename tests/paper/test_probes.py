@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.paper.jobs import probes
-from experiments.paper.jobs.probes import PROBES, TIMED, WARM_UP, Subject
+from experiments.paper.jobs.probes import PROBES, TIMED_EPOCHS, WARM_UP_EPOCHS, ProbeContext
 from squad.data.array_transform import ArrayTransform
 from squad.data.images import ImageSet, load_images
 from squad.fitting import prepare
@@ -31,7 +31,7 @@ def images() -> ImageSet:
     return load_images("digits")
 
 
-def subject_of(images: ImageSet, name: str, **network: Any) -> Subject:
+def subject_of(images: ImageSet, name: str, **network: Any) -> ProbeContext:
     """Networks with large random weights, as if they had been trained."""
     settings = fit_settings(
         {
@@ -51,16 +51,16 @@ def subject_of(images: ImageSet, name: str, **network: Any) -> Subject:
             parameter.add_(0.5 * torch.randn(parameter.shape, generator=moved))
     transform = cast(ArrayTransform, ready.transform)
     test = torch.from_numpy(transform.apply(images.x_test).x)
-    return Subject(made, settings, test, images, ready.data, tuple(settings.seeds))
+    return ProbeContext(made, settings, test, images, ready.data, tuple(settings.seeds))
 
 
 @pytest.fixture(scope="module")
-def squad_subject(images: ImageSet) -> Subject:
+def squad_subject(images: ImageSet) -> ProbeContext:
     return subject_of(images, "squad", bins=5)
 
 
 @pytest.fixture(scope="module")
-def mlp_subject(images: ImageSet) -> Subject:
+def mlp_subject(images: ImageSet) -> ProbeContext:
     return subject_of(images, "mlp")
 
 
@@ -81,7 +81,7 @@ def hooked(network: Network, x: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("which", ["mlp_subject", "squad_subject"])
 def test_the_spread_against_hooks(which: str, request: pytest.FixtureRequest) -> None:
-    subject = cast(Subject, request.getfixturevalue(which))
+    subject = cast(ProbeContext, request.getfixturevalue(which))
     found = probes.spread(subject)
     fresh = build(subject.settings.network, 64, 10, subject.settings.seeds).eval()
     for when, network in (("before", fresh), ("after", subject.network)):
@@ -94,20 +94,20 @@ def test_the_spread_against_hooks(which: str, request: pytest.FixtureRequest) ->
     assert found["before"] != found["after"]
 
 
-def test_the_spread_of_a_relu_is_after_it(mlp_subject: Subject) -> None:
+def test_the_spread_of_a_relu_is_after_it(mlp_subject: ProbeContext) -> None:
     outputs = hooked(mlp_subject.network, mlp_subject.x)
     assert (outputs[0] >= 0).all()
     assert not (outputs[-1] >= 0).all()
 
 
-def test_more_rows_than_so_many_are_not_looked_at(squad_subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_so_many_are_not_looked_at(squad_subject: ProbeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     few = replace(squad_subject, x=squad_subject.x[:40])
     expected = probes.spread(few), probes.information(few)
-    monkeypatch.setattr(probes, "ROWS", 40)
+    monkeypatch.setattr(probes, "MAX_ROWS", 40)
     assert (probes.spread(squad_subject), probes.information(squad_subject)) == expected
 
 
-def test_information_against_the_definition(squad_subject: Subject) -> None:
+def test_information_against_the_definition(squad_subject: ProbeContext) -> None:
     found = probes.information(squad_subject)
     assert len(found) == len(HIDDEN)
     for member in range(MEMBERS):
@@ -122,7 +122,7 @@ def test_information_against_the_definition(squad_subject: Subject) -> None:
         assert found[0]["sum"][member] == pytest.approx(bits.sum(), rel=1e-5)
 
 
-def test_laws_of_information(squad_subject: Subject) -> None:
+def test_laws_of_information(squad_subject: ProbeContext) -> None:
     for units, layer in zip(HIDDEN, probes.information(squad_subject), strict=True):
         assert len(layer["mean"]) == MEMBERS
         for mean, largest, total in zip(layer["mean"], layer["largest"], layer["sum"], strict=True):
@@ -140,7 +140,7 @@ def test_a_network_that_does_not_look_has_no_information(images: ImageSet) -> No
         assert max(layer["sum"]) < 1e-9
 
 
-def test_the_time_of_an_epoch(squad_subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_an_epoch(squad_subject: ProbeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[tuple[int, ...], int]] = []
 
     def spied(network: Network, *others: Any) -> Any:
@@ -162,19 +162,21 @@ def test_the_time_of_an_epoch(squad_subject: Subject, monkeypatch: pytest.Monkey
     assert (found["steps"], found["batch_size"]) == (3, 100)  # of 240 rows
     assert 0 < found["q25"] <= found["median"] <= found["q75"]
     # Every epoch has all steps, and the noise of its own.
-    assert asked == [((1, 3, 100), 3 * place) for place in range(WARM_UP + TIMED)]
+    assert asked == [((1, 3, 100), 3 * place) for place in range(WARM_UP_EPOCHS + TIMED_EPOCHS)]
     assert all(map(torch.equal, before, squad_subject.network.parameters()))  # another network was trained
 
 
-def test_the_time_is_of_the_epochs_after_the_warm_up(mlp_subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    warm = [float(100 * place) for place in range(2 * WARM_UP)]
-    clock = iter([*warm, *(1000.0 * place + end for place in range(TIMED) for end in (0, place))])
+def test_the_time_is_of_the_epochs_after_the_warm_up(
+    mlp_subject: ProbeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = [float(100 * place) for place in range(2 * WARM_UP_EPOCHS)]
+    clock = iter([*warm, *(1000.0 * place + end for place in range(TIMED_EPOCHS) for end in (0, place))])
     monkeypatch.setattr(probes, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     found = probes.epoch(mlp_subject)
     assert (found["q25"], found["median"], found["q75"]) == (1.5, 3.0, 4.5)  # of 0, 1, ... 6
 
 
-def test_shapes_weights_and_activations(squad_subject: Subject, images: ImageSet) -> None:
+def test_shapes_weights_and_activations(squad_subject: ProbeContext, images: ImageSet) -> None:
     kinds = probes.stereotypes(squad_subject)
     assert [one["layer"] for one in kinds] == [1, 2]
     for one in kinds:
@@ -200,6 +202,6 @@ def test_activations(images: ImageSet) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_a_record_can_keep_it(name: str, squad_subject: Subject) -> None:
+def test_a_record_can_keep_it(name: str, squad_subject: ProbeContext) -> None:
     found = PROBES[name](squad_subject)
     assert json.loads(json.dumps(found, allow_nan=False)) == found

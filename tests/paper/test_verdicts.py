@@ -90,7 +90,7 @@ def test_beside_maxout(tmp_path: Path, by: float, verdict: str) -> None:
 
 def test_what_is_not_there_is_not_judged(tmp_path: Path) -> None:
     sources = Sources(PAPER, tmp_path)
-    for text in (verdicts.aims(sources), claims_table.claims(sources)):
+    for text in (verdicts.goals_table(sources), claims_table.claims(sources)):
         for line in text.splitlines()[2:]:
             *_, measured, verdict = (cell.strip() for cell in line.strip("|").split("|"))
             assert (measured, verdict) == ("not run yet", "")

@@ -64,7 +64,7 @@ def asked(name: str, quick: bool = False) -> dict[str, Any]:
     """What the record of a job must say was asked."""
     plan = read_plan(PAPER / f"{name.partition('/')[0]}.toml", quick=quick)
     (row,) = (row for row in plan.rows if row.name == name)
-    return plan.job(row).described()
+    return plan.job(row).to_dict()
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_a_band_is_students_interval_of_the_mean() -> None:
 
 @pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.9, 0.1, 0.12], [0.2, 0.26, 0.29, 0.9], []])
 def test_names_are_moved_apart_and_keep_their_order(places: list[float]) -> None:
-    moved = canvas.apart(places, 0.07)
+    moved = canvas.spread_out(places, 0.07)
     order = np.argsort(places, kind="stable")
     assert (np.diff(np.array(moved)[order]) >= 0.07 - 1e-5).all() if places else moved == []
     assert np.mean(moved or [0]) == pytest.approx(np.mean(places or [0]), abs=1e-5)
@@ -147,20 +147,20 @@ def test_risk_over_coverage_is_the_mean_of_the_networks(drawn: dict[str, Any]) -
         assert line(ensemble, label)[1] == pytest.approx(rows[10])
         # At full coverage no risk is 0, and the band is whole; below the axis it ends.
         assert bands(single)[place][100.0] == pytest.approx(interval(rows[:10, -1].tolist()))
-        assert min(low for low, _ in bands(single)[place].values()) >= curves.FLOOR / 2
+        assert min(low for low, _ in bands(single)[place].values()) >= curves.MIN_RISK / 2
     assert (single.get_xscale(), single.get_yscale()) == ("log", "log")
 
 
 def test_samples_are_those_of_each_way(drawn: dict[str, Any]) -> None:
     panels = drawn["samples"].axes
-    for (row, sampling), (label, _) in curves.SAMPLINGS.items():
+    for (row, sampling), (label, _) in curves.SAMPLING_LINES.items():
         ways = [way for way in content(f"figures/{row}")["ways"] if way["sampling"] == sampling]
         for axes, (measure, scale) in zip(panels, {"coverage@0.02": 100, "nll": 1, "aurc": 1000}.items(), strict=True):
             x, y = line(axes, label)
             assert list(x) == [1, 2, 4, 8, 16, 32, 64] == [way["samples"] for way in ways]
             values = [[scale * one[measure] for one in way["each"]] for way in ways]
             assert y == pytest.approx([np.mean(one) for one in values])
-            edges = bands(axes)[list(curves.SAMPLINGS).index((row, sampling))]
+            edges = bands(axes)[list(curves.SAMPLING_LINES).index((row, sampling))]
             assert edges[8.0] == pytest.approx(interval(values[3]))
 
 
@@ -204,7 +204,7 @@ def test_the_pairwise_figure_has_only_trials_with_the_best_bins_and_prior(drawn:
     names = ("network.spacing", "network.learn_values", "network.prior")
     kept = [trial for trial in measured if all(trial["settings"][name] == best["settings"][name] for name in names)]
     assert 1 < len(kept) < len(measured)
-    search = latents.filtered(read(PAPER / "search" / latents.STUDY))
+    search = latents.with_best_bins(read(PAPER / "search" / latents.STUDY))
     assert [trial.number for trial in search.measured] == [trial["number"] for trial in kept]
 
     panels = [axes for axes in drawn["pairwise"].axes if any(map(_is_points, axes.collections))]
@@ -224,7 +224,7 @@ def _is_points(collection: Any) -> bool:
 def test_linear_spacing_has_a_limit() -> None:
     search = read(PAPER / "search" / latents.STUDY)
     linear = [trial for trial in search.trials if trial.settings.get("network.spacing") == "linear"]
-    kept = latents.filtered(replace(search, trials=tuple(linear)))
+    kept = latents.with_best_bins(replace(search, trials=tuple(linear)))
     assert len(kept.trials) < len(linear)
     assert len({trial.settings["network.prior"] for trial in kept.trials}) == 1
     assert "choices" not in str(kept.space.to_dict())
@@ -279,7 +279,7 @@ def test_the_ablation_has_every_combination(sources: Sources, drawn: dict[str, A
         assert len(means) == 12
         for spacing, prior, learned in KINDS:
             heading = f"{spacing} spacing, {prior} prior".replace("gaussian", "Gaussian")
-            place = names.index(claims_figures.WORDS[learned], names.index(heading))
+            place = names.index(claims_figures.BIN_VALUE_LABELS[learned], names.index(heading))
             record = sources.record(f"figures/ablation/{spacing}-{prior}-{learned}")
             assert record is not None
             assert means[place] == pytest.approx(
@@ -309,25 +309,25 @@ def test_cost_has_the_line_of_least_squares(drawn: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("share", "text"), [(0.5, "0.500"), (0.99996, "0.9999"), (1.0, "1")])
 def test_only_a_perfect_fit_is_called_1(share: float, text: str) -> None:
-    assert claims_figures.r_squared(share) == text
+    assert claims_figures.format_r_squared(share) == text
 
 
 def test_table_1_has_every_network_and_the_papers_figures(drawn: dict[str, Any], sources: Sources) -> None:
     panels = drawn["coverage-table1"].axes
-    rows = {one.row.name.partition("/")[2]: one.row for one in sources.measured("table1")}
+    rows = {one.row.name.partition("/")[2]: one.row for one in sources.row_results("table1")}
     names = [label.get_text() for label in panels[0].get_yticklabels()]
     assert names == ["Plain MLP", "ReLU MC dropout", "Maxout MC dropout", "DLGM", "SQUAD"]
     for column, (axes, risk) in enumerate(zip(panels, RISKS, strict=True)):
         found = {label: [line for line in axes.lines if line.get_label() == label] for label in MARKS}
         published = [bar for bar in axes.containers if bar.get_label() == "paper"]
-        for place, name in enumerate(curves.TABLE1):
+        for place, name in enumerate(curves.TABLE1_ROWS):
             values = [100 * value for value in each(f"table1/{name}", f"coverage@{risk}")]
             assert found["each"][place].get_xdata() == pytest.approx(values)
             assert (np.abs(found["each"][place].get_ydata() - place) < 0.5).all()
             assert found["mean"][place].get_xdata() == pytest.approx([np.mean(values)])
             together = content(f"table1/{name}")["ways"][0]["ensemble"][f"coverage@{risk}"]
             assert found["ensemble"][place].get_xdata() == pytest.approx([100 * together])
-        told = [paper for name in curves.TABLE1 if (paper := rows[name].paper) is not None]
+        told = [paper for name in curves.TABLE1_ROWS if (paper := rows[name].paper) is not None]
         assert len(told) == len(published) == 4
         for bar, paper in zip(published, told, strict=True):
             mean, spread = paper[column]

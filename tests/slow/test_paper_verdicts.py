@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
-from experiments.paper.pages import claims_table, structure, verdicts
+from experiments.paper.pages import claims_table, network_claims, verdicts
 from experiments.paper.sources import Sources
 from tests.paper import test_page
 from tests.paper.test_verdicts import PAPER, Change, Curve, better, changed, lifted, row
@@ -15,7 +15,7 @@ from tests.paper.test_verdicts import PAPER, Change, Curve, better, changed, lif
 
 def test_an_aim_that_is_missed_is_said(tmp_path: Path) -> None:
     sources = changed(tmp_path, {"table1/squad": better(-0.1, "accuracy"), "table1/dlgm": better(0.5, "coverage@0.01")})
-    text = verdicts.aims(sources)
+    text = verdicts.goals_table(sources)
     assert all(line.endswith("**no** |") for line in text.splitlines() if "Fashion-MNIST, accuracy" in line)
     assert row(text, "Plain MLP ahead of DLGM on Fashion-MNIST, coverage at 1 %")[2] == "**no**"
     assert row(text, "Plain MLP ahead of DLGM on Fashion-MNIST, coverage at 2 %")[2] == "yes"
@@ -119,7 +119,7 @@ def test_settings_of_the_ablation_are_compared_in_pairs(tmp_path: Path) -> None:
     assert re.search(r"by neuron minus fixed ones coverage.*NLL \+\S+ \(\+\S+ to \+", texts[0])
     assert "by neuron" not in row(claims_table.claims(before), begin)[2]
     # And by another way: over all pairs of cells that differ in the spacing, seed by seed.
-    cells = {one.row.name: {each["seed"]: each[measure] for each in one.each} for one in grid}
+    cells = {one.row.name: {each["seed"]: each[measure] for each in one.networks} for one in grid}
     pairs = [(cells[name], cells[name.replace("/gaussian-", "/linear-")]) for name in gaussian]
     seeds = sorted(pairs[0][0])
     gains = [sum(one[seed] - other[seed] for one, other in pairs) / len(pairs) for seed in seeds]
@@ -169,7 +169,7 @@ def test_cost(tmp_path: Path, weights: Curve, seconds: Curve, verdict: str) -> N
 
         return change
 
-    changes = {f"figures/bins/{count}": priced(count) for count in structure.BINS}
+    changes = {f"figures/bins/{count}": priced(count) for count in network_claims.BINS}
     assert row(claims_table.claims(changed(tmp_path, changes)), "Cost and the number")[2] == verdict
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 import squad
-from experiments.paper.jobs.plan import Way
-from experiments.paper.jobs.predictions import Answers, ask
+from experiments.paper.jobs.plan import PredictionMode
+from experiments.paper.jobs.predictions import Predictions
 from squad.models import Network, Sampler, build, network_config
 from squad.models.sampler import NUMBERS, ROWS
 
@@ -56,7 +56,7 @@ def test_probabilities_are_the_samplers(name: str, sampling: str) -> None:
     network, x = network_of(name), rows()
     expected = Sampler(network, sampling, 5)(x).probabilities.numpy()
     for confidence in ("response", "variance"):
-        found = ask(network, Way(sampling, 5, confidence), x)
+        found = predict(network, PredictionMode(sampling, 5, confidence), x)
         assert found.p.shape == (3, COUNT, 3)
         np.testing.assert_array_equal(found.p, expected)
         np.testing.assert_allclose(found.ensemble, sum(expected) / 3, rtol=0, atol=1e-15)
@@ -64,11 +64,11 @@ def test_probabilities_are_the_samplers(name: str, sampling: str) -> None:
 
 
 def test_softmax_response_needs_no_confidence_of_its_own() -> None:
-    found = ask(network_of("squad"), Way("relaxed", 3), rows(4))
+    found = predict(network_of("squad"), PredictionMode("relaxed", 3), rows(4))
     assert (found.confidence, found.ensemble_confidence) == (None, None)
 
 
-def check_variance(found: Answers, p: Tensor, atol: float = 1e-9) -> None:
+def check_variance(found: Predictions, p: Tensor, atol: float = 1e-9) -> None:
     """p: (samples, M, N, classes)."""
     assert found.confidence is not None
     assert found.ensemble_confidence is not None
@@ -84,7 +84,7 @@ def test_variance_against_a_plain_loop_over_the_samples(name: str, sampling: str
     network, x = network_of(name), rows()
     p = each_sample(network, sampling, 6, x)
     assert plain_confidence(p).min() < -1e-3  # there is something to be seen
-    found = ask(network, Way(sampling, 6, "variance"), x)
+    found = predict(network, PredictionMode(sampling, 6, "variance"), x)
     np.testing.assert_allclose(found.p, p.mean(0).numpy(), rtol=0, atol=1e-9)
     check_variance(found, p)
 
@@ -94,14 +94,14 @@ def test_variance_with_samples_in_several_parts(monkeypatch: pytest.MonkeyPatch)
     p = each_sample(network, "sample", 7, x)
     monkeypatch.setitem(NUMBERS, "cpu", 2 * 3 * ROWS["cpu"] * 20)
     assert 1 <= Sampler(network, "sample", 7).part < 7
-    check_variance(ask(network, Way("sample", 7, "variance"), x), p)
+    check_variance(predict(network, PredictionMode("sample", 7, "variance"), x), p)
 
 
 def test_variance_of_one_row_and_of_one_member() -> None:
     network = network_of("squad", members=1)
     for count in (1, ROWS["cpu"], ROWS["cpu"] + 1):
         x = rows(count)
-        found = ask(network, Way("relaxed", 4, "variance"), x)
+        found = predict(network, PredictionMode("relaxed", 4, "variance"), x)
         check_variance(found, each_sample(network, "relaxed", 4, x))
         assert found.confidence is not None
         assert found.ensemble_confidence is not None
@@ -110,8 +110,8 @@ def test_variance_of_one_row_and_of_one_member() -> None:
 
 def test_an_answer_does_not_depend_on_the_rows_beside_it() -> None:
     network, x = network_of("squad"), rows()
-    whole = ask(network, Way("hard", 5, "variance"), x)
-    alone = ask(network, Way("hard", 5, "variance"), x[ROWS["cpu"] + 3 : ROWS["cpu"] + 4])
+    whole = predict(network, PredictionMode("hard", 5, "variance"), x)
+    alone = predict(network, PredictionMode("hard", 5, "variance"), x[ROWS["cpu"] + 3 : ROWS["cpu"] + 4])
     assert whole.confidence is not None
     assert alone.confidence is not None
     np.testing.assert_allclose(alone.confidence[:, 0], whole.confidence[:, ROWS["cpu"] + 3], rtol=0, atol=1e-12)
@@ -120,7 +120,7 @@ def test_an_answer_does_not_depend_on_the_rows_beside_it() -> None:
 @pytest.mark.parametrize(("name", "sampling"), [("mlp", "mean"), ("squad", "mean"), ("maxout-dropout", "mean")])
 def test_without_randomness_nothing_varies_but_the_members(name: str, sampling: str) -> None:
     network, x = network_of(name), rows()
-    found = ask(network, Way(sampling, 6, "variance"), x)
+    found = predict(network, PredictionMode(sampling, 6, "variance"), x)
     assert found.confidence is not None
     assert found.ensemble_confidence is not None
     np.testing.assert_allclose(found.confidence, 0.0, rtol=0, atol=1e-15)
@@ -129,7 +129,7 @@ def test_without_randomness_nothing_varies_but_the_members(name: str, sampling: 
 
 
 def test_one_sample_has_no_variance() -> None:
-    found = ask(network_of("maxout-dropout"), Way("sample", 1, "variance"), rows())
+    found = predict(network_of("maxout-dropout"), PredictionMode("sample", 1, "variance"), rows())
     assert found.confidence is not None
     assert not found.confidence.any()  # exactly: rounding would rank the rows
 
@@ -148,7 +148,7 @@ def test_the_variance_of_sure_answers_is_not_lost_to_rounding() -> None:
     p = torch.stack(logits).softmax(-1)  # (samples, M, N, classes)
     others = p.mean(0).argmax(-1, keepdim=True) != torch.arange(3)
     expected = (p * others).sum(-1).var(0, unbiased=False).numpy()
-    found = ask(network, Way("sample", 6, "variance"), x).confidence
+    found = predict(network, PredictionMode("sample", 6, "variance"), x).confidence
     assert found is not None
     sure = (expected > 1e-60) & (expected < 1e-24)
     assert sure.sum() > 3

@@ -11,9 +11,9 @@ from experiments.paper import pipeline
 from experiments.paper.__main__ import main
 from experiments.paper.jobs import run as running
 from experiments.paper.jobs.plan import PLANS
-from experiments.paper.jobs.run import done
+from experiments.paper.jobs.run import has_record
 from squad.records import Record
-from tests.paper.examples import TWO, files, plan_of, refuse
+from tests.paper.examples import TWO_ROWS, files, plan_of, refuse
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def command(
 ) -> Callable[..., tuple[int, str, str]]:
     """``python -m experiments.paper`` in a folder of which table 1 was run; pages and figures are not written."""
     for name in PLANS:
-        text = TWO if name == "table1" else TWO.replace("[row.", "[row.no-")
+        text = TWO_ROWS if name == "table1" else TWO_ROWS.replace("[row.", "[row.no-")
         (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     shutil.move(folder / "results" / "small", folder / "results" / "table1")
-    monkeypatch.setattr(pipeline, "write", lambda folder, out, **_: [out / "README.md"])
+    monkeypatch.setattr(pipeline, "write_pages", lambda folder, out, **_: [out / "README.md"])
     capsys.readouterr()
 
     def call(*arguments: str) -> tuple[int, str, str]:
@@ -36,27 +36,28 @@ def command(
 
 
 def test_the_command_runs_what_is_missing(
-    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
+    command: Callable[..., tuple[int, str, str]], folder: Path, jobs_run: list[str]
 ) -> None:
     assert command("table1")[0] == 0
-    assert performed == []
+    assert jobs_run == []
     (folder / "results" / "table1" / "squad.json").unlink()
     code, _, err = command("table1")
-    assert (code, performed) == (0, ["table1/squad"])
+    assert (code, jobs_run) == (0, ["table1/squad"])
     assert "table1: 1 of 2 records are there" in err
     assert "table1/squad: coverage at 2 %" in err
     assert "quick" not in err
-    assert done(
-        plan_of(folder, TWO, name="table1").job(plan_of(folder, TWO, name="table1").rows[1]), folder / "results"
+    assert has_record(
+        plan_of(folder, TWO_ROWS, name="table1").job(plan_of(folder, TWO_ROWS, name="table1").rows[1]),
+        folder / "results",
     )
 
 
 def test_quick_says_so_and_keeps_to_a_folder_of_its_own(
-    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
+    command: Callable[..., tuple[int, str, str]], folder: Path, jobs_run: list[str]
 ) -> None:
     before = files(folder / "results")
     code, _, err = command("table1", "--quick")
-    assert (code, performed) == (0, ["table1/mlp", "table1/squad"])
+    assert (code, jobs_run) == (0, ["table1/mlp", "table1/squad"])
     assert err.startswith("quick: ")
     assert "not comparable" in err.splitlines()[0]
     assert files(folder / "results") == before
@@ -72,7 +73,7 @@ def test_from_records_runs_nothing(
     command: Callable[..., tuple[int, str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "results" / "table1" / "squad.json").unlink()
-    monkeypatch.setattr(running, "perform", refuse)
+    monkeypatch.setattr(running, "run_job", refuse)
     monkeypatch.setattr("squad.search.tuning.tune", refuse)
     before = files(folder)
     code, out, _ = command("table1", "--from-records")
@@ -98,12 +99,12 @@ def test_from_no_records_nothing_is_written(command: Callable[..., tuple[int, st
 
 
 def test_what_is_wrong_in_another_plan_is_found_before_anything_is_trained(
-    command: Callable[..., tuple[int, str, str]], folder: Path, performed: list[str]
+    command: Callable[..., tuple[int, str, str]], folder: Path, jobs_run: list[str]
 ) -> None:
     (folder / "results" / "table1" / "squad.json").unlink()
     (folder / "table3.toml").write_text("data = digits", encoding="utf-8")
     code, _, err = command("table1")
-    assert (code, performed) == (2, [])
+    assert (code, jobs_run) == (2, [])
     assert "table3.toml is not TOML" in err
 
 
@@ -124,7 +125,7 @@ def test_the_command_can_be_stopped(
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "perform", stopped)
+    monkeypatch.setattr(running, "run_job", stopped)
     code, _, err = command("table1")
     assert code == 130
     assert err.splitlines()[-1] == "squad: stopped; what has a record is kept, and the same command goes on."
@@ -155,7 +156,7 @@ def test_a_data_set_that_is_not_there(
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.delenv("SQUAD_DATA", raising=False)
     monkeypatch.chdir(folder)
-    (folder / "table1.toml").write_text(TWO.replace('"digits"', '"svhn"'), encoding="utf-8")
+    (folder / "table1.toml").write_text(TWO_ROWS.replace('"digits"', '"svhn"'), encoding="utf-8")
     code, _, err = command("table1", "--data-dir", str(folder))
     assert code == 2
     assert "squad: svhn is not on this machine" in err

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from experiments.paper.jobs.plan import PlanError, Way
+from experiments.paper.jobs.plan import PlanError, PredictionMode
 from experiments.paper.jobs.plan_files import read_plan
 from squad.errors import SquadError
 from squad.settings import fit_settings
-from tests.paper.examples import HEAD, MLP, plan_of
+from tests.paper.examples import MLP, PLAN_START, plan_of
 
 
 def test_what_a_file_says(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
         'title = "A small one"\n'
-        + HEAD
+        + PLAN_START
         + 'members = 3\nhalves = 5\nprobes = ["spread"]\n'
         + '[row.mlp]\nlabel = "Plain"\ngroup = "further"\nmodel = "mlp"\nways = ["mean"]\n'
         + "paper = [1, [2.0, 0.5], [3.0, 0.1], 0.4, [90.0, 1.0]]\n"
@@ -27,8 +27,8 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     one, two = plan.rows
     assert (one.name, one.label, one.group) == ("some/mlp", "Plain", "further")
     assert (two.name, two.label, two.group) == ("some/bare", "bare", "")
-    assert one.ways == (Way("mean", 1),)
-    assert two.ways == ()
+    assert one.modes == (PredictionMode("mean", 1),)
+    assert two.modes == ()
     assert one.paper == ((1.0,), (2.0, 0.5), (3.0, 0.1), (0.4,), (90.0, 1.0))
     assert (one.paper_ensemble, two.paper) == (None, None)
     first, second = plan.job(one), plan.job(two)
@@ -95,22 +95,22 @@ def test_a_file_that_is_wrong_is_named_with_what_is_wrong(tmp_path: Path, text: 
 
 #: Each is a mistake that was easily made.
 MISTAKES = {
-    "a probe that there is not": f'{HEAD}{MLP}probes = ["spreads"]',
-    "one way that is no list": f'{HEAD}{MLP}ways = "mean"',
-    "one probe that is no list": f'{HEAD}{MLP}probes = "spread"',
-    "figures that are no list": f"{HEAD}{MLP}paper = 3",
-    "figures that are no numbers": f'{HEAD}{MLP}paper = ["a", "b", "c", "d", "e"]',
-    "a network that is no table": f"{HEAD}{MLP}network = 3",
-    "a row that is no table": f"{HEAD}[row]\nmlp = 3",
-    "quick that is no table": f"{HEAD}quick = 3\n{MLP}",
-    "fewer rows than none": f"{HEAD.replace('150', '-1')}{MLP}",
-    "the first of no trials": f'{HEAD}{MLP}search = "digits/mlp"\nfirst = 0',
-    "a study of no model": f'{HEAD}{MLP}search = "digits"',
-    "a grid over nothing": f'{HEAD}[grid.g]\nmodel = "mlp"',
-    "a grid over no list": f'{HEAD}[grid.g]\nmodel = "squad"\nover = {{"network.bins" = 3}}',
-    "rows left out that are no list": f"{HEAD}[quick]\nleave_out = 3\n{MLP}",
-    "a row left out that is no list": f'{HEAD}[quick]\nleave_out = "mlp"\n{MLP}',
-    "a row left out that is not there": f'{HEAD}[quick]\nleave_out = ["mlpp"]\n{MLP}',
+    "a probe that there is not": f'{PLAN_START}{MLP}probes = ["spreads"]',
+    "one way that is no list": f'{PLAN_START}{MLP}ways = "mean"',
+    "one probe that is no list": f'{PLAN_START}{MLP}probes = "spread"',
+    "figures that are no list": f"{PLAN_START}{MLP}paper = 3",
+    "figures that are no numbers": f'{PLAN_START}{MLP}paper = ["a", "b", "c", "d", "e"]',
+    "a network that is no table": f"{PLAN_START}{MLP}network = 3",
+    "a row that is no table": f"{PLAN_START}[row]\nmlp = 3",
+    "quick that is no table": f"{PLAN_START}quick = 3\n{MLP}",
+    "fewer rows than none": f"{PLAN_START.replace('150', '-1')}{MLP}",
+    "the first of no trials": f'{PLAN_START}{MLP}search = "digits/mlp"\nfirst = 0',
+    "a study of no model": f'{PLAN_START}{MLP}search = "digits"',
+    "a grid over nothing": f'{PLAN_START}[grid.g]\nmodel = "mlp"',
+    "a grid over no list": f'{PLAN_START}[grid.g]\nmodel = "squad"\nover = {{"network.bins" = 3}}',
+    "rows left out that are no list": f"{PLAN_START}[quick]\nleave_out = 3\n{MLP}",
+    "a row left out that is no list": f'{PLAN_START}[quick]\nleave_out = "mlp"\n{MLP}',
+    "a row left out that is not there": f'{PLAN_START}[quick]\nleave_out = ["mlpp"]\n{MLP}',
 }
 
 
@@ -121,7 +121,7 @@ def test_what_would_fail_after_hours_or_without_a_word_is_refused_on_reading(tmp
 
 
 def test_settings_that_are_none_are_told_with_their_row(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, f"{HEAD}{MLP}training = {{max_epoch = 3}}")
+    plan = plan_of(tmp_path, f"{PLAN_START}{MLP}training = {{max_epoch = 3}}")
     with pytest.raises(SquadError, match="max_epoch is not a setting of training") as error:
         plan.job(plan.rows[0])
     assert "small/mlp" in str(error.value)
@@ -129,7 +129,7 @@ def test_settings_that_are_none_are_told_with_their_row(tmp_path: Path) -> None:
 
 def test_a_way_is_one_of_its_network(tmp_path: Path) -> None:
     """An MLP would answer "relaxed 32", by one pass, and the record would not tell."""
-    plan = plan_of(tmp_path, f'{HEAD}{MLP}ways = ["relaxed 32"]')
+    plan = plan_of(tmp_path, f'{PLAN_START}{MLP}ways = ["relaxed 32"]')
     with pytest.raises(PlanError, match="small/mlp: sampling must be one of 'mean' for the network mlp"):
         plan.job(plan.rows[0])
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
 def test_a_grid_is_a_row_for_every_point(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
-        HEAD
+        PLAN_START
         + MLP
         + '[grid.g]\nlabel = "SQUAD"\nmodel = "squad"\nways = ["relaxed 2"]\nnetwork = {bins = 5, limit = 2.0}\n'
         + '[grid.g.over]\n"network.bins" = [3, 7]\n"network.hidden" = [[4], [4, 5]]\n"training.lr" = [0.5]\n'
@@ -182,14 +182,14 @@ def test_a_grid_is_a_row_for_every_point(tmp_path: Path) -> None:
         # What it is over wins against what it says itself.
         assert settings["network"] == {"bins": bins, "limit": 2.0, "hidden": hidden}
         assert settings["training"] == {"lr": 0.5}
-        assert row.ways == (Way("relaxed", 2),)
+        assert row.modes == (PredictionMode("relaxed", 2),)
 
 
 # -- --quick
 
 
 QUICK = (
-    HEAD
+    PLAN_START
     + "members = 4\n[quick]\nmembers = 2\ntrain_rows = 50\ntraining = {max_epochs = 3}\nleave_out = %s\n"
     + '[row.a]\nmodel = "mlp"\nmembers = 7\ntraining = {max_epochs = 90, lr = 0.5}\n[row.ab]\nmodel = "mlp"\n'
     + '[grid.g]\nmodel = "squad"\nover = {"network.bins" = [3, 5]}\n'
@@ -227,7 +227,7 @@ def test_quick_leaves_rows_and_whole_grids_out(tmp_path: Path, left_out: str, le
 
 def test_a_label_that_would_break_a_table(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"without \|"):
-        plan_of(tmp_path, f'{HEAD}{MLP}label = "a|b"')
+        plan_of(tmp_path, f'{PLAN_START}{MLP}label = "a|b"')
 
 
 # -- searches
@@ -236,7 +236,7 @@ def test_a_label_that_would_break_a_table(tmp_path: Path) -> None:
 def test_what_is_searched(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
-        HEAD
+        PLAN_START
         + '[network]\nhidden = [4]\n[search]\nobjective = "aurc"\ntrials = 5\nmore = {"digits/squad" = 9}\n'
         + 'spaces = {"digits/squad" = "spaces/own.toml"}\n'
         + '[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n[row.twice]\nmodel = "mlp"\nsearch = "digits/mlp"\n'

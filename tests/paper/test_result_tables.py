@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from experiments.paper.jobs.measure import DEFAULT, RISKS
-from experiments.paper.jobs.plan import PLANS, Plan, PlanError, Way
+from experiments.paper.jobs.measure import DEFAULT_METHOD, RISKS
+from experiments.paper.jobs.plan import PLANS, Plan, PlanError, PredictionMode
 from experiments.paper.jobs.plan_files import read_plan
 from experiments.paper.jobs.run import record_path
 from experiments.paper.pages import result_tables
-from experiments.paper.pages.markdown import MEASURES, difference, interval, mean_and_spread, number, student, table
-from experiments.paper.pages.result_tables import Measured, Variant, load, of_name
+from experiments.paper.pages.markdown import MEASURES, format_mean, table
+from experiments.paper.pages.result_tables import RowResult, Variant, find_variant
 from squad.errors import SquadError
 from squad.records import Record, RecordError
-from tests.paper.examples import HEAD, PAPER, plan_of
+from tests.paper.examples import PAPER, PLAN_START, plan_of
 
 NAMES = list(MEASURES)
 SHARES = st.floats(0, 1)
@@ -58,23 +58,23 @@ def cells_of(markdown: str) -> list[list[str]]:
     ],
 )
 def test_a_number(value: float | None, measure: str, sign: bool, text: str) -> None:
-    assert number(value, measure, sign=sign) == text
+    assert format_value(value, measure, sign=sign) == text
 
 
 @given(st.floats(-10, 10), st.sampled_from(["nll", "accuracy"]))
 def test_a_number_is_what_it_stands_for(value: float, measure: str) -> None:
-    text = number(value, measure, sign=True)
+    text = format_value(value, measure, sign=True)
     assert float(text) == pytest.approx(
         value * (1 if measure == "nll" else 100), abs=0.0501 if measure != "nll" else 0.000501
     )
     assert text[0] in "+-"
-    assert float(number(value, measure)) == float(text)
+    assert float(format_value(value, measure)) == float(text)
     assert len(text.partition(".")[2]) == (3 if measure == "nll" else 1)
 
 
 @given(st.lists(SHARES, min_size=1, max_size=5))
 def test_mean_and_two_standard_deviations(values: list[float]) -> None:
-    text = mean_and_spread(values, "accuracy")
+    text = format_mean(values, "accuracy")
     mean, _, spread = text.partition(" (")
     assert float(mean) == pytest.approx(100 * statistics.fmean(values), abs=0.0501)
     if len(values) == 1:
@@ -85,16 +85,16 @@ def test_mean_and_two_standard_deviations(values: list[float]) -> None:
 
 def test_a_difference_in_the_papers_standard_deviations() -> None:
     # 2 below 60 with two standard deviations of 4 is one of them.
-    assert difference([0.57, 0.59], [60.0, 4.0], "coverage@0.02") == "-1.0"
-    assert difference([0.66], [60.0, 4.0], "coverage@0.02") == "+3.0"
-    assert difference([0.316], [0.3, 0.008], "nll") == "+4.0"
+    assert format_difference([0.57, 0.59], [60.0, 4.0], "coverage@0.02") == "-1.0"
+    assert format_difference([0.66], [60.0, 4.0], "coverage@0.02") == "+3.0"
+    assert format_difference([0.316], [0.3, 0.008], "nll") == "+4.0"
     # Where the paper gives none, or 0, there is nothing to divide by.
-    assert difference([0.5], [60.0], "accuracy") == ""
-    assert difference([0.5], [0.0, 0.0], "coverage@0.005") == ""
+    assert format_difference([0.5], [60.0], "accuracy") == ""
+    assert format_difference([0.5], [0.0, 0.0], "coverage@0.005") == ""
 
 
 def test_a_difference_of_nothing_has_no_minus() -> None:
-    assert difference([0.59999], [60.0, 4.0], "coverage@0.02") == "+0.0"
+    assert format_difference([0.59999], [60.0, 4.0], "coverage@0.02") == "+0.0"
 
 
 @given(
@@ -105,7 +105,7 @@ def test_a_difference_of_nothing_has_no_minus() -> None:
 )
 def test_an_interval_against_scipy(pairs: list[tuple[float, float]], measure: str) -> None:
     one, other = zip(*pairs, strict=True)
-    text = interval([mine - theirs for mine, theirs in pairs], measure)
+    text = format_interval([mine - theirs for mine, theirs in pairs], measure)
     found = re.fullmatch(r"(\S+) \((\S+) to (\S+)\)", text)
     assert found is not None
     expected: Any = ttest_rel(one, other).confidence_interval(0.95)
@@ -116,9 +116,9 @@ def test_an_interval_against_scipy(pairs: list[tuple[float, float]], measure: st
 
 
 def test_an_interval_of_one_is_none() -> None:
-    assert interval([0.25], "accuracy") == "+25.0"
-    assert interval([0.25, 0.25], "accuracy") == "+25.0 (+25.0 to +25.0)"
-    assert interval([0.0, 0.0, 0.0], "accuracy") == "+0.0"
+    assert format_interval([0.25], "accuracy") == "+25.0"
+    assert format_interval([0.25, 0.25], "accuracy") == "+25.0 (+25.0 to +25.0)"
+    assert format_interval([0.0, 0.0, 0.0], "accuracy") == "+0.0"
 
 
 @pytest.mark.parametrize("measure", ["nll", "accuracy"])
@@ -126,9 +126,9 @@ def test_an_interval_of_one_is_none() -> None:
 def test_on_which_side_of_0_a_bound_is_can_be_seen(measure: str, apart: float) -> None:
     """Differences whose interval ends just above 0, just below, and at a number that is shown as it is."""
     spread = [-0.01, 0.0, 0.01]
-    _, half = student(spread)
+    _, half = t_interval(spread)
     for sign in (-1, 1):
-        text = interval([half + sign * apart + one for one in spread], measure)
+        text = format_interval([half + sign * apart + one for one in spread], measure)
         low, high = re.findall(r"[+-][\d.]+", text)[1:]
         assert float(low) == pytest.approx(sign * apart * (1 if measure == "nll" else 100), rel=0.5)
         assert len(high.partition(".")[2]) == (3 if measure == "nll" else 1)
@@ -141,7 +141,7 @@ def test_a_table() -> None:
 # -- rows
 
 ROWS = (
-    HEAD
+    PLAN_START
     + '[row.one]\nlabel = "One"\nmodel = "mlp"\nways = ["mean"]\n'
     + "paper = [[40.0, 4.0], [50.0], [0.0, 0.0], [0.408, 0.036], [87.7, 0.42]]\n"
     + "paper_ensemble = [41.0, 51.0, 61.0, 0.3, 88.0]\n"
@@ -157,7 +157,7 @@ def figures(base: float, seed: int | None = None, halves: bool = True) -> dict[s
     found |= {f"default@{risk}": base for risk in RISKS}
     if halves:
         told = {"coverage": base, "risk": 0.015, "violations": 0.25}
-        found |= {f"halves@{risk}": {"sgr": told, DEFAULT: {**told, "risk": None}} for risk in RISKS}
+        found |= {f"halves@{risk}": {"sgr": told, DEFAULT_METHOD: {**told, "risk": None}} for risk in RISKS}
     return found if seed is None else {"seed": seed, **found}
 
 
@@ -172,9 +172,9 @@ def record_of(plan: Plan, name: str, bases: list[float], source: dict[str, Any] 
             "each": [figures(base, seed) for seed, base in enumerate(bases)],
             "ensemble": figures(0.5),
         }
-        for way in row.ways
+        for way in row.modes
     ]
-    settings = plan.job(row).described()
+    settings = plan.job(row).to_dict()
     if source is not None:
         settings = {**settings, "source": source}
     members = [{"epochs": 10 * (place + 1)} for place in range(len(bases))]
@@ -188,33 +188,33 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def measured(plan: Plan, tmp_path: Path) -> list[Measured]:
+def measured(plan: Plan, tmp_path: Path) -> list[RowResult]:
     """All but the third have a record."""
     for name, bases in (("one", [0.2, 0.4]), ("two", [0.3, 0.3, 0.6]), ("four", [0.1])):
         record_of(plan, name, bases).save(record_path(tmp_path / "results", f"small/{name}"))
-    return load(plan, tmp_path / "results")
+    return load_results(plan, tmp_path / "results")
 
 
-def test_records_are_found(measured: list[Measured]) -> None:
+def test_records_are_found(measured: list[RowResult]) -> None:
     assert [one.record is not None for one in measured] == [True, True, False, True]
     assert [len(one.variants()) for one in measured] == [1, 2, 0, 1]
-    two = of_name(measured, "two", "sample 32 by variance")
+    two = find_variant(measured, "two", "sample 32 by variance")
     assert two is not None
-    assert two.way == Way("sample", 32, "variance")
+    assert two.mode == PredictionMode("sample", 32, "variance")
     assert two.values("accuracy") == pytest.approx([0.7, 0.7, 1.0])
-    first = of_name(measured, "two")
+    first = find_variant(measured, "two")
     assert first is not None
-    assert first.way.confidence == "response"
-    assert of_name(measured, "two", "mean") is None
-    assert of_name(measured, "three") is None
-    assert of_name(measured, "five") is None
+    assert first.mode.confidence == "response"
+    assert find_variant(measured, "two", "mean") is None
+    assert find_variant(measured, "three") is None
+    assert find_variant(measured, "five") is None
 
 
-def test_a_record_of_other_settings_is_not_the_rows(measured: list[Measured], tmp_path: Path) -> None:
+def test_a_record_of_other_settings_is_not_the_rows(measured: list[RowResult], tmp_path: Path) -> None:
     changed = plan_of(tmp_path, ROWS.replace('"relaxed 32"', '"relaxed 8"'))
-    found = load(changed, tmp_path / "results")
+    found = load_results(changed, tmp_path / "results")
     assert [one.record is not None for one in found] == [True, True, False, False]
-    assert [one.other for one in found] == [False, False, False, True]
+    assert [one.outdated for one in found] == [False, False, False, True]
 
 
 def of_network(results: dict[str, Any], place: int = 1) -> dict[str, Any]:
@@ -239,14 +239,14 @@ DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_record_is_named(measured: list[Measured], tmp_path: Path, damage: str) -> None:
+def test_a_damaged_record_is_named(measured: list[RowResult], tmp_path: Path, damage: str) -> None:
     path = record_path(tmp_path / "results", "small/one")
     record = Record.load(path)
     change, told = DAMAGE[damage]
     change(record.results)
     record.save(path)
     with pytest.raises(RecordError, match=rf"one\.json must be the record of an experiment; {told}.*Delete it"):
-        load(plan_of(tmp_path, ROWS), tmp_path / "results")
+        load_results(plan_of(tmp_path, ROWS), tmp_path / "results")
 
 
 @pytest.mark.parametrize(
@@ -258,25 +258,25 @@ def test_what_was_asked_for_must_be_there(tmp_path: Path, asked: str, told: str)
     del of_network(record.results, 0)["halves@0.01"]
     record.save(record_path(tmp_path / "results", "small/one"))
     with pytest.raises(RecordError, match=told):
-        load(plan, tmp_path / "results")
+        load_results(plan, tmp_path / "results")
 
 
-def test_a_folder_in_the_place_of_a_record(measured: list[Measured], tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_record(measured: list[RowResult], tmp_path: Path) -> None:
     path = record_path(tmp_path / "results", "small/one")
     path.unlink()
     path.mkdir()
     with pytest.raises(SquadError, match=r"one\.json"):
-        load(plan_of(tmp_path, ROWS), tmp_path / "results")
+        load_results(plan_of(tmp_path, ROWS), tmp_path / "results")
 
 
 def test_what_is_wrong_in_a_plan_is_told_without_records_too(tmp_path: Path) -> None:
     wrong = plan_of(tmp_path, ROWS.replace('"relaxed 32"', '"sample 32"'))
     with pytest.raises(PlanError, match="sampling must be one of"):
-        load(wrong, tmp_path / "nowhere")
+        load_results(wrong, tmp_path / "nowhere")
 
 
-def test_the_papers_figures_beside_ours(measured: list[Measured]) -> None:
-    rows = cells_of(result_tables.against_paper(measured))
+def test_the_papers_figures_beside_ours(measured: list[RowResult]) -> None:
+    rows = cells_of(result_tables.comparison_table(measured))
     assert rows == [
         ["", "coverage at .5 %", "at 1 %", "at 2 %", "NLL", "accuracy"],
         ["**One**, paper", "40.0 (4.00)", "50.0", "0.0 (0.00)", "0.408 (0.036)", "87.7 (0.42)"],
@@ -286,7 +286,7 @@ def test_the_papers_figures_beside_ours(measured: list[Measured]) -> None:
         ["**Three**, paper", "1.0", "2.0", "3.0", "4.000", "5.0"],
         ["Three, ours", *["not run yet"] * 5],
     ]
-    assert [row[0] for row in cells_of(result_tables.against_paper(measured, ("further",)))[1:]] == [
+    assert [row[0] for row in cells_of(result_tables.comparison_table(measured, ("further",)))[1:]] == [
         "Four, relaxed, T = 32, ours"
     ]
 
@@ -294,8 +294,8 @@ def test_the_papers_figures_beside_ours(measured: list[Measured]) -> None:
 def test_a_row_of_the_papers_beside_several_of_ours_is_told_once(tmp_path: Path) -> None:
     paper = "paper = [1, 2, 3, 4, 5]\npaper_ensemble = [1, 2, 3, 4, 5]\n"
     rows = [f'[row.{name}]\nlabel = "SQUAD, {name}"\nmodel = "squad"\n{paper}' for name in ("found", "given")]
-    found = load(plan_of(tmp_path, HEAD + "".join(rows)), tmp_path / "none")
-    for text in (result_tables.against_paper(found), result_tables.ensembles(found)):
+    found = load_results(plan_of(tmp_path, PLAN_START + "".join(rows)), tmp_path / "none")
+    for text in (result_tables.comparison_table(found), result_tables.ensemble_table(found)):
         assert [row[0] for row in cells_of(text)[1:]] == [
             "**SQUAD**, paper",
             "SQUAD, found, ours",
@@ -303,8 +303,8 @@ def test_a_row_of_the_papers_beside_several_of_ours_is_told_once(tmp_path: Path)
         ]
 
 
-def test_what_ensembles_gain(measured: list[Measured]) -> None:
-    rows = cells_of(result_tables.ensembles(measured))
+def test_what_ensembles_gain(measured: list[RowResult]) -> None:
+    rows = cells_of(result_tables.ensemble_table(measured))
     assert rows[1:4] == [
         ["**One**, paper", "41.0", "51.0", "61.0", "0.300", "88.0"],
         ["One, ours", "50.0", "60.0", "70.0", "0.800", "90.0"],
@@ -323,34 +323,38 @@ def test_pairs_are_of_the_same_seed(plan: Plan) -> None:
 
     one = variant("one", {0: 0.30, 1: 0.52, 2: 0.41, 7: 0.99})
     two = variant("two", {2: 0.20, 0: 0.25, 1: 0.50, 8: 0.01})  # another order, and one that has no like
-    (row,) = cells_of(result_tables.paired([(one, two)]))[1:]
+    (row,) = cells_of(result_tables.paired_table([(one, two)]))[1:]
     assert row[0] == "One minus Two"
     expected: Any = ttest_rel([0.30, 0.52, 0.41], [0.25, 0.50, 0.20]).confidence_interval(0.95)
     mean = 100 * (0.05 + 0.02 + 0.21) / 3
     assert row[1] == f"{mean:+.1f} ({100 * expected.low:+.1f} to {100 * expected.high:+.1f})"
     # The other way round every sign turns.
-    (back,) = cells_of(result_tables.paired([(two, one)]))[1:]
+    (back,) = cells_of(result_tables.paired_table([(two, one)]))[1:]
     assert back[1] == f"{-mean:+.1f} ({-100 * expected.high:+.1f} to {-100 * expected.low:+.1f})"
 
 
 @pytest.mark.parametrize(
     ("way", "label"),
     [
-        (Way("mean", 1), "One"),
-        (Way("sample", 32), "One"),
-        (Way("sample", 4), "One, sample, T = 4"),
-        (Way("relaxed", 32), "One, relaxed, T = 32"),
-        (Way("sample", 32, "variance"), "One, sample, T = 32, by variance"),
-        (Way("mean", 1, "variance"), "One, mean, by variance"),
+        (PredictionMode("mean", 1), "One"),
+        (PredictionMode("sample", 32), "One"),
+        (PredictionMode("sample", 4), "One, sample, T = 4"),
+        (PredictionMode("relaxed", 32), "One, relaxed, T = 32"),
+        (PredictionMode("sample", 32, "variance"), "One, sample, T = 32, by variance"),
+        (PredictionMode("mean", 1, "variance"), "One, mean, by variance"),
     ],
 )
-def test_labels(plan: Plan, way: Way, label: str) -> None:
+def test_labels(plan: Plan, way: PredictionMode, label: str) -> None:
     content = {"sampling": way.sampling, "samples": way.samples, "confidence": way.confidence}
     assert Variant(plan.rows[0], content, record_of(plan, "one", [0.1])).label == label
 
 
 def test_no_two_ways_of_a_row_have_one_label(plan: Plan) -> None:
-    ways = [Way("sample", samples, confidence) for samples in (1, 4, 32) for confidence in ("response", "variance")]
+    ways = [
+        PredictionMode("sample", samples, confidence)
+        for samples in (1, 4, 32)
+        for confidence in ("response", "variance")
+    ]
     labels = [
         Variant(
             plan.rows[0],
@@ -362,15 +366,15 @@ def test_no_two_ways_of_a_row_have_one_label(plan: Plan) -> None:
     assert len(set(labels)) == len(ways)
 
 
-def test_two_confidences_of_the_same_samples(measured: list[Measured]) -> None:
-    rows = cells_of(result_tables.scores_compared(measured))
+def test_two_confidences_of_the_same_samples(measured: list[RowResult]) -> None:
+    rows = cells_of(result_tables.confidence_table(measured))
     assert rows[0][-1] == "AURC x 1000"
     assert [row[0] for row in rows[1:]] == ["Two, softmax response", "Two, variance"]
     assert rows[1][1:] == ["40.0 (34.6)", "50.0 (34.6)", "60.0 (34.6)", "4.00"]
 
 
-def test_certificates(measured: list[Measured]) -> None:
-    rows = cells_of(result_tables.certificates(measured, 0.02))
+def test_certificates(measured: list[RowResult]) -> None:
+    rows = cells_of(result_tables.certificate_table(measured, 0.02))
     assert len(rows[0]) == 1 + 2 + 2 * 3
     assert rows[1] == ["One", "50.0", "30.0", "30.0", "1.50", "25.0", "30.0", "", "25.0"]
     assert rows[2] == ["One, ensemble", "70.0", "50.0", "50.0", "1.50", "25.0", "50.0", "", "25.0"]
@@ -392,7 +396,7 @@ def test_rows_without_halves_have_no_certificates(plan: Plan) -> None:
     }
     results = {**record.results, "ways": [bare]}
     found = Record("experiment", "x", {}, results, machine={}, versions={})
-    assert len(cells_of(result_tables.certificates([Measured(plan.rows[0], found)], 0.02))) == 1
+    assert len(cells_of(result_tables.certificate_table([RowResult(plan.rows[0], found)], 0.02))) == 1
 
 
 def test_settings_and_where_they_come_from(plan: Plan) -> None:
@@ -402,8 +406,8 @@ def test_settings_and_where_they_come_from(plan: Plan) -> None:
     searched.settings["fit"]["training"] = {"lr": 0.00123456, "batch_size": 64}
     searched.settings["fit"]["network"] = {"hidden": [4]}
     rows = cells_of(
-        result_tables.settings(
-            [Measured(plan.rows[0], searched), Measured(plan.rows[3], given), Measured(plan.rows[2], None)]
+        result_tables.settings_table(
+            [RowResult(plan.rows[0], searched), RowResult(plan.rows[3], given), RowResult(plan.rows[2], None)]
         )
     )
     assert rows[1:] == [
@@ -416,28 +420,28 @@ def test_settings_and_where_they_come_from(plan: Plan) -> None:
 
 
 @pytest.fixture(scope="module")
-def committed() -> dict[str, list[Measured]]:
-    return {name: load(read_plan(PAPER / f"{name}.toml"), PAPER / "results") for name in PLANS}
+def committed() -> dict[str, list[RowResult]]:
+    return {name: load_results(read_plan(PAPER / f"{name}.toml"), PAPER / "results") for name in PLANS}
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_papers_tables_are_rectangular(name: str, committed: dict[str, list[Measured]]) -> None:
+def test_the_papers_tables_are_rectangular(name: str, committed: dict[str, list[RowResult]]) -> None:
     measured = committed[name]
     groups = sorted({one.row.group for one in measured})
     there = [one for one in measured if one.record is not None]
-    against = cells_of(result_tables.against_paper(measured, groups))
+    against = cells_of(result_tables.comparison_table(measured, groups))
     assert sum("not run yet" in row for row in against) == len(measured) - len(there)
-    assert len(cells_of(result_tables.ensembles(measured, groups))) > len(there)
-    assert len(cells_of(result_tables.settings(measured))) == len(there) + 1
-    cells_of(result_tables.scores_compared(measured))
+    assert len(cells_of(result_tables.ensemble_table(measured, groups))) > len(there)
+    assert len(cells_of(result_tables.settings_table(measured))) == len(there) + 1
+    cells_of(result_tables.confidence_table(measured))
     for risk in RISKS:
-        cells_of(result_tables.certificates(measured, risk))
+        cells_of(result_tables.certificate_table(measured, risk))
     variants = [variant for one in there for variant in one.variants()]
-    cells_of(result_tables.paired(list(itertools.pairwise(variants))))
+    cells_of(result_tables.paired_table(list(itertools.pairwise(variants))))
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_papers_rows_can_be_told_apart(name: str, committed: dict[str, list[Measured]]) -> None:
+def test_the_papers_rows_can_be_told_apart(name: str, committed: dict[str, list[RowResult]]) -> None:
     labels = [variant.label for one in committed[name] for variant in one.variants() if one.row.group == ""]
     assert len(set(labels)) == len(labels)
 
@@ -450,4 +454,4 @@ def test_the_papers_records_are_those_of_its_plans(name: str) -> None:
         path = record_path(PAPER / "results", row.name)
         if path.is_file():
             record = Record.load(path)
-            assert (record.name, record.settings) == (row.name, plan.job(row).described())
+            assert (record.name, record.settings) == (row.name, plan.job(row).to_dict())
