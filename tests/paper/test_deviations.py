@@ -1,4 +1,4 @@
-"""What deviates: each choice with its own figures, and crops minus the same networks on images as they are."""
+"""The table of deviations: results per choice, and paired differences for the crops."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def row(text: str, begin: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "words"), [("tighter", "two pixels tighter"), ("softer", "softened by a filter")])
-def test_crops_are_compared_in_pairs(name: str, words: str) -> None:
+def test_crops_are_compared_by_paired_differences(name: str, words: str) -> None:
     found = row(deviations(Sources(PAPER, PAPER / "results")), words)
     each = {
         which: Record.load(PAPER / "results" / "table3" / f"mlp-{which}.json").results["ways"][0]["each"]
@@ -30,6 +30,6 @@ def test_crops_are_compared_in_pairs(name: str, words: str) -> None:
     assert found.endswith(f"accuracy {middle:+.1f} ({low:+.1f} to {high:+.1f}) |")
 
 
-def test_what_was_not_run_is_said(tmp_path: Path) -> None:
+def test_missing_records_are_marked(tmp_path: Path) -> None:
     text = deviations(Sources(PAPER, tmp_path))
     assert all(line.endswith("| not run yet |") for line in text.splitlines()[2:])

@@ -238,7 +238,7 @@ def priors_and_spacings() -> "Figure":
     """Draw three fixed priors r(z) on eleven bins, with the layer settings that give them."""
     kinds: list[tuple[str, Spacing, Prior]] = [
         ("evenly spaced, equal weights", "linear", "uniform"),
-        ("evenly spaced, weights of a normal", "linear", "gaussian"),
+        ("evenly spaced, Gaussian weights", "linear", "gaussian"),
         ("equal mass under a normal, equal weights", "gaussian", "uniform"),
     ]
     figure = sketch.figure_class()(figsize=(11, 3.9), layout="constrained", facecolor="white")

@@ -265,8 +265,8 @@ def _linear(sources: Sources) -> list[str]:
         f"straight lines fitted over {len(BINS)} numbers of bins: R² = {format_r_squared(weights_r2)} for the weights "
         f"and {format_r_squared(seconds_r2)} for the time of an epoch, {1e3 * intercept:.1f} ms + {1e3 * slope:.3f} ms "
         f"x C; with {BINS[-1]} bins, {format_value(slope * BINS[-1] / (intercept + slope * BINS[-1]))} % of the time "
-        f"depend on the bins, and an epoch takes {seconds[-1] / seconds[BINS.index(15)]:.2f} times as long as with 15. "
-        f"Criterion for linear: R² above {MIN_R_SQUARED:g}"
+        f"depends on the bins, and an epoch takes {seconds[-1] / seconds[BINS.index(15)]:.2f} times as long as with "
+        f"15. Criterion for linear: R² above {MIN_R_SQUARED:g}"
     )
     fixed = ", plus a constant part" if intercept > 0.01 * seconds.max() else ""
     growth = yes_no(seconds_r2 > MIN_R_SQUARED and slope > 0) + fixed
