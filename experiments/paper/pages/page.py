@@ -47,11 +47,11 @@ CERTIFICATES = (
     "row, the coverage of this library's default method (`squad.certify`) on the same rows and, over {halves} random "
     "splits of the test rows into a half for certification and a half for evaluation, the coverage of the evaluation "
     "half, its selective risk (the error rate among accepted rows), and how often that risk was above r; all in "
-    "percent, means over the networks. A certificate guarantees that the risk on the distribution is at most r, at a "
-    "confidence level of 99 %. The error rate among a few thousand rows varies around that risk, so it may exceed r in "
-    "more than 1 % of the halves although the guarantee holds. The risk is a mean over halves in which rows were "
-    'accepted, few of them at r = .5 %; "above r" is a fraction of all halves. (Sampling modes were selected with '
-    "knowledge of Fashion-MNIST's test rows: see search.md.)"
+    "percent, means over the networks. A certificate guarantees that the risk on new cases from the same distribution "
+    "is at most r, at a confidence level of 99 %. The error rate among a few thousand rows varies around that risk, so "
+    "it may exceed r in more than 1 % of the halves although the guarantee holds. The risk is a mean over halves in "
+    'which rows were accepted, few of them at r = .5 %; "above r" is a fraction of all halves. (Sampling modes were '
+    "selected with knowledge of Fashion-MNIST's test rows: see search.md.)"
 )
 #: Pairs of rows that a table's page compares: the first minus the second.
 PAIRS = (

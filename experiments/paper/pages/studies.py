@@ -106,7 +106,7 @@ def _settings(search: Search, published: Mapping[str, Any]) -> str:
     rows = []
     gaussian = summary.best_trial(search).settings.get("network.spacing") == "gaussian"
     for axis, row in zip(summary.axes(search), summary.rows(search), strict=True):
-        spread = row.top.replace("\n", ", ") if axis.choices is None else _shares(axis.choices, row.top)
+        spread = row.top.replace("\n", ", ") if axis.choices is None else _format_choices(axis.choices, row.top)
         published_value = [summary.value_text(paper[axis.name]) if axis.name in paper else "not given"] if paper else []
         best = f"{row.best}, without effect" if axis.name == "network.limit" and gaussian else row.best
         rows.append([f"`{axis.name}`", *published_value, best, spread, axis.searched.replace("\n", ", ")])
@@ -115,6 +115,6 @@ def _settings(search: Search, published: Mapping[str, Any]) -> str:
     )
 
 
-def _shares(choices: Sequence[Any], shares: str) -> str:
-    pairs = zip(choices, shares.split("\n"), strict=True)
-    return ", ".join(f"{summary.value_text(choice)} {share}" for choice, share in pairs)
+def _format_choices(choices: Sequence[Any], fractions: str) -> str:
+    pairs = zip(choices, fractions.split("\n"), strict=True)
+    return ", ".join(f"{summary.value_text(choice)} {fraction}" for choice, fraction in pairs)
