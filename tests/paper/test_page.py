@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from experiments.paper.drawings.paper_figures import CAPTIONS
 from experiments.paper.pages import page, studies
 from experiments.paper.sources import Sources
@@ -77,15 +75,3 @@ def test_outdated_records_are_listed(tmp_path: Path) -> None:
     record.save(results / "table1" / "mlp.json")
     text = written(tmp_path, Sources(PAPER, results))["README.md"]
     assert "settings or their study is missing: table1/mlp." in text
-
-
-@pytest.mark.parametrize("accuracies", [(0.80, 0.90, 0.85)])  # tests/slow has more cases
-def test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path: Path, accuracies: tuple[float, ...]) -> None:
-    results = shutil.copytree(PAPER / "results" / "table2", tmp_path / "results" / "table2").parent
-    assert "On notMNIST accuracy rises" in written(tmp_path, Sources(PAPER, results))["README.md"]
-    for name, accuracy in zip(("quarter", "half", "paper"), accuracies, strict=True):
-        record = Record.load(results / "table2" / f"squad-{name}.json")
-        for one in record.results["ways"][0]["each"]:
-            one["accuracy"] = accuracy
-        record.save(results / "table2" / f"squad-{name}.json")
-    assert "On notMNIST accuracy rises" not in written(tmp_path, Sources(PAPER, results))["README.md"]

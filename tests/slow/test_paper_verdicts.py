@@ -9,7 +9,7 @@ from scipy.stats import ttest_1samp
 
 from experiments.paper.pages import claims_table, network_claims, verdicts
 from experiments.paper.sources import Sources
-from tests.paper import test_page
+from tests.paper import test_deviations
 from tests.paper.test_verdicts import PAPER, Change, Curve, changed_sources, raised, raised_coverage, row
 
 
@@ -256,4 +256,4 @@ def test_squad_compared_with_the_mlp(tmp_path: Path, by: float, word: str) -> No
 
 @pytest.mark.parametrize("accuracies", [(0.80, 0.85, 0.85), (0.85, 0.80, 0.90)])
 def test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path: Path, accuracies: tuple[float, ...]) -> None:
-    test_page.test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path, accuracies)
+    test_deviations.test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path, accuracies)
