@@ -1,1 +1,1 @@
-"""Experiments that the project ran, with their code, settings and records; not part of the package."""
+"""Experiments run by the project: code, settings and records; not part of the package."""

@@ -1,43 +1,48 @@
-"""Pages that are written from code say what the code says."""
+"""Generated sections of the documentation are up to date."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[1]
+import pytest
 
+from docs import write
+from docs.sections.settings import all_settings
+from squad.records import Record
 
-def writer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_write", ROOT / "docs" / "write.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
-def test_settings_are_those_of_the_code() -> None:
-    assert writer().all_settings() in (ROOT / "docs" / "settings.md").read_text(), "run `make docs`"
+def test_settings_are_up_to_date() -> None:
+    assert all_settings() in (DOCS / "settings.md").read_text(encoding="utf-8"), "run `make docs`"
 
 
-def test_the_table_of_ways_to_sample_is_that_of_the_records() -> None:
-    from squad.records import Record
-
-    results = ROOT / "benchmarks" / "results"
-    gpu, cpu = (Record.load(results / f"fashion_mnist-{device}.json") for device in ("cuda", "cpu"))
-    assert writer().ways(gpu, cpu) in (ROOT / "docs" / "prediction.md").read_text(), "run `make docs`"
-    for record in (gpu, cpu):
-        default = next(w for w in record.results["ways"] if (w["sampling"], w["samples"]) == ("stratified", 8))
-        assert default["each"]["accuracy"]["mean"] >= 0.89
+def test_the_table_of_sampling_modes_is_up_to_date() -> None:
+    assert write.sampling_table() in (DOCS / "prediction.md").read_text(encoding="utf-8"), "run `make docs`"
 
 
-def test_what_certificates_cover_is_that_of_the_records() -> None:
-    from squad.records import Record
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_the_default_sampling_mode_is_accurate(device: str) -> None:
+    record = Record.load(write.RESULTS / f"fashion_mnist-{device}.json")
+    (default,) = (m for m in record.results["ways"] if (m["sampling"], m["samples"]) == ("stratified", 8))
+    assert default["each"]["accuracy"]["mean"] >= 0.89
 
-    results = ROOT / "benchmarks" / "results"
-    page = (ROOT / "docs" / "selection.md").read_text()
-    for name, text in writer().selection_tables().items():
+
+def test_tables_of_certification_are_up_to_date() -> None:
+    page = (DOCS / "selection.md").read_text(encoding="utf-8")
+    for name, text in write.selection_sections().items():
         assert f"<!-- {name}: begin -->\n{text}\n<!-- {name}: end -->" in page, f"{name}: run `make docs`"
-    # The table is found by an exact binomial test; the page must not hide a cell that failed it.
-    validity = Record.load(results / "certify_validity.json")
+
+
+def test_failed_cells_of_the_validity_table_are_shown() -> None:
+    """The table is computed by an exact binomial test; the page must not hide a cell that failed it."""
+    page = (DOCS / "selection.md").read_text(encoding="utf-8")
+    validity = Record.load(write.RESULTS / "certify_validity.json")
     assert all(cell["verdict"].startswith("held") for cell in validity.results) == ("**some**" not in page)
+
+
+def test_a_section_without_markers_is_an_error(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- a: begin -->\nold\n<!-- a: end -->\n", encoding="utf-8")
+    write.replace_section(page, "a", "new")
+    assert page.read_text(encoding="utf-8") == "<!-- a: begin -->\nnew\n<!-- a: end -->\n"
+    with pytest.raises(AssertionError, match="markers of b"):
+        write.replace_section(page, "b", "new")

@@ -1,4 +1,4 @@
-"""experiments/paper: its pages are what its records say, byte for byte, and its figures are there."""
+"""experiments/paper: the pages equal what is written from the records, and all figures and records exist."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,10 @@ import pytest
 
 from experiments.paper.drawings import paper_figures
 from experiments.paper.jobs.plan import PLANS
-from experiments.paper.jobs.run import done
+from experiments.paper.jobs.run import has_record
 from experiments.paper.pages import page, studies
 from experiments.paper.sources import Sources
+from squad.records import Record
 from squad.search import search_record
 from squad.search.study_figures import LEAST
 
@@ -18,7 +19,7 @@ SOURCES = Sources(FOLDER, FOLDER / "results")
 
 
 def captions() -> dict[str, str]:
-    """Of the figures that are there, in the order of the page."""
+    """Return the captions of the existing figures, in the order of the page."""
     return {
         f"figures/{name}.png": text
         for name, text in paper_figures.CAPTIONS.items()
@@ -26,37 +27,40 @@ def captions() -> dict[str, str]:
     }
 
 
-def test_the_pages_are_written_from_the_records(tmp_path: Path) -> None:
+def test_pages_are_up_to_date(tmp_path: Path) -> None:
     for path in page.write(SOURCES, tmp_path, captions()):
-        assert path.read_text(encoding="utf-8") == (FOLDER / path.name).read_text(encoding="utf-8"), path.name
+        assert path.read_text(encoding="utf-8") == (FOLDER / path.name).read_text(encoding="utf-8"), (
+            f"{path.name}: run `make paper`"
+        )
 
 
-def test_what_the_pages_show_is_there() -> None:
-    shown = [
+def test_links_and_figures_exist() -> None:
+    links = [
         (name, link)
         for name in ("README.md", "search.md", "table1.md", "table2.md", "table3.md")
         for link in re.findall(r"\]\(([^)#:]+)\)", (FOLDER / name).read_text(encoding="utf-8"))
     ]
-    assert len(shown) > 20
-    for name, link in shown:
+    assert len(links) > 20
+    for name, link in links:
         assert (FOLDER / link).exists(), (name, link)
         if link.endswith(".png"):
             assert (FOLDER / link).read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_records_are_those_of_the_plans(name: str) -> None:
-    """A record that no row has, or that was made with other settings, would be shown nowhere."""
+def test_every_record_belongs_to_a_row(name: str) -> None:
+    """A record without a row, or with other settings, would not be shown anywhere."""
     plan = SOURCES.plan(name)
     rows = {f"{row.name}.json": row for row in plan.rows}
     for path in (FOLDER / "results" / name).rglob("*.json"):
         row = rows[path.relative_to(FOLDER / "results").as_posix()]
-        assert done(plan.job(row), FOLDER / "results"), path
+        assert has_record(plan.job(row), FOLDER / "results"), path
+        assert Record.load(path).name == row.name
 
 
-def test_studies_have_their_pictures() -> None:
+def test_studies_have_their_figures() -> None:
     for folder in (path.parent for path in (FOLDER / "search").rglob("trials.json")):
         few = sum(trial.state == "complete" for trial in search_record.read(folder).trials) < LEAST
         for picture in studies.PICTURES:
-            # Of a study that has just begun there is no telling what its objective depends on.
+            # Importances need a minimum number of complete trials.
             assert (folder / picture).is_file() or (few and picture == "importances.png"), folder

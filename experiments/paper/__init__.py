@@ -1,1 +1,1 @@
-"""The paper, run again: settings as TOML, results as records, tables and figures from the records alone."""
+"""Reproduction of the paper: settings in TOML, results as records, tables and figures written from the records."""

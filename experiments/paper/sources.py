@@ -1,4 +1,4 @@
-"""Where figures take their numbers from: records and studies, by name."""
+"""Access by name to the records and studies that pages and figures are made from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments.paper.jobs.plan import Plan
 from experiments.paper.jobs.plan_files import read_plan
-from experiments.paper.pages.result_tables import Measured, Variant, load, of_name
+from experiments.paper.row_results import RowResult, Variant, find_variant, load_results
 from squad.records import Record
 from squad.search.search_record import TRIALS, Search, read
 
@@ -15,53 +15,53 @@ __all__ = ["Sources"]
 
 @dataclass(frozen=True)
 class Sources:
-    """Records, as far as they are there.
+    """Plans, records and studies; records are read once.
 
     Attributes:
-        folder: of the plans, with ``search`` beside them.
-        results: of the records.
-        quick: whether they are those of --quick.
+        folder: Folder of the plans, with the studies in ``search``.
+        results: Folder of the records.
+        quick: Whether the records are those of --quick.
     """
 
     folder: Path
     results: Path
     quick: bool = False
-    _known: dict[str, list[Measured]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, list[RowResult]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def plan(self, name: str) -> Plan:
-        """Such as "table1"."""
+        """Read a plan by name, such as "table1"."""
         return read_plan(self.folder / f"{name}.toml", quick=self.quick)
 
-    def measured(self, plan: str) -> list[Measured]:
-        """The rows of a plan, with their records."""
-        if plan not in self._known:
-            self._known[plan] = load(self.plan(plan), self.results)
-        return self._known[plan]
+    def row_results(self, plan: str) -> list[RowResult]:
+        """Return the rows of a plan with their records."""
+        if plan not in self._cache:
+            self._cache[plan] = load_results(self.plan(plan), self.results)
+        return self._cache[plan]
 
-    def variant(self, name: str, way: str | None = None) -> Variant | None:
-        """A row such as "table1/squad", asked in a way (its first by default)."""
+    def variant(self, name: str, mode: str | None = None) -> Variant | None:
+        """Return a row such as "table1/squad" in a prediction mode (its first by default); None without a record."""
         plan, _, row = name.partition("/")
-        return of_name(self.measured(plan), row, way)
+        return find_variant(self.row_results(plan), row, mode)
 
     def variants(self, plan: str, names: Sequence[str]) -> list[Variant] | None:
-        """Rows of a plan by name, each asked in its first way; None unless all of them have a record."""
-        measured = self.measured(plan)
-        found = [of_name(measured, name) for name in names]
-        there = [one for one in found if one is not None]
-        return there if len(there) == len(found) else None
+        """Return rows of a plan by name, each in its first mode; None unless all of them have a record."""
+        results = self.row_results(plan)
+        found = [find_variant(results, name) for name in names]
+        existing = [variant for variant in found if variant is not None]
+        return existing if len(existing) == len(found) else None
 
     def grid(self, plan: str, name: str) -> list[Variant] | None:
-        """The points of a grid, in the plan's order, each asked in its first way; None unless all have a record."""
-        points = [one for one in self.measured(plan) if one.row.name.startswith(f"{plan}/{name}/")]
-        found = [variant for point in points for variant in point.variants()[:1]]
-        return found if found and len(found) == len(points) else None
+        """Return the points of a grid in the plan's order, each in its first mode; None unless all have a record."""
+        points = [result for result in self.row_results(plan) if result.row.name.startswith(f"{plan}/{name}/")]
+        variants = [variant for point in points for variant in point.variants()[:1]]
+        return variants if variants and len(variants) == len(points) else None
 
     def record(self, name: str) -> Record | None:
-        """By the name of its job, such as "figures/latents"."""
-        rows = self.measured(name.partition("/")[0])
-        return next((one.record for one in rows if one.row.name == name), None)
+        """Return a record by the name of its job, such as "figures/latents"; None if there is none."""
+        results = self.row_results(name.partition("/")[0])
+        return next((result.record for result in results if result.row.name == name), None)
 
     def search(self, name: str) -> Search | None:
-        """A study, such as "fashion-mnist/squad"."""
+        """Return a study by name, such as "fashion-mnist/squad"; None if there is none."""
         path = self.folder / "search" / name / TRIALS
         return read(path) if path.is_file() else None

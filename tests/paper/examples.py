@@ -1,4 +1,4 @@
-"""Small plans, studies and records for the tests of squad.reproduce."""
+"""Small plans, studies and records for the tests of experiments.paper."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,33 +8,31 @@ import torch
 
 from experiments.paper.jobs.plan import Plan
 from experiments.paper.jobs.plan_files import read_plan
-from experiments.paper.jobs.run import Clock, run_plan
+from experiments.paper.jobs.run import TimeLimit, run_plan
 from squad.records import Record
 from squad.search.search_record import TRIALS
 from squad.train import SilentProgress
 
 CPU = torch.device("cpu")
-EVER = Clock(None)
-#: The repository's own experiments.
+NO_LIMIT = TimeLimit(None)
+#: The experiments of the repository.
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
-#: The start of a plan that trains for an instant.
-HEAD = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
-#: And a row of one.
+#: Start of a plan whose training takes an instant.
+PLAN_START = 'data = "digits"\nvalidation = 0.25\ntrain_rows = 150\n'
+#: A row of such a plan.
 MLP = '[row.mlp]\nmodel = "mlp"\n'
-#: Two rows that take an instant.
-TWO = (
-    HEAD
+#: A plan with two rows.
+TWO_ROWS = (
+    PLAN_START
     + "members = 2\nhalves = 2\nnetwork = {hidden = [4]}\ntraining = {max_epochs = 3, lr = 0.03}\n"
     + '[quick]\nmembers = 1\ntest_rows = 90\n[row.mlp]\nmodel = "mlp"\nways = ["mean"]\nprobes = ["curves", "spread"]\n'
     + '[row.squad]\nmodel = "squad"\nways = ["relaxed 2", "relaxed 2 by variance"]\n'
     + 'probes = ["curves", "information"]\n'
 )
-#: Settings of such a training.
-TINY = {"network": {"hidden": [4]}, "training": {"max_epochs": 2}}
 
 
 def plan_of(folder: Path, text: str, *, name: str = "small", quick: bool = False) -> Plan:
-    """The plan of a text, written to a file first."""
+    """Write a plan to a file and read it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.toml"
     path.write_text(text, encoding="utf-8")
@@ -42,7 +40,7 @@ def plan_of(folder: Path, text: str, *, name: str = "small", quick: bool = False
 
 
 def trial(number: int, value: float | None = None, settings: Mapping[str, Any] | None = None, **own: Any) -> Any:
-    """As a search records it: complete, unless it is told otherwise."""
+    """Return a trial as a search records it; complete by default."""
     return {
         "number": number,
         "state": "complete",
@@ -62,7 +60,7 @@ def trial(number: int, value: float | None = None, settings: Mapping[str, Any] |
 def study_of(
     folder: Path, trials: Sequence[Any], *, name: str = "digits/mlp", base: Mapping[str, Any] | None = None
 ) -> Path:
-    """A study that nobody ran, below the folder of the plans."""
+    """Write a made-up study below the folder of the plans."""
     model = name.rpartition("/")[2]
     objective = "coverage@risk=0.02,delta=0.01"
     settings = {
@@ -79,15 +77,16 @@ def study_of(
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All records below a folder."""
+    """Return the contents of all records below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.json")}
 
 
 def refuse(*_: Any, **__: Any) -> None:
-    """In the place of what must not be called."""
-    raise AssertionError("nothing must be run")
+    """Stand in for a function that must not be called."""
+    raise AssertionError("this must not be called")
 
 
-def run(plan: Plan, results: Path, clock: Clock = EVER, told: list[str] | None = None) -> bool:
-    """A plan's jobs, in silence."""
-    return run_plan(plan, results, CPU, clock, ([] if told is None else told).append, lambda _: SilentProgress())
+def run(plan: Plan, results: Path, time_limit: TimeLimit = NO_LIMIT, lines: list[str] | None = None) -> bool:
+    """Run the jobs of a plan without progress displays; log lines are appended to ``lines``."""
+    log = ([] if lines is None else lines).append
+    return run_plan(plan, results, CPU, time_limit, log, lambda _: SilentProgress())

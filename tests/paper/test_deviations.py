@@ -1,5 +1,6 @@
-"""What deviates: each choice with its own figures, and crops minus the same networks on images as they are."""
+"""The table of deviations: results per choice, and paired differences for the crops."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,20 @@ from squad.records import Record
 from tests.paper.examples import PAPER
 
 
+@pytest.fixture(scope="module")
+def committed() -> str:
+    """The table of the committed records."""
+    return deviations(Sources(PAPER, PAPER / "results"))
+
+
 def row(text: str, begin: str) -> str:
     (found,) = (line for line in text.splitlines() if begin in line)
     return found
 
 
 @pytest.mark.parametrize(("name", "words"), [("tighter", "two pixels tighter"), ("softer", "softened by a filter")])
-def test_crops_are_compared_in_pairs(name: str, words: str) -> None:
-    found = row(deviations(Sources(PAPER, PAPER / "results")), words)
+def test_crops_are_compared_by_paired_differences(committed: str, name: str, words: str) -> None:
+    found = row(committed, words)
     each = {
         which: Record.load(PAPER / "results" / "table3" / f"mlp-{which}.json").results["ways"][0]["each"]
         for which in (name, "as-is")
@@ -30,6 +37,18 @@ def test_crops_are_compared_in_pairs(name: str, words: str) -> None:
     assert found.endswith(f"accuracy {middle:+.1f} ({low:+.1f} to {high:+.1f}) |")
 
 
-def test_what_was_not_run_is_said(tmp_path: Path) -> None:
+def test_missing_records_are_marked(tmp_path: Path) -> None:
     text = deviations(Sources(PAPER, tmp_path))
     assert all(line.endswith("| not run yet |") for line in text.splitlines()[2:])
+
+
+@pytest.mark.parametrize("accuracies", [(0.80, 0.90, 0.85)])  # tests/slow has more cases
+def test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path: Path, accuracies: tuple[float, ...]) -> None:
+    results = shutil.copytree(PAPER / "results" / "table2", tmp_path / "results" / "table2").parent
+    assert "On notMNIST accuracy rises" in deviations(Sources(PAPER, results))
+    for name, accuracy in zip(("quarter", "half", "paper"), accuracies, strict=True):
+        record = Record.load(results / "table2" / f"squad-{name}.json")
+        for one in record.results["ways"][0]["each"]:
+            one["accuracy"] = accuracy
+        record.save(results / "table2" / f"squad-{name}.json")
+    assert "On notMNIST accuracy rises" not in deviations(Sources(PAPER, results))

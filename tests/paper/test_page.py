@@ -1,15 +1,13 @@
-"""The pages: what they say about themselves; test_experiments compares the committed ones with their records."""
+"""The pages of the reproduction; tests/test_experiments.py compares the committed pages with their records."""
 
 import shutil
 from pathlib import Path
-
-import pytest
 
 from experiments.paper.drawings.paper_figures import CAPTIONS
 from experiments.paper.pages import page, studies
 from experiments.paper.sources import Sources
 from squad.records import Record
-from tests.paper.examples import HEAD, PAPER, plan_of, study_of, trial
+from tests.paper.examples import PAPER, PLAN_START, plan_of, study_of, trial
 
 
 def written(tmp_path: Path, sources: Sources) -> dict[str, str]:
@@ -18,41 +16,41 @@ def written(tmp_path: Path, sources: Sources) -> dict[str, str]:
     }
 
 
-def test_a_quick_run_says_so_and_concludes_nothing(tmp_path: Path) -> None:
+def test_pages_of_a_quick_run_have_a_notice_and_no_conclusions(tmp_path: Path) -> None:
     pages = written(tmp_path, Sources(PAPER, tmp_path / "none", quick=True))
     assert sorted(pages) == ["README.md", "table1.md", "table2.md", "table3.md"]
     for text in pages.values():
         assert "**This is a quick run**" in text
         assert "difference |" not in text
-    for word in ("aimed at", "The paper says", "In short", "deviate", "](search)", "](notes)"):
+    for word in ("Goals", "Claims", "Summary", "Deviations", "](search)", "](notes)"):
         assert word not in pages["README.md"]
     assert "![A.](figures/a.png)" in pages["README.md"]
 
 
-def test_without_records_every_row_is_named_as_not_run(tmp_path: Path) -> None:
+def test_without_records_every_row_is_marked_as_not_run(tmp_path: Path) -> None:
     pages = written(tmp_path, Sources(PAPER, tmp_path / "none"))
     assert "0 of " in pages["README.md"]
     assert pages["README.md"].count("not run yet") > 100
-    assert "random halves" not in pages["table1.md"]
+    assert "## Certificates" not in pages["table1.md"]
     assert "quick run" not in "".join(pages.values())
 
 
-def test_what_people_note_of_a_table_is_on_its_page(tmp_path: Path) -> None:
+def test_notes_on_a_table_are_on_its_page(tmp_path: Path) -> None:
     folder = shutil.copytree(PAPER, tmp_path / "paper", ignore=shutil.ignore_patterns("results", "figures", "search"))
-    (folder / "notes" / "table2.md").write_text("Noted of the second.\n", encoding="utf-8")
+    (folder / "notes" / "table2.md").write_text("A note on table 2.\n", encoding="utf-8")
     pages = written(tmp_path, Sources(folder, tmp_path / "none"))
-    assert [name for name, text in pages.items() if "Noted of the second." in text] == ["README.md", "table2.md"]
+    assert [name for name, text in pages.items() if "A note on table 2." in text] == ["README.md", "table2.md"]
 
 
-def test_a_study_that_is_short_is_not_told_as_whole(tmp_path: Path) -> None:
-    text = HEAD + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
+def test_an_incomplete_study_is_marked(tmp_path: Path) -> None:
+    text = PLAN_START + '[search]\ntrials = 3\n[row.mlp]\nmodel = "mlp"\nsearch = "digits/mlp"\n'
     study_of(tmp_path, [trial(0, 0.5), trial(1, 0.6), trial(2, None, state="waiting", ended=None)])
     found = studies.page([plan_of(tmp_path, text)], "")
-    assert found.endswith("## digits/mlp\n\nNot complete: 2 of 3 trials have ended.\n")
+    assert found.endswith("## digits/mlp\n\nNot complete: 2 of 3 trials have finished.\n")
 
 
-def test_the_papers_figures_are_found_among_ours() -> None:
-    text = page._drawn(
+def test_the_figure_index_links_our_figures() -> None:
+    text = page._figure_index(
         {"figures/diagram-priors.png": "P.", "figures/stereotypes-layer2.png": "S.", "figures/own.png": ""}
     )
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:12]]
@@ -65,30 +63,15 @@ def test_the_papers_figures_are_found_among_ours() -> None:
     assert text.endswith("Not in the paper: [own](figures/own.png).")
 
 
-def test_every_figure_of_the_paper_has_one_of_ours() -> None:
-    for _, stems in page.PAPERS:
+def test_we_have_every_figure_of_the_paper() -> None:
+    for _, stems in page.PAPER_FIGURES:
         assert set(stems) <= CAPTIONS.keys()
 
 
-def test_a_record_of_other_settings_is_named(tmp_path: Path) -> None:
+def test_outdated_records_are_listed(tmp_path: Path) -> None:
     results = shutil.copytree(PAPER / "results" / "table1", tmp_path / "results" / "table1").parent
     record = Record.load(results / "table1" / "mlp.json")
     record.settings["fit"]["training"]["lr"] = 0.5
     record.save(results / "table1" / "mlp.json")
     text = written(tmp_path, Sources(PAPER, results))["README.md"]
-    assert (
-        "There are records of other settings than the files have now, or of a study that is not there: table1/mlp."
-        in text
-    )
-
-
-@pytest.mark.parametrize("shares", [(0.80, 0.90, 0.85)])  # tests/slow has the others
-def test_nothing_is_extrapolated_where_accuracy_does_not_rise(tmp_path: Path, shares: tuple[float, ...]) -> None:
-    results = shutil.copytree(PAPER / "results" / "table2", tmp_path / "results" / "table2").parent
-    assert "On notMNIST accuracy rises" in written(tmp_path, Sources(PAPER, results))["README.md"]
-    for name, share in zip(("quarter", "half", "paper"), shares, strict=True):
-        record = Record.load(results / "table2" / f"squad-{name}.json")
-        for one in record.results["ways"][0]["each"]:
-            one["accuracy"] = share
-        record.save(results / "table2" / f"squad-{name}.json")
-    assert "On notMNIST accuracy rises" not in written(tmp_path, Sources(PAPER, results))["README.md"]
+    assert "settings or their study is missing: table1/mlp." in text

@@ -1,4 +1,4 @@
-"""Aims and claims: a verdict follows from the records, and turns when they turn."""
+"""Goals and claims: a verdict follows from the records, and changes with them."""
 
 import shutil
 from collections.abc import Callable
@@ -18,8 +18,8 @@ Change = Callable[[dict[str, Any]], None]
 Curve = Callable[[int], float]
 
 
-def changed(tmp_path: Path, changes: dict[str, Change]) -> Sources:
-    """The repository's records, with some of their results changed."""
+def changed_sources(tmp_path: Path, changes: dict[str, Change]) -> Sources:
+    """Copy the repository's records and change the results of some."""
     results = tmp_path / "results"
     shutil.copytree(PAPER / "results", results)
     for name, change in changes.items():
@@ -30,13 +30,13 @@ def changed(tmp_path: Path, changes: dict[str, Change]) -> Sources:
 
 
 def row(text: str, begin: str) -> list[str]:
-    """The row of a table that begins so."""
+    """Return the cells of the only row that begins with a text."""
     (found,) = (line for line in text.splitlines() if line.startswith(f"| {begin}"))
     return [cell.strip() for cell in found.strip("|").split("|")]
 
 
-def better(by: float, *measures: str) -> Change:
-    """Every network of every way."""
+def raised(by: float, *measures: str) -> Change:
+    """Raise measures of every network in every prediction mode."""
 
     def change(results: dict[str, Any]) -> None:
         for way in results["ways"]:
@@ -47,12 +47,12 @@ def better(by: float, *measures: str) -> Change:
     return change
 
 
-def lifted(at_one: float, at_two: float) -> Change:
-    """The two figures that are compared, each by its own."""
+def raised_coverage(at_one: float, at_two: float) -> Change:
+    """Raise the coverages at 1 % and at 2 %."""
 
     def change(results: dict[str, Any]) -> None:
-        for name, more in zip(("coverage@0.01", "coverage@0.02"), (at_one, at_two), strict=True):
-            better(more, name)(results)
+        for name, gain in zip(("coverage@0.01", "coverage@0.02"), (at_one, at_two), strict=True):
+            raised(gain, name)(results)
 
     return change
 
@@ -60,14 +60,14 @@ def lifted(at_one: float, at_two: float) -> Change:
 @pytest.mark.parametrize(
     ("by", "verdict"),
     [
-        (0.1, "more than that: significant"),
+        (0.1, "exceeded: significant"),
         (0.0, "**no**, Maxout is ahead"),
-        (0.018, "open"),
-        (0.01, "at 1 %: **no**, Maxout is ahead; at 2 %: open"),
+        (0.018, "inconclusive"),
+        (0.01, "at 1 %: **no**, Maxout is ahead; at 2 %: inconclusive"),
     ],
 )
-def test_beside_maxout(tmp_path: Path, by: float, verdict: str) -> None:
-    sources = changed(tmp_path, {"table1/squad": better(by, "coverage@0.01", "coverage@0.02")})
+def test_squad_compared_with_maxout(tmp_path: Path, by: float, verdict: str) -> None:
+    sources = changed_sources(tmp_path, {"table1/squad": raised(by, "coverage@0.01", "coverage@0.02")})
     found = row(claims_table.claims(sources), "SQUAD has a slight")
     assert found[2] == verdict
     one, other = sources.variant("table1/squad", "relaxed 32"), sources.variant("table1/maxout-dropout")
@@ -80,18 +80,18 @@ def test_beside_maxout(tmp_path: Path, by: float, verdict: str) -> None:
     words = {
         0.1: f"ahead of {label}",
         0.0: f"behind {label}",
-        0.018: f"not clearly apart from {label}",
-        0.01: f"behind {label} at 1 % and not clearly apart from {label} at 2 %",
+        0.018: f"not significantly different from {label}",
+        0.01: f"behind {label} at 1 % and not significantly different from {label} at 2 %",
     }
-    told = verdicts.summary(sources)
-    assert f"it is {words[by]} (" in told[: told.index("On notMNIST")]
-    assert f"{100 * sum(pair[0]) / len(pair[0]):.1f} at 2 % (the paper's: 69.5)" in told
+    text = verdicts.summary(sources)
+    assert f"Single networks are {words[by]} (" in text[: text.index("- notMNIST")]
+    assert f"{100 * sum(pair[0]) / len(pair[0]):.1f} at 2 % (paper: 69.5)" in text
 
 
-def test_what_is_not_there_is_not_judged(tmp_path: Path) -> None:
+def test_there_is_no_verdict_without_records(tmp_path: Path) -> None:
     sources = Sources(PAPER, tmp_path)
-    for text in (verdicts.aims(sources), claims_table.claims(sources)):
+    for text in (verdicts.goals_table(sources), claims_table.claims(sources)):
         for line in text.splitlines()[2:]:
             *_, measured, verdict = (cell.strip() for cell in line.strip("|").split("|"))
             assert (measured, verdict) == ("not run yet", "")
-    assert verdicts.summary(sources).count("nothing can be said yet") == 3
+    assert verdicts.summary(sources).count("not run yet") == 3

@@ -1,4 +1,4 @@
-"""The diagrams: they can be drawn and read, and what they show is what the library says."""
+"""The diagrams: they are readable, and what they show is computed by the library."""
 
 import itertools
 import sys
@@ -25,15 +25,15 @@ from squad.core.bins import gaussian_bins, gaussian_log_weights, linear_bins, un
 from squad.errors import SquadError
 from squad.layers import SquadLinear
 
-#: Pixels, at 100 an inch, by which boxes are made smaller on each side: letters do not fill theirs.
-AIR = 1.0
+#: Pixels, at 100 per inch, by which text boxes are shrunk on each side, because letters do not fill them.
+MARGIN = 1.0
 NAMES = list(DIAGRAMS)
 DOTS = r"$\cdots$"
 
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    """Every diagram, drawn: only then is everything in its place."""
+    """All diagrams, rendered, because positions are only known then."""
     found = {name: make() for name, make in DIAGRAMS.items()}
     for figure in found.values():
         draw(figure)
@@ -46,7 +46,7 @@ def draw(figure: Any) -> None:
 
 
 def written(figure: Any) -> list[Text]:
-    """Every text that can be seen."""
+    """Return all visible texts."""
     found = list(figure.texts)
     for axes in figure.axes:
         found += axes.texts
@@ -62,25 +62,25 @@ def written(figure: Any) -> list[Text]:
 
 
 def boxes(figure: Any) -> list[tuple[str, Bbox]]:
-    """What is written, and where in pixels."""
+    """Return all texts with their boxes in pixels."""
     renderer = figure.canvas.get_renderer()
-    return [(text.get_text(), text.get_window_extent(renderer).padded(-AIR)) for text in written(figure)]
+    return [(text.get_text(), text.get_window_extent(renderer).padded(-MARGIN)) for text in written(figure)]
 
 
 def overlaps(figure: Any) -> list[tuple[str, str]]:
-    """Texts that lie upon one another."""
+    """Return pairs of texts that overlap."""
     return [(one, other) for (one, a), (other, b) in itertools.combinations(boxes(figure), 2) if a.overlaps(b)]
 
 
 def crossings(figure: Any) -> list[str]:
-    """Texts that a line or an arrow runs through, but for the dots that stand for layers left out."""
+    """Return texts that a line or an arrow crosses, except for the dots of omitted layers."""
     lines, arrows = [], []
     for axes in figure.axes:
         lines += [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
         for fan in axes.collections:
             if isinstance(fan, LineCollection):
                 lines += [fan.get_transform().transform_path(path) for path in fan.get_paths()]
-        # Arrows go straight up, down or across, so that they fill their boxes.
+        # Arrows are vertical or horizontal, so that they fill their boxes.
         arrows += [patch.get_window_extent() for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
     return [
         text
@@ -91,17 +91,17 @@ def crossings(figure: Any) -> list[str]:
 
 
 def outside(figure: Any) -> list[str]:
-    """Texts that the picture's edge cuts."""
+    """Return texts that are cut off by the edge of the figure."""
     return [text for text, box in boxes(figure) if Bbox.union([box, figure.bbox]).bounds != figure.bbox.bounds]
 
 
 def heights(figure: Any, name: str) -> list[float]:
-    """Of the bars in the axes that are called so."""
+    """Return the heights of the bars in the axes with a name."""
     (axes,) = (axes for axes in figure.axes if axes.get_label() == name)
     return [bar.get_height() for bar in axes.containers[0]]
 
 
-def test_the_checks_see_what_they_look_for() -> None:
+def test_the_checks_find_defects() -> None:
     figure: Any = Figure()
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -119,7 +119,7 @@ def test_the_checks_see_what_they_look_for() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_saved_as_a_picture(figures: dict[str, Any], tmp_path: Path, name: str) -> None:
+def test_diagrams_are_saved_as_png(figures: dict[str, Any], tmp_path: Path, name: str) -> None:
     figures[name].savefig(tmp_path / "drawn.png", dpi=100)  # a warning would be an error
     with Image.open(tmp_path / "drawn.png") as picture:
         pixels = np.asarray(picture.convert("L"))
@@ -129,12 +129,12 @@ def test_each_is_saved_as_a_picture(figures: dict[str, Any], tmp_path: Path, nam
     assert len(CAPTIONS[name]) > 80
 
 
-def test_each_has_a_caption() -> None:
+def test_every_diagram_has_a_caption() -> None:
     assert list(CAPTIONS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_can_be_read(figures: dict[str, Any], name: str) -> None:
+def test_texts_are_readable(figures: dict[str, Any], name: str) -> None:
     figure = figures[name]
     assert overlaps(figure) == []
     assert crossings(figure) == []
@@ -142,7 +142,7 @@ def test_everything_can_be_read(figures: dict[str, Any], name: str) -> None:
     assert min(float(text.get_fontsize()) for text in written(figure)) >= 9
 
 
-def test_the_latents_have_distributions_and_one_value_is_drawn_of_each(figures: dict[str, Any]) -> None:
+def test_every_latent_has_a_distribution_and_one_sampled_value(figures: dict[str, Any]) -> None:
     figure = figures["diagram-latent-layers"]
     latents = [axes for axes in figure.axes if axes.get_label().startswith("latent")]
     assert len(latents) == 12
@@ -154,7 +154,7 @@ def test_the_latents_have_distributions_and_one_value_is_drawn_of_each(figures: 
 
 
 def log_density(z: float) -> float:
-    """That of the figures, by numpy."""
+    """Return the log density of the target in the figures, by numpy."""
     weights, means, deviations = np.array([0.55, 0.31, 0.14]), np.array([-1.55, 1.45, 2.5]), np.array([0.5, 0.45, 0.42])
     logs = np.log(weights / (deviations * np.sqrt(2 * np.pi))) - ((z - means) / deviations) ** 2 / 2
     return float(np.logaddexp.reduce(logs))
@@ -172,7 +172,7 @@ def gaussian_kl(mean: float, deviation: float) -> float:
     return float(quad(term, mean - 8 * deviation, mean + 8 * deviation, limit=200)[0])
 
 
-def test_the_closest_gaussian_is_the_closest(figures: dict[str, Any]) -> None:
+def test_the_closest_gaussian_has_the_smallest_kl(figures: dict[str, Any]) -> None:
     left, right, *_ = figures["diagram-approximation"].axes
     target = left.lines[0]
     assert target.get_ydata()[::50] == pytest.approx([density(z) for z in target.get_xdata()[::50]])
@@ -186,7 +186,7 @@ def test_the_closest_gaussian_is_the_closest(figures: dict[str, Any]) -> None:
         assert gaussian_kl(mean + step[0], deviation + step[1]) > reached
 
 
-def test_the_bars_follow_the_density(figures: dict[str, Any]) -> None:
+def test_the_bars_are_the_mass_of_the_density(figures: dict[str, Any]) -> None:
     (axes,) = figures["diagram-quantized-domain"].axes
     bars = list(axes.containers[0])
     values = linear_bins(11, dtype=torch.float64).tolist()
@@ -197,7 +197,7 @@ def test_the_bars_follow_the_density(figures: dict[str, Any]) -> None:
     assert curve.get_ydata()[::60] == pytest.approx([0.7 * density(z) for z in curve.get_xdata()[::60]])
 
 
-def test_the_sampled_latent_is_what_a_layer_samples(figures: dict[str, Any]) -> None:
+def test_the_sample_equals_that_of_a_layer(figures: dict[str, Any]) -> None:
     figure = figures["diagram-sampling"]
     logits, gumbels, relaxed, values, probs, prior = (
         torch.tensor(heights(figure, name)) for name in ("logits", "noise", "relaxed", "values", "probs", "prior")
@@ -216,7 +216,7 @@ def test_the_sampled_latent_is_what_a_layer_samples(figures: dict[str, Any]) -> 
     assert prior.tolist() == pytest.approx(gaussian_log_weights(linear_bins(11)).exp().tolist(), abs=1e-6)
 
 
-def test_weights_are_counted(figures: dict[str, Any]) -> None:
+def test_numbers_of_weights(figures: dict[str, Any]) -> None:
     inputs, latents, bins, rank = 3072, 256, 37, 4
     inner, outer = (inputs + 1) * rank, latents * (rank + 1) * bins
     expected = [(inputs + 1) * latents * bins, latents * inner + outer, inner + outer]
@@ -227,7 +227,7 @@ def test_weights_are_counted(figures: dict[str, Any]) -> None:
     assert any("3072" in text.get_text() and "B=4" in text.get_text() for text in written(figure))
 
 
-def test_priors_are_those_of_the_settings_above_them(figures: dict[str, Any]) -> None:
+def test_priors_match_the_settings_in_their_titles(figures: dict[str, Any]) -> None:
     even, uniform = linear_bins(11), uniform_log_weights(11)
     expected = {
         'spacing="linear", prior="uniform"': (even, uniform),
@@ -242,13 +242,13 @@ def test_priors_are_those_of_the_settings_above_them(figures: dict[str, Any]) ->
         assert [bar.get_height() for bar in bars] == pytest.approx(weights.exp().tolist(), abs=1e-6)
 
 
-def test_torchs_generator_is_left_alone() -> None:
+def test_torchs_generator_is_not_changed() -> None:
     before = torch.random.get_rng_state()
     DIAGRAMS["diagram-latent-layers"]()
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_without_matplotlib_there_is_a_word_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_matplotlib_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(SquadError, match=r"pip install 'squad-torch\[plots\]'"):
         DIAGRAMS["diagram-priors"]()

@@ -1,4 +1,4 @@
-"""The figures: what they draw is what the records say."""
+"""The figures: what they show equals the records."""
 
 import json
 import shutil
@@ -18,9 +18,10 @@ from scipy.stats import t as student
 
 from experiments.paper.drawings import canvas, claims_figures, curves, diagrams, latents, paper_figures
 from experiments.paper.drawings.diagrams import DIAGRAMS
-from experiments.paper.drawings.paper_figures import CAPTIONS, FIGURES, Sources, write
+from experiments.paper.drawings.paper_figures import CAPTIONS, FIGURES, write
 from experiments.paper.jobs.measure import COVERAGES, RISKS
 from experiments.paper.jobs.plan_files import read_plan
+from experiments.paper.sources import Sources
 from squad.analysis.drawing import RED
 from squad.errors import SquadError
 from squad.records import Record
@@ -34,16 +35,16 @@ KINDS = [
     for prior in ("uniform", "gaussian")
     for learned in ("fixed", "per_layer", "per_neuron")
 ]
-#: Those that this package lays out itself.
+#: Figures that are laid out in experiments.paper itself.
 OWN = ("coverage-table1", "risk-coverage", "samples", "depth", "bins", "ablation", "cost")
-#: What our part of table 1 is marked with.
+#: Labels of the marks of our results in the figure of table 1.
 MARKS = ("each", "mean", "ensemble")
 BINS = (3, 5, 7, 9, 11, 15, 21, 31, 45, 63)
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    """The repository's records, and made-up ones of the ablation."""
+    """The repository's records, with made-up coverages in the ablation."""
     results = tmp_path_factory.mktemp("results")
     shutil.copytree(PAPER / "results", results, dirs_exist_ok=True)
     like = Record.load(results / "figures" / "bins" / "15.json")
@@ -56,25 +57,25 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         way = {**like.results["ways"][0], "each": each}
         name = f"figures/ablation/{'-'.join(kind)}"
         results_of = {**like.results, "ways": [way]}
-        replace(like, name=name, settings=asked(name), results=results_of).save(results / f"{name}.json")
+        replace(like, name=name, settings=job_settings(name), results=results_of).save(results / f"{name}.json")
     return Sources(PAPER, results)
 
 
-def asked(name: str, quick: bool = False) -> dict[str, Any]:
-    """What the record of a job must say was asked."""
+def job_settings(name: str, quick: bool = False) -> dict[str, Any]:
+    """Return the settings that the record of a job must have."""
     plan = read_plan(PAPER / f"{name.partition('/')[0]}.toml", quick=quick)
     (row,) = (row for row in plan.rows if row.name == name)
-    return plan.job(row).described()
+    return plan.job(row).to_dict()
 
 
 @pytest.fixture(scope="module")
 def drawn(sources: Sources) -> dict[str, Any]:
-    """All of them."""
+    """All figures."""
     return {name: make(sources) for name, make in FIGURES.items()}
 
 
 def content(name: str) -> Any:
-    """The results of one of the repository's records, by json alone."""
+    """Return the results of one of the repository's records, read as JSON."""
     return json.loads((PAPER / "results" / f"{name}.json").read_text())["results"]
 
 
@@ -83,13 +84,13 @@ def each(name: str, measure: str, way: int = 0) -> list[float]:
 
 
 def line(axes: Any, label: str) -> tuple[Any, Any]:
-    """The one with this label: its places and its numbers."""
+    """Return the x and y values of the only line with a label."""
     (found,) = (line for line in axes.lines if line.get_label() == label)
     return found.get_xdata(), found.get_ydata()
 
 
 def bands(axes: Any) -> list[dict[float, tuple[float, float]]]:
-    """In the order in which they were drawn: the lower and the upper edge at each place."""
+    """Return the lower and upper edges of the bands by x, in drawing order."""
     found = []
     for collection in axes.collections:
         assert isinstance(collection, PolyCollection)
@@ -101,13 +102,13 @@ def bands(axes: Any) -> list[dict[float, tuple[float, float]]]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """90 %, of the mean, by scipy."""
+    """Return the 90 % interval of the mean, by scipy."""
     error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
     low, high = student.interval(0.9, len(values) - 1, loc=float(np.mean(values)), scale=error)
     return float(low), float(high)
 
 
-def test_a_band_is_students_interval_of_the_mean() -> None:
+def test_bands_are_t_intervals_of_the_mean() -> None:
     values = np.random.default_rng(1).normal(size=(7, 3))
     found = canvas.band(values)
     assert found.mean == pytest.approx(values.mean(axis=0))
@@ -117,23 +118,23 @@ def test_a_band_is_students_interval_of_the_mean() -> None:
     assert alone.low.tolist() == alone.mean.tolist() == alone.high.tolist() == values[0].tolist()
 
 
-@pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.9, 0.1, 0.12], [0.2, 0.26, 0.29, 0.9], []])
-def test_names_are_moved_apart_and_keep_their_order(places: list[float]) -> None:
-    moved = canvas.apart(places, 0.07)
-    order = np.argsort(places, kind="stable")
-    assert (np.diff(np.array(moved)[order]) >= 0.07 - 1e-5).all() if places else moved == []
-    assert np.mean(moved or [0]) == pytest.approx(np.mean(places or [0]), abs=1e-5)
-    assert [one for one in places if one == 0.9] == [one for one in moved if one == 0.9]
+@pytest.mark.parametrize("positions", [[0.5, 0.5, 0.5], [0.9, 0.1, 0.12], [0.2, 0.26, 0.29, 0.9], []])
+def test_labels_are_spread_out_in_order(positions: list[float]) -> None:
+    moved = canvas.spread_out(positions, 0.07)
+    order = np.argsort(positions, kind="stable")
+    assert (np.diff(np.array(moved)[order]) >= 0.07 - 1e-5).all() if positions else moved == []
+    assert np.mean(moved or [0]) == pytest.approx(np.mean(positions or [0]), abs=1e-5)
+    assert [one for one in positions if one == 0.9] == [one for one in moved if one == 0.9]
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_everything_can_be_read(drawn: dict[str, Any], name: str) -> None:
+def test_texts_do_not_overlap(drawn: dict[str, Any], name: str) -> None:
     draw(drawn[name])
     assert overlaps(drawn[name]) == []
     assert outside(drawn[name]) == []
 
 
-def test_risk_over_coverage_is_the_mean_of_the_networks(drawn: dict[str, Any]) -> None:
+def test_risk_coverage_curves_are_means_over_the_networks(drawn: dict[str, Any]) -> None:
     single, ensemble = drawn["risk-coverage"].axes
     labels = {"mlp": "Plain MLP", "maxout-dropout": "Maxout MC dropout", "dlgm": "DLGM", "squad": "SQUAD"}
     at = int(np.flatnonzero(np.isclose(COVERAGES, 0.1))[0])
@@ -145,34 +146,36 @@ def test_risk_over_coverage_is_the_mean_of_the_networks(drawn: dict[str, Any]) -
         assert x == pytest.approx(100 * COVERAGES[at:])
         assert y == pytest.approx(rows[:10].mean(axis=0))
         assert line(ensemble, label)[1] == pytest.approx(rows[10])
-        # At full coverage no risk is 0, and the band is whole; below the axis it ends.
+        # At full coverage no risk is 0, so the band is complete; elsewhere it is cut off below the axis.
         assert bands(single)[place][100.0] == pytest.approx(interval(rows[:10, -1].tolist()))
-        assert min(low for low, _ in bands(single)[place].values()) >= curves.FLOOR / 2
+        assert min(low for low, _ in bands(single)[place].values()) >= curves.MIN_RISK / 2
     assert (single.get_xscale(), single.get_yscale()) == ("log", "log")
 
 
-def test_samples_are_those_of_each_way(drawn: dict[str, Any]) -> None:
+def test_the_figure_of_samples_shows_every_mode(drawn: dict[str, Any]) -> None:
     panels = drawn["samples"].axes
-    for (row, sampling), (label, _) in curves.SAMPLINGS.items():
-        ways = [way for way in content(f"figures/{row}")["ways"] if way["sampling"] == sampling]
+    for (row, sampling), (label, _) in curves.SAMPLING_LINES.items():
+        modes = [mode for mode in content(f"figures/{row}")["ways"] if mode["sampling"] == sampling]
         for axes, (measure, scale) in zip(panels, {"coverage@0.02": 100, "nll": 1, "aurc": 1000}.items(), strict=True):
             x, y = line(axes, label)
-            assert list(x) == [1, 2, 4, 8, 16, 32, 64] == [way["samples"] for way in ways]
-            values = [[scale * one[measure] for one in way["each"]] for way in ways]
+            assert list(x) == [1, 2, 4, 8, 16, 32, 64] == [mode["samples"] for mode in modes]
+            values = [[scale * one[measure] for one in mode["each"]] for mode in modes]
             assert y == pytest.approx([np.mean(one) for one in values])
-            edges = bands(axes)[list(curves.SAMPLINGS).index((row, sampling))]
+            edges = bands(axes)[list(curves.SAMPLING_LINES).index((row, sampling))]
             assert edges[8.0] == pytest.approx(interval(values[3]))
 
 
 @pytest.mark.parametrize("layer", [1, 2])
-def test_the_share_with_several_modes_stands_above_the_stereotypes(drawn: dict[str, Any], layer: int) -> None:
+def test_the_title_of_the_stereotypes_has_the_fraction_of_multimodal_distributions(
+    drawn: dict[str, Any], layer: int
+) -> None:
     modes = content("figures/latents")["probes"]["stereotypes"][layer - 1]["modes"]
-    share = f"{100 * (1 - modes[0]):.0f} %"
+    fraction = f"{100 * (1 - modes[0]):.0f} %"
     title = drawn[f"stereotypes-layer{layer}"].get_suptitle()
-    assert title == f"Layer {layer}: {share} of the 320,000 predicted distributions have two modes or more"
+    assert title.startswith(f"Layer {layer}: {fraction} of the 320,000 predicted distributions ")
 
 
-def test_the_activation_of_every_unit_is_drawn(drawn: dict[str, Any]) -> None:
+def test_the_activation_of_every_unit_is_shown(drawn: dict[str, Any]) -> None:
     found = content("figures/activation")["probes"]["activation"]
     large, _, *rest = drawn["activation"].subfigs[0].axes
     assert any(line.get_ydata().tolist() == found["unit"]["mean"] for axes in (large, *rest) for line in axes.lines)
@@ -186,7 +189,7 @@ def test_the_activation_of_every_unit_is_drawn(drawn: dict[str, Any]) -> None:
         assert axes.texts[0].get_text() == str(place + 1)
 
 
-def test_the_cases_of_the_weights_have_their_classes(drawn: dict[str, Any]) -> None:
+def test_the_examples_of_the_weights_have_their_classes(drawn: dict[str, Any]) -> None:
     found = content("figures/latents")["probes"]["weights"]
     weights, cases = drawn["weights"].subfigs
     assert [axes.get_xlabel() for axes in cases.axes[:5]] == found["classes"]
@@ -197,14 +200,14 @@ def test_the_cases_of_the_weights_have_their_classes(drawn: dict[str, Any]) -> N
     assert weights.axes[3].images[0].get_array().data == pytest.approx(own[3].reshape(28, 28))
 
 
-def test_the_pairwise_figure_has_only_trials_with_the_best_bins_and_prior(drawn: dict[str, Any]) -> None:
+def test_the_pairwise_figure_shows_only_trials_with_the_best_bins_and_prior(drawn: dict[str, Any]) -> None:
     trials = json.loads((PAPER / "search" / latents.STUDY / "trials.json").read_text())["results"]["trials"]
     measured = [trial for trial in trials if trial["state"] == "complete" and trial["ended"] != "diverged"]
     best = max(measured, key=lambda trial: (trial["value"], -trial["details"]["aurc"]))
     names = ("network.spacing", "network.learn_values", "network.prior")
     kept = [trial for trial in measured if all(trial["settings"][name] == best["settings"][name] for name in names)]
     assert 1 < len(kept) < len(measured)
-    search = latents.filtered(read(PAPER / "search" / latents.STUDY))
+    search = latents.with_best_bins(read(PAPER / "search" / latents.STUDY))
     assert [trial.number for trial in search.measured] == [trial["number"] for trial in kept]
 
     panels = [axes for axes in drawn["pairwise"].axes if any(map(_is_points, axes.collections))]
@@ -212,31 +215,31 @@ def test_the_pairwise_figure_has_only_trials_with_the_best_bins_and_prior(drawn:
     shown = {axes.get_xlabel() for axes in panels} - {""}
     assert not shown & {"spacing", "learn_values", "prior"}
     assert ("limit" in shown) == (best["settings"]["network.spacing"] == "linear")
-    told = " ".join(" ".join(text.get_text().split()) for text in drawn["pairwise"].texts)
-    assert f"{len(kept)} of {len(measured)} trials" in told
-    assert all(f"{name.partition('.')[2]} = {best['settings'][name]}" in told for name in names)
+    note = " ".join(" ".join(text.get_text().split()) for text in drawn["pairwise"].texts)
+    assert f"{len(kept)} of {len(measured)} trials" in note
+    assert all(f"{name.partition('.')[2]} = {best['settings'][name]}" in note for name in names)
 
 
 def _is_points(collection: Any) -> bool:
     return isinstance(collection, PathCollection)
 
 
-def test_linear_spacing_has_a_limit() -> None:
+def test_the_limit_of_linear_spacing_is_kept() -> None:
     search = read(PAPER / "search" / latents.STUDY)
     linear = [trial for trial in search.trials if trial.settings.get("network.spacing") == "linear"]
-    kept = latents.filtered(replace(search, trials=tuple(linear)))
+    kept = latents.with_best_bins(replace(search, trials=tuple(linear)))
     assert len(kept.trials) < len(linear)
     assert len({trial.settings["network.prior"] for trial in kept.trials}) == 1
     assert "choices" not in str(kept.space.to_dict())
     assert kept.record.settings["space"]["network"]["limit"] == search.record.settings["space"]["network"]["limit"]
 
 
-def test_depth_shows_hidden_layers_and_every_depth(drawn: dict[str, Any]) -> None:
+def test_depth_shows_every_layer_and_depth(drawn: dict[str, Any]) -> None:
     spread, accuracy, coverage = drawn["depth"].axes
     deep = "x".join(["32"] * 8)
     for order, (grid, label) in enumerate({"depth-squad": "SQUAD", "depth-mlp": "Plain MLP"}.items()):
-        for place, (moment, word) in enumerate({"before": "untrained", "after": "trained"}.items()):
-            layers = content(f"figures/{grid}/{deep}")["probes"]["spread"][moment]
+        for place, (when, word) in enumerate({"before": "untrained", "after": "trained"}.items()):
+            layers = content(f"figures/{grid}/{deep}")["probes"]["spread"][when]
             x, y = line(spread, f"{label}, {word}")
             assert list(x) == [1, 2, 3, 4, 5, 6, 7, 8]
             assert y == pytest.approx([np.mean(layer["std"]) for layer in layers[:-1]])
@@ -249,17 +252,17 @@ def test_depth_shows_hidden_layers_and_every_depth(drawn: dict[str, Any]) -> Non
             assert bands(axes)[order][3.0] == pytest.approx(interval(values[2]))
 
 
-def test_bins_show_bits_below_their_bound_and_coverage(drawn: dict[str, Any]) -> None:
+def test_bins_show_information_below_its_bound_and_coverage(drawn: dict[str, Any]) -> None:
     bits, coverage = drawn["bins"].axes
-    told = [content(f"figures/bins/{count}")["probes"]["information"] for count in BINS]
+    probes = [content(f"figures/bins/{count}")["probes"]["information"] for count in BINS]
     x, bound = line(bits, "bound: log₂ C")
     assert list(x) == list(BINS)
     assert bound == pytest.approx(np.log2(BINS))
     for layer in (1, 2):
         mean = line(bits, f"layer {layer}, mean")[1]
         largest = line(bits, f"layer {layer}, largest")[1]
-        assert mean == pytest.approx([np.mean(one[layer - 1]["mean"]) for one in told])
-        assert largest == pytest.approx([np.mean(one[layer - 1]["largest"]) for one in told])
+        assert mean == pytest.approx([np.mean(one[layer - 1]["mean"]) for one in probes])
+        assert largest == pytest.approx([np.mean(one[layer - 1]["largest"]) for one in probes])
         assert (mean < largest).all()
         assert (largest < bound).all()
     for place, risk in enumerate((0.02, 0.01)):
@@ -268,7 +271,7 @@ def test_bins_show_bits_below_their_bound_and_coverage(drawn: dict[str, Any]) ->
         assert bands(coverage)[place][15.0] == pytest.approx(interval(values[5]))
 
 
-def test_the_ablation_has_every_combination(sources: Sources, drawn: dict[str, Any], tmp_path: Path) -> None:
+def test_the_ablation_shows_every_combination(sources: Sources, drawn: dict[str, Any], tmp_path: Path) -> None:
     panels = drawn["ablation"].axes
     names = [label.get_text() for label in panels[0].get_yticklabels()]
     assert len(names) == 16
@@ -279,7 +282,7 @@ def test_the_ablation_has_every_combination(sources: Sources, drawn: dict[str, A
         assert len(means) == 12
         for spacing, prior, learned in KINDS:
             heading = f"{spacing} spacing, {prior} prior".replace("gaussian", "Gaussian")
-            place = names.index(claims_figures.WORDS[learned], names.index(heading))
+            place = names.index(claims_figures.BIN_VALUE_LABELS[learned], names.index(heading))
             record = sources.record(f"figures/ablation/{spacing}-{prior}-{learned}")
             assert record is not None
             assert means[place] == pytest.approx(
@@ -291,7 +294,7 @@ def test_the_ablation_has_every_combination(sources: Sources, drawn: dict[str, A
     assert claims_figures.ablation(Sources(PAPER, tmp_path)) is None
 
 
-def test_cost_has_the_line_of_least_squares(drawn: dict[str, Any]) -> None:
+def test_cost_shows_the_least_squares_line(drawn: dict[str, Any]) -> None:
     time, weights = drawn["cost"].axes
     records = [content(f"figures/bins/{count}") for count in BINS]
     median = [1000 * one["probes"]["epoch"]["median"] for one in records]
@@ -307,29 +310,29 @@ def test_cost_has_the_line_of_least_squares(drawn: dict[str, Any]) -> None:
     assert weights.texts[0].get_text() == f"{rest - 3 * slope[0]:,.0f} + {slope[0]:,.0f} C weights,  R² = 1"
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.5, "0.500"), (0.99996, "0.9999"), (1.0, "1")])
-def test_only_a_perfect_fit_is_called_1(share: float, text: str) -> None:
-    assert claims_figures.r_squared(share) == text
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.500"), (0.99996, "0.9999"), (1.0, "1")])
+def test_only_a_perfect_fit_has_an_r_squared_of_1(value: float, text: str) -> None:
+    assert claims_figures.format_r_squared(value) == text
 
 
-def test_table_1_has_every_network_and_the_papers_figures(drawn: dict[str, Any], sources: Sources) -> None:
+def test_table_1_shows_every_network_and_the_papers_results(drawn: dict[str, Any], sources: Sources) -> None:
     panels = drawn["coverage-table1"].axes
-    rows = {one.row.name.partition("/")[2]: one.row for one in sources.measured("table1")}
+    rows = {one.row.name.partition("/")[2]: one.row for one in sources.row_results("table1")}
     names = [label.get_text() for label in panels[0].get_yticklabels()]
     assert names == ["Plain MLP", "ReLU MC dropout", "Maxout MC dropout", "DLGM", "SQUAD"]
     for column, (axes, risk) in enumerate(zip(panels, RISKS, strict=True)):
         found = {label: [line for line in axes.lines if line.get_label() == label] for label in MARKS}
         published = [bar for bar in axes.containers if bar.get_label() == "paper"]
-        for place, name in enumerate(curves.TABLE1):
+        for place, name in enumerate(curves.TABLE1_ROWS):
             values = [100 * value for value in each(f"table1/{name}", f"coverage@{risk}")]
             assert found["each"][place].get_xdata() == pytest.approx(values)
             assert (np.abs(found["each"][place].get_ydata() - place) < 0.5).all()
             assert found["mean"][place].get_xdata() == pytest.approx([np.mean(values)])
             together = content(f"table1/{name}")["ways"][0]["ensemble"][f"coverage@{risk}"]
             assert found["ensemble"][place].get_xdata() == pytest.approx([100 * together])
-        told = [paper for name in curves.TABLE1 if (paper := rows[name].paper) is not None]
-        assert len(told) == len(published) == 4
-        for bar, paper in zip(published, told, strict=True):
+        papers = [paper for name in curves.TABLE1_ROWS if (paper := rows[name].paper) is not None]
+        assert len(papers) == len(published) == 4
+        for bar, paper in zip(published, papers, strict=True):
             mean, spread = paper[column]
             (segment,) = bar.lines[2][0].get_segments()
             assert sorted(segment[:, 0]) == pytest.approx([mean - spread, mean + spread])
@@ -342,7 +345,7 @@ def test_without_records_there_are_no_figures(tmp_path: Path) -> None:
     assert {name: draw(empty) for name, draw in FIGURES.items()} == dict.fromkeys(FIGURES)
 
 
-def test_one_network_has_no_band(tmp_path: Path) -> None:
+def test_there_is_no_band_with_one_network(tmp_path: Path) -> None:
     few = [3, 7, 15, 31, 63]
     for count in few:
         record = Record.load(PAPER / "results" / "figures" / "bins" / f"{count}.json")
@@ -352,7 +355,7 @@ def test_one_network_has_no_band(tmp_path: Path) -> None:
         ]
         probes = {**record.results["probes"], "information": layers}
         results = {**record.results, "ways": [way], "probes": probes}
-        settings = asked(f"figures/bins/{count}", quick=True)
+        settings = job_settings(f"figures/bins/{count}", quick=True)
         replace(record, settings=settings, results=results).save(tmp_path / "figures" / "bins" / f"{count}.json")
     figure: Any = claims_figures.bins(Sources(PAPER, tmp_path, quick=True))
     assert list(line(figure.axes[1], "at 2 % risk")[0]) == few
@@ -360,17 +363,19 @@ def test_one_network_has_no_band(tmp_path: Path) -> None:
     assert "lines: one network" in figure.get_supxlabel()
 
 
-def test_what_is_written_twice_is_the_same(sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_is_deterministic_and_removes_old_figures(
+    sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     some = ("samples", "bins", "cost")
     monkeypatch.setattr(paper_figures, "FIGURES", {**{name: FIGURES[name] for name in some}, "weights": lambda _: None})
     monkeypatch.setattr(diagrams, "DIAGRAMS", {"diagram-priors": DIAGRAMS["diagram-priors"]})
     (tmp_path / "again").mkdir()
     (tmp_path / "again" / "weights.png").write_text("an old one")
-    first = write(sources.folder, sources.results, tmp_path / "once" / "below")
-    told: list[str] = []
-    second = write(sources.folder, sources.results, tmp_path / "again", tell=told.append)
-    (line,) = told
-    assert "weights.png is taken away" in line
+    first = write(sources, tmp_path / "once" / "below")
+    lines: list[str] = []
+    second = write(sources, tmp_path / "again", log=lines.append)
+    (line,) = lines
+    assert "weights.png was removed" in line
     assert [path.name for path in first] == ["diagram-priors.png", "samples.png", "bins.png", "cost.png"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert sorted((tmp_path / "again").iterdir()) == sorted(second)
@@ -379,15 +384,15 @@ def test_what_is_written_twice_is_the_same(sources: Sources, tmp_path: Path, mon
         assert "Software" not in picture.info
 
 
-def test_each_has_a_caption() -> None:
+def test_every_figure_has_a_caption() -> None:
     assert set(CAPTIONS) == {*FIGURES, *DIAGRAMS}
     for caption in CAPTIONS.values():
         assert len(caption) > 60
         assert caption.endswith(".")
-        assert not set("[]\n|") & set(caption)  # it stands within Markdown
+        assert not set("[]\n|") & set(caption)  # it is embedded in Markdown
 
 
-def test_without_matplotlib_there_is_a_word_about_it(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_matplotlib_is_reported(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for name in FIGURES:
         with pytest.raises(SquadError, match=r"pip install 'squad-torch\["):

@@ -1,1 +1,1 @@
-"""Figures drawn from the records, and diagrams."""
+"""Figures drawn from the records, and the diagrams of the paper."""

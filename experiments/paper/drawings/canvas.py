@@ -1,4 +1,4 @@
-"""What the figures of the records share: colours, means with bands, names beside lines."""
+"""Shared parts of the figures: colours, means with interval bands, labels at the ends of lines."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "COLOURS", "FAINT", "GRAY", "INK", "LEVEL", "SMALL", "TEXT", "Band", "Style", "across", "apart", "band", "canvas",
-    "dots", "draw_band", "name_ends", "percents", "plain_numbers", "told",
+    "COLOURS", "FAINT", "GRAY", "INK", "LEVEL", "SMALL", "TEXT", "Band", "Style", "band", "describe_line", "draw_band",
+    "draw_dots", "label_line_ends", "make_panels", "percent_ticks", "row_grid", "set_ticks", "spread_out",
 ]  # fmt: skip
 
+#: Font sizes in points.
 TEXT, SMALL = 10.0, 9.0
-#: What a band holds the mean with.
+#: Confidence level of the bands.
 LEVEL = 0.9
-#: Colours that differ for all kinds of sight, by what they stand for.
+#: Colours by method or sampling mode, distinguishable with colour blindness.
 COLOURS = {
     "squad": "#0b62a8",
     "maxout-dropout": "#d1571a",
@@ -35,7 +36,7 @@ COLOURS = {
 
 
 class Band(NamedTuple):
-    """A mean over networks, and between what it lies."""
+    """A mean over networks with the bounds of its interval."""
 
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -43,7 +44,7 @@ class Band(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How a line looks."""
+    """Style of a line."""
 
     colour: str
     dash: Any = "-"
@@ -51,17 +52,20 @@ class Style(NamedTuple):
 
 
 def band(values: ArrayLike, level: float = LEVEL) -> Band:
-    """(networks, ...) -> the mean, and Student's t interval of it; of one network there is no more than itself."""
-    given = np.asarray(values, dtype=np.float64)
-    mean = given.mean(axis=0)
-    if len(given) < 2:
+    """Return the mean of values (networks, ...) over the networks, with its Student's t interval.
+
+    With one network the interval is the value itself.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    mean = array.mean(axis=0)
+    if len(array) < 2:
         return Band(mean, mean, mean)
-    half = t.ppf((1 + level) / 2, len(given) - 1) * given.std(axis=0, ddof=1) / np.sqrt(len(given))
+    half = t.ppf((1 + level) / 2, len(array) - 1) * array.std(axis=0, ddof=1) / np.sqrt(len(array))
     return Band(mean, mean - half, mean + half)
 
 
-def canvas(width: float, height: float, columns: int, **more: Any) -> "tuple[Figure, list[Axes]]":
-    """A figure in inches with panels side by side."""
+def make_panels(width: float, height: float, columns: int, **more: Any) -> "tuple[Figure, list[Axes]]":
+    """Make a figure of a size in inches with panels side by side."""
     figure = matplotlib_figure()(figsize=(width, height), layout="constrained", facecolor="white")
     panels = list(figure.subplots(1, columns, squeeze=False, **more)[0])
     for axes in panels:
@@ -70,7 +74,7 @@ def canvas(width: float, height: float, columns: int, **more: Any) -> "tuple[Fig
 
 
 def _tidy(axes: "Axes") -> None:
-    """Two spines, faint lines across, text that can be read."""
+    """Keep two spines, draw a faint horizontal grid, and set readable font sizes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GRAY)
     axes.grid(axis="y", color=FAINT, linewidth=0.7)
@@ -80,28 +84,30 @@ def _tidy(axes: "Axes") -> None:
     axes.yaxis.label.set_fontsize(TEXT)
 
 
-def across(axes: "Axes", places: Sequence[float]) -> None:
-    """Faint lines up instead of across, for rows of things that are separated at these places."""
+def row_grid(axes: "Axes", separators: Sequence[float]) -> None:
+    """Draw a vertical grid instead, and separate rows by horizontal lines at these heights."""
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=FAINT, linewidth=0.7)
     axes.tick_params(axis="y", length=0)
-    for place in places:
-        axes.axhline(place, color=FAINT, linewidth=0.9)
+    for height in separators:
+        axes.axhline(height, color=FAINT, linewidth=0.9)
 
 
-def told(count: int) -> str:
-    """What a line with a band is."""
-    return f"mean of {count} networks, with its 90 % band" if count > 1 else "one network"
+def describe_line(count: int) -> str:
+    """Return the description of a line with a band."""
+    return f"mean of {count} networks with 90 % interval" if count > 1 else "one network"
 
 
-def draw_band(axes: "Axes", x: ArrayLike, found: Band, style: Style, label: str, floor: float | None = None) -> None:
-    """The mean as a line, and the band around it, which ends at ``floor`` where a logarithmic axis does."""
-    low = found.low if floor is None else np.maximum(found.low, floor)
-    high = found.high if floor is None else np.maximum(found.high, floor)
+def draw_band(
+    axes: "Axes", x: ArrayLike, mean_band: Band, style: Style, label: str, floor: float | None = None
+) -> None:
+    """Draw the mean as a line, with its band, which is cut off at ``floor`` (for logarithmic axes)."""
+    low = mean_band.low if floor is None else np.maximum(mean_band.low, floor)
+    high = mean_band.high if floor is None else np.maximum(mean_band.high, floor)
     axes.fill_between(np.asarray(x, dtype=np.float64), low, high, color=style.colour, alpha=0.16, linewidth=0)
     axes.plot(
         x,
-        found.mean,
+        mean_band.mean,
         color=style.colour,
         linestyle=style.dash,
         linewidth=1.8,
@@ -111,26 +117,26 @@ def draw_band(axes: "Axes", x: ArrayLike, found: Band, style: Style, label: str,
     )
 
 
-def dots(axes: "Axes", x: ArrayLike, values: ArrayLike, colour: str) -> None:
-    """Each network's own: values are (networks, points)."""
-    for each in np.asarray(values, dtype=np.float64):
-        axes.plot(x, each, "o", color=colour, alpha=0.5, markersize=3.5, markeredgewidth=0, zorder=1.5)
+def draw_dots(axes: "Axes", x: ArrayLike, values: ArrayLike, colour: str) -> None:
+    """Draw values (networks, points) as one dot per network and point."""
+    for network in np.asarray(values, dtype=np.float64):
+        axes.plot(x, network, "o", color=colour, alpha=0.5, markersize=3.5, markeredgewidth=0, zorder=1.5)
 
 
-def name_ends(axes: "Axes", gap: float) -> None:
-    """Write beside the last point of every line what it is, moved apart where two are closer than ``gap``.
+def label_line_ends(axes: "Axes", gap: float) -> None:
+    """Write the label of every line next to its last point, without overlaps.
 
     Args:
-        axes: whose limits are set, and whose lines have labels.
-        gap: of the height of the axes.
+        axes: Axes with their final limits; only lines with a label are named.
+        gap: Minimum distance of labels, as a fraction of the height of the axes.
     """
     lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
     ends = [np.asarray(line.get_xydata(), dtype=np.float64)[-1] for line in lines]
-    places = [float(axes.transLimits.transform(axes.transScale.transform(end))[1]) for end in ends]
-    for line, place in zip(lines, apart(places, gap), strict=True):
+    heights = [float(axes.transLimits.transform(axes.transScale.transform(end))[1]) for end in ends]
+    for line, height in zip(lines, spread_out(heights, gap), strict=True):
         axes.annotate(
             str(line.get_label()),
-            (1.0, place),
+            (1.0, height),
             xycoords="axes fraction",
             xytext=(5, 0),
             textcoords="offset points",
@@ -141,17 +147,17 @@ def name_ends(axes: "Axes", gap: float) -> None:
         )
 
 
-def apart(places: Sequence[float], gap: float) -> list[float]:
-    """The same numbers, none closer to the next than ``gap``, and not far from where they were.
+def spread_out(positions: Sequence[float], gap: float) -> list[float]:
+    """Move positions as little as needed for a distance of at least ``gap`` between neighbours; keep their order.
 
-    >>> apart([0.5, 0.52, 0.9], 0.1)
+    >>> spread_out([0.5, 0.52, 0.9], 0.1)
     [0.46, 0.56, 0.9]
     """
-    order = np.argsort(places, kind="stable")
-    # Each cluster is as wide as its members need, around their mean; clusters that touch become one.
+    order = np.argsort(positions, kind="stable")
+    # Each cluster is as wide as its members need, around their mean; clusters that touch are merged.
     clusters: list[list[float]] = []
-    for place in np.asarray(places, dtype=np.float64)[order]:
-        clusters.append([float(place)])
+    for position in np.asarray(positions, dtype=np.float64)[order]:
+        clusters.append([float(position)])
         while (
             len(clusters) > 1
             and _middle(clusters[-1]) - _middle(clusters[-2]) < gap * (len(clusters[-1]) + len(clusters[-2])) / 2
@@ -159,30 +165,30 @@ def apart(places: Sequence[float], gap: float) -> list[float]:
             last = clusters.pop()
             clusters[-1] += last
     moved = [
-        _middle(cluster) + gap * (place - (len(cluster) - 1) / 2)
+        _middle(cluster) + gap * (index - (len(cluster) - 1) / 2)
         for cluster in clusters
-        for place in range(len(cluster))
+        for index in range(len(cluster))
     ]
-    found = [0.0] * len(moved)
-    for place, value in zip(order, moved, strict=True):
-        found[int(place)] = round(value, 6)
-    return found
+    result = [0.0] * len(moved)
+    for index, value in zip(order, moved, strict=True):
+        result[int(index)] = round(value, 6)
+    return result
 
 
 def _middle(cluster: Sequence[float]) -> float:
     return sum(cluster) / len(cluster)
 
 
-def percents(axis: "Axis") -> None:
-    """Ticks as "5 %", of an axis that is in per cent."""
+def percent_ticks(axis: "Axis") -> None:
+    """Format the ticks of an axis in percent as "5 %"."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
     axis.set_minor_formatter(NullFormatter())
 
 
-def plain_numbers(axis: "Axis", ticks: Sequence[float]) -> None:
-    """These ticks and no others, as plain numbers, on a logarithmic axis too."""
+def set_ticks(axis: "Axis", ticks: Sequence[float]) -> None:
+    """Show only these ticks, as plain numbers, on linear and logarithmic axes."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(list(ticks)))

@@ -1,6 +1,6 @@
-"""The paper's diagrams, drawn again by code: what is shown as a number or a bar is computed by the library.
+"""The paper's diagrams, redrawn; all numbers and bars in them are computed by the library.
 
-Each function returns a figure of matplotlib that nobody has drawn yet; whoever saves it chooses the resolution.
+Each function returns a matplotlib figure; the caller saves it at the resolution of its choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,51 +33,56 @@ __all__ = [
 
 
 class _Pass(NamedTuple):
-    """Of each layer, the probabilities of its latents, (K, C), and the bins that were drawn, (K,); then the classes."""
+    """A forward pass with sampling.
+
+    Attributes:
+        layers: Per layer, the probabilities of its latents, (K, C), and the sampled bins, (K,).
+        classes: Probabilities of the classes.
+    """
 
     layers: list[tuple[Tensor, Tensor]]
     classes: Tensor
 
 
 def _ancestral(features: Sequence[float], latents: int, bins: int) -> _Pass:
-    """One pass through three layers of a small network, each being given what was drawn from the one before."""
+    """Run one pass through three layers of a small network, each given the sample of the layer before."""
     with seeded(12):
         sizes = [len(features), latents, latents, latents]
         layers = [SquadLinear(a, b, bins=bins, init_scale=1.2 if a > b else 0.4) for a, b in pairwise(sizes)]
-        z, found = torch.tensor(features), []
+        z, outputs = torch.tensor(features), []
         for layer in layers:
             q = layer.posterior(z)
             z = q.sample()
-            found.append((q.probs, (q.values == z.unsqueeze(-1)).int().argmax(-1)))
-        return _Pass(found, Linear(latents, 3)(z).softmax(-1))
+            outputs.append((q.probs, (q.values == z.unsqueeze(-1)).int().argmax(-1)))
+        return _Pass(outputs, Linear(latents, 3)(z).softmax(-1))
 
 
 def latent_layers() -> "Figure":
-    """Layers of stochastic latents between x and y; in each latent the distribution that a small network predicts."""
+    """Draw layers of stochastic latents between x and y, each with the distribution that a small network predicts."""
     features, rows, bins = FEATURES[:6], 4, 9
-    found = _ancestral(features, rows, bins)
+    sampled = _ancestral(features, rows, bins)
     figure, axes = sketch.blank(9.6, 5.1)
     first, *columns, last = stops = (0.7, 2.45, 4.35, 6.85, 8.9)
     heights = [4.02 - 0.94 * row for row in range(rows)]
     middle, gap = sum(heights) / rows, sum(columns[1:]) / 2
     latents = [[(x, y) for y in heights] for x in columns]
     inputs = sketch.cells(axes, (first, middle), features, 0.3, across=False)
-    classes = sketch.cells(axes, (last, middle), found.classes.tolist(), 0.3, across=False)
+    classes = sketch.cells(axes, (last, middle), sampled.classes.tolist(), 0.3, across=False)
     for one, other in pairwise([inputs, *latents, classes]):
         sketch.fan(axes, one, other)
-    sketch.box(axes, (gap, middle), 0.84, 3.6, "white", "white", order=0.6)  # layers that are left out
+    sketch.box(axes, (gap, middle), 0.84, 3.6, "white", "white", order=0.6)  # omitted layers
     sketch.write(axes, (gap, middle), r"$\cdots$", size=24)
-    for layer, (column, (probs, drawn)) in enumerate(zip(latents, found.layers, strict=True), 1):
+    for layer, (column, (probs, drawn)) in enumerate(zip(latents, sampled.layers, strict=True), 1):
         for row, center in enumerate(column):
             sketch.circle(axes, center, 0.4, edge=FAINT)
-            colours = [ACCENT if place == int(drawn[row]) else LIGHT for place in range(bins)]
+            colours = [ACCENT if index == int(drawn[row]) else LIGHT for index in range(bins)]
             sketch.bars(axes, f"latent {layer} {row + 1}", center, sketch.array(probs[row]), 0.52, 0.36, colours)
     _name_layers(axes, stops, gap)
     return figure
 
 
 def _name_layers(axes: "Axes", stops: Sequence[float], gap: float) -> None:
-    """Above each layer its law, below it its symbol, with arrows from each to the next."""
+    """Write each layer's distribution above it and its symbol below it, with arrows from each layer to the next."""
     symbols = (r"\mathbf{x}", r"\mathbf{z}_1", r"\mathbf{z}_2", r"\mathbf{z}_L", r"\mathbf{y}")
     givens = (r"\mathbf{x}", r"\mathbf{z}_1", r"\mathbf{z}_{L-1}", r"\mathbf{z}_L")
     for x, symbol in zip(stops, symbols, strict=True):
@@ -87,27 +92,27 @@ def _name_layers(axes: "Axes", stops: Sequence[float], gap: float) -> None:
     sketch.write(axes, (gap, 0.53), r"$\cdots$", size=16, colour=FAINT)
     for start, stop in pairwise(sorted([*stops, gap])):
         sketch.arrow(axes, (start + 0.35, 0.53), (stop - 0.35, 0.53), FAINT)
-    words = "layers of latent variables (red: the value that was sampled)"
+    words = "layers of latent variables (red: the sampled value)"
     for x, word in ((stops[0], "input"), ((stops[1] + stops[-2]) / 2, words), (stops[-1], "classes")):
         sketch.write(axes, (x, 0.17), word, colour=GREY)
 
 
 def _target() -> Any:
-    """A density of two modes, one with a shoulder: what an exact posterior might be."""
+    """Return a density with two modes, one with a shoulder, as an example of an exact posterior."""
     modes = Normal(torch.tensor([-1.55, 1.45, 2.5]).double(), torch.tensor([0.5, 0.45, 0.42]).double())
     return MixtureSameFamily(Categorical(torch.tensor([0.55, 0.31, 0.14]).double()), modes)
 
 
 def _mass(low: Tensor, high: Tensor) -> Tensor:
-    """What the target has between two points."""
-    parts = _target()
-    cdf = parts.component_distribution.cdf
-    inside: Tensor = (parts.mixture_distribution.probs * (cdf(high[:, None]) - cdf(low[:, None]))).sum(-1)
-    return inside
+    """Return the target's probability mass between two points."""
+    target = _target()
+    cdf = target.component_distribution.cdf
+    mass: Tensor = (target.mixture_distribution.probs * (cdf(high[:, None]) - cdf(low[:, None]))).sum(-1)
+    return mass
 
 
 class _Descent(NamedTuple):
-    """Gaussians on the way to the closest: their means and deviations, and the KL of each, (steps,)."""
+    """Gaussians along gradient descent: their means, standard deviations and KLs, (steps,) each."""
 
     means: npt.NDArray[np.float64]
     deviations: npt.NDArray[np.float64]
@@ -115,7 +120,7 @@ class _Descent(NamedTuple):
 
 
 def _gaussian_kls(means: Tensor, deviations: Tensor) -> Tensor:
-    """KL(q || p*) of Gaussians, of the shape of the means: both on so many bins that they are as good as densities."""
+    """Compute KL(q || p*) of Gaussians, in the shape of the means; bins are fine enough to approximate densities."""
     grid = linear_bins(1201, 12.0, dtype=torch.float64)
     q = Quantized(Normal(means.unsqueeze(-1), deviations.unsqueeze(-1)).log_prob(grid), grid)
     return kl_divergence(q, Quantized(_target().log_prob(grid), grid))
@@ -123,23 +128,23 @@ def _gaussian_kls(means: Tensor, deviations: Tensor) -> Tensor:
 
 @cache
 def _descent(steps: int = 500) -> _Descent:
-    """Gradient descent on the KL over the mean and the logarithm of the deviation of a Gaussian."""
-    where, found = torch.tensor([-1.6, 0.72], dtype=torch.float64), []
+    """Run gradient descent on the KL over the mean and the logarithm of the standard deviation of a Gaussian."""
+    parameters, path = torch.tensor([-1.6, 0.72], dtype=torch.float64), []
     for _ in range(steps):
-        where = where.detach().requires_grad_()
+        parameters = parameters.detach().requires_grad_()
         with torch.enable_grad():
-            kl = _gaussian_kls(where[0], where[1].exp())
-            (slope,) = torch.autograd.grad(kl, where)
-        found.append((where[0].item(), where[1].exp().item(), kl.item()))
-        where = where - 0.05 * slope
-    return _Descent(*np.array(found).T)
+            kl = _gaussian_kls(parameters[0], parameters[1].exp())
+            (gradient,) = torch.autograd.grad(kl, parameters)
+        path.append((parameters[0].item(), parameters[1].exp().item(), kl.item()))
+        parameters = parameters - 0.05 * gradient
+    return _Descent(*np.array(path).T)
 
 
 def approximation() -> "Figure":
-    """A Gaussian q is moved down its KL to a density p* of two modes, and ends on one of them."""
+    """Draw how gradient descent on the KL moves a Gaussian q to one of the two modes of a density p*."""
     path = _descent()
-    falls = [int(np.argmax(path.kls < level)) for level in (2.2, 1.2, 0.95)]
-    shown = [0, *falls, len(path.kls) - 1]
+    crossings = [int(np.argmax(path.kls < level)) for level in (2.2, 1.2, 0.95)]
+    shown = [0, *crossings, len(path.kls) - 1]
     figure = sketch.figure_class()(figsize=(10.5, 4.3), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.08))
 
@@ -147,19 +152,19 @@ def approximation() -> "Figure":
     density = sketch.array(_target().log_prob(z).exp())
     left.fill_between(z, density, color="#ececec", linewidth=0)
     left.plot(z, density, color=INK, linewidth=1.8, label="target")
-    for at in shown:
-        q = Normal(torch.tensor(path.means[at]), torch.tensor(path.deviations[at])).log_prob(z).exp()
-        last = at == shown[-1]
-        name = "closest" if last else f"step {at}"
+    for step in shown:
+        q = Normal(torch.tensor(path.means[step]), torch.tensor(path.deviations[step])).log_prob(z).exp()
+        last = step == shown[-1]
+        name = "closest" if last else f"step {step}"
         left.plot(z, q, color=ACCENT, linewidth=2.2 if last else 1.0, alpha=1.0 if last else 0.45, label=name)
     left.set(xlim=(-4.2, 4.2), ylim=(0, 0.86), yticks=[])
     left.spines[["left", "top", "right"]].set_visible(False)
     sketch.write(left, (2.0, 0.345), r"$p_{\theta^{\!*}}$", size=18)
     sketch.write(left, (-2.35, 0.7), r"$q_\phi$", size=18, colour=ACCENT)
     _name_axes(left, "$z$")
-    left.set_title("a density, and Gaussians on the way to it", loc="left", fontsize=TEXT + 1)
+    left.set_title("a density, and Gaussians during gradient descent", loc="left", fontsize=TEXT + 1)
 
-    _draw_class(right)
+    _draw_gaussians(right)
     right.plot(path.means, path.deviations, color=ACCENT, linewidth=1.4, label="descent")
     right.plot(path.means[shown], path.deviations[shown], "o", color=ACCENT, markersize=4, alpha=0.6)
     right.plot(path.means[-1:], path.deviations[-1:], "o", color=ACCENT, markersize=8)
@@ -174,8 +179,8 @@ def approximation() -> "Figure":
     return figure
 
 
-def _draw_class(axes: "Axes") -> None:
-    """Every Gaussian as a point, darker where it is closer to the target."""
+def _draw_gaussians(axes: "Axes") -> None:
+    """Draw every Gaussian as a point, darker where it is closer to the target."""
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
     means, deviations = np.linspace(-2.9, 2.9, 117), np.linspace(0.25, 2.25, 81)
@@ -201,7 +206,7 @@ def _name_axes(axes: "Axes", x: str = "", y: str = "") -> None:
 
 
 def quantized_domain() -> "Figure":
-    """The same density, and the mass that each of eleven bins has of it."""
+    """Draw the same density, and its mass in each of eleven bins."""
     values = linear_bins(BINS, dtype=torch.float64)
     width = float(values[1] - values[0])
     q = Quantized(_mass(values - width / 2, values + width / 2).log(), values)
@@ -230,15 +235,15 @@ def quantized_domain() -> "Figure":
 
 
 def priors_and_spacings() -> "Figure":
-    """Three fixed distributions r(z) on eleven bins, by the settings of a layer that has them."""
+    """Draw three fixed priors r(z) on eleven bins, with the layer settings that give them."""
     kinds: list[tuple[str, Spacing, Prior]] = [
         ("evenly spaced, equal weights", "linear", "uniform"),
-        ("evenly spaced, a normal's mass", "linear", "gaussian"),
-        ("equal normal mass, equal weights", "gaussian", "uniform"),
+        ("evenly spaced, Gaussian weights", "linear", "gaussian"),
+        ("equal mass under a normal, equal weights", "gaussian", "uniform"),
     ]
     figure = sketch.figure_class()(figsize=(11, 3.9), layout="constrained", facecolor="white")
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    scale = float(linear_bins(BINS).diff()[0])  # a bar over linear bins is then about as high as the density
+    scale = float(linear_bins(BINS).diff()[0])  # bars over linear bins are then about as high as the density
     for axes, (words, spacing, prior) in zip(panels, kinds, strict=True):
         with seeded(0):
             r = SquadLinear(1, 1, bins=BINS, spacing=spacing, prior=prior).prior
@@ -264,7 +269,7 @@ def priors_and_spacings() -> "Figure":
 
 
 def _cuts(r: Quantized, spacing: Spacing, prior: Prior) -> npt.NDArray[np.float64]:
-    """Where the line is cut into the bins' cells; nowhere, if the normal has no part in the bins."""
+    """Return the boundaries between the bins' cells; none if the bins do not depend on the normal."""
     if spacing == "gaussian":
         return sketch.array(torch.special.ndtri(torch.arange(1, BINS).double() / BINS))
     values = sketch.array(r.values)
@@ -272,15 +277,15 @@ def _cuts(r: Quantized, spacing: Spacing, prior: Prior) -> npt.NDArray[np.float6
 
 
 def _draw_normal(axes: "Axes", scale: float, cuts: npt.NDArray[np.float64]) -> None:
-    """A standard normal's density, faint, with every second cell a little darker."""
+    """Draw the density of a standard normal, faint, with every second cell a little darker."""
     edges = np.array([-4.1, *cuts, 4.1])
-    for place, (low, high) in enumerate(pairwise(edges)):
+    for index, (low, high) in enumerate(pairwise(edges)):
         z = np.linspace(low, high, 200)
         density = scale * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-        axes.fill_between(z, density, color="#e2e2e2" if place % 2 else "#efefef", linewidth=0, zorder=0.5)
+        axes.fill_between(z, density, color="#e2e2e2" if index % 2 else "#efefef", linewidth=0, zorder=0.5)
 
 
-#: By the stem of a file's name.
+#: Functions that draw the diagrams, by stem of the file name.
 DIAGRAMS: dict[str, Callable[[], "Figure"]] = {
     "diagram-latent-layers": latent_layers,
     "diagram-approximation": approximation,
@@ -289,36 +294,36 @@ DIAGRAMS: dict[str, Callable[[], "Figure"]] = {
     "diagram-priors": priors_and_spacings,
 }
 
-#: What stands below each.
+#: Captions of the diagrams.
 CAPTIONS: dict[str, str] = {
     "diagram-latent-layers": (
         "A deep latent variable model has layers of stochastic latent variables between the input x and the classes y. "
-        "Each circle shows the distribution that a small SQUAD network predicts for one of them; the value that was "
-        "drawn, in red, is handed on to the next layer."
+        "Each circle shows the distribution that a small SQUAD network predicts for one latent; the sampled value, in "
+        "red, is the input of the next layer."
     ),
     "diagram-approximation": (
-        "Variational inference takes, from a class that can be computed with, the distribution q that is closest to "
-        "the true one, p. Here the class is that of the Gaussians: each is a point on the right, darker where its KL "
-        "divergence to p is smaller, and gradient descent goes from a wide one to the closest of all. It covers one "
-        "mode and leaves the other out: it is surer than it should be."
+        "Variational inference selects, from a tractable family, the distribution q that is closest to the true one, "
+        "p. Here the family is the Gaussians: each is a point on the right, darker where its KL divergence to p is "
+        "smaller, and gradient descent moves from a wide Gaussian to the closest one. It covers one mode and misses "
+        "the other: it is overconfident."
     ),
     "diagram-quantized-domain": (
-        "SQUAD quantizes the domain of a latent z: a probability for each of C = 11 values can follow any shape. The "
-        "density is that of the figure before; the bars are its mass around each value, and the closest Gaussian is "
-        "drawn for comparison."
+        "SQUAD quantizes the domain of a latent z: probabilities of C = 11 values can follow any shape. The density is "
+        "that of the previous figure; the bars are its mass around each value, and the closest Gaussian is drawn for "
+        "comparison."
     ),
     "diagram-sampling": (
         "Left: how one latent variable is sampled in training, with the numbers of a small layer. Gumbel noise, "
-        "-log(-log u) of the paper's uniform numbers, is added to the logits, a softmax at a low temperature makes an "
-        "almost one-hot vector of them, and its inner product with the values is the sample; the KL divergence to the "
-        "prior needs no sample. Right: the matrix-factorized variant goes through B numbers for each latent, which "
+        "-log(-log u) of the paper's uniform numbers u, is added to the logits, a softmax at a low temperature turns "
+        "them into an almost one-hot vector, and its inner product with the values is the sample; the KL divergence to "
+        "the prior needs no sample. Right: the matrix-factorized variant computes B numbers per latent first, which "
         "takes a fraction of the weights."
     ),
     "diagram-priors": (
-        "Three priors r(z) on C = 11 bins, with the settings of a layer that give them. Left: values evenly spaced, "
-        "and equal weights. Middle: the same values, each weighted by a normal's mass in its cell. Right: values of "
-        "cells that have equal mass under a normal, and equal weights. Grey: the standard normal density, on a scale "
-        "of its own; where its mass decides, in the middle and on the right, every second cell is darker. In all three "
-        "the values may also be learned, one set for a layer or one for each neuron."
+        "Three priors r(z) on C = 11 bins, with the layer settings that give them. Left: evenly spaced values with "
+        "equal weights. Middle: the same values, each weighted by the mass of a normal in its cell. Right: values of "
+        "cells that have equal mass under a normal, with equal weights. Grey: the standard normal density, on its own "
+        "scale; where the bins depend on it, in the middle and on the right, every second cell is darker. In all three "
+        "cases the values may also be learned, per layer or per neuron."
     ),
 }

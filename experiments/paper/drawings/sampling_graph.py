@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 __all__ = ["BINS", "FEATURES", "TAU", "sampling_graph", "seeded"]
 
-#: Of the small layers that are drawn, in all diagrams.
+#: Number of bins of the small layers in all diagrams.
 BINS = 11
-#: Of the samples that are drawn.
+#: Temperature of the samples.
 TAU = 0.5
-#: An input of small layers.
+#: Input of the small layers.
 FEATURES = (0.9, -0.4, 1.3, 0.2, -1.1, 0.6, -0.2, 0.5)
-#: Of the layer whose weights are counted: the paper's largest, on SVHN.
-INPUTS, LATENTS, MANY_BINS, RANK = 3072, 256, 37, 4
+#: Sizes of the layer whose weights are counted: the paper's largest, on SVHN.
+LARGE_INPUTS, LARGE_LATENTS, LARGE_BINS, LARGE_RANK = 3072, 256, 37, 4
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Random weights that are always the same, and torch's own generator left as it was."""
+    """Seed torch's random weights within the block, and restore its generator afterwards."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         yield
 
 
 class _Latent(NamedTuple):
-    """What one latent goes through in training, each (C,) but the last two."""
+    """The steps by which one latent is sampled in training; all are (C,) except z and kl."""
 
     logits: Tensor
     noise: Tensor
@@ -53,7 +53,7 @@ class _Latent(NamedTuple):
 
 
 def _one_latent(layer: SquadLayer, seed: int) -> _Latent:
-    """A layer's only latent, sampled with noise of its own, step by step; ``layer`` does the same at once."""
+    """Sample a layer's only latent step by step, as the layer does in one call."""
     with torch.no_grad():
         x = torch.tensor(FEATURES)
         logits = layer.logits(x)[:, 0]
@@ -66,12 +66,13 @@ def _one_latent(layer: SquadLayer, seed: int) -> _Latent:
 
 
 def _weights() -> dict[str, int]:
-    """Weights and biases of a large layer, plain and factorized, counted in the layers themselves."""
+    """Count the weights and biases of a large layer, plain and factorized."""
+    sizes = LARGE_INPUTS, LARGE_LATENTS
     with seeded(0):
         layers = {
-            "plain": SquadLinear(INPUTS, LATENTS, bins=MANY_BINS),
-            "factorized": FactorizedSquadLinear(INPUTS, LATENTS, bins=MANY_BINS, rank=RANK),
-            "shared": FactorizedSquadLinear(INPUTS, LATENTS, bins=MANY_BINS, rank=RANK, shared=True),
+            "plain": SquadLinear(*sizes, bins=LARGE_BINS),
+            "factorized": FactorizedSquadLinear(*sizes, bins=LARGE_BINS, rank=LARGE_RANK),
+            "shared": FactorizedSquadLinear(*sizes, bins=LARGE_BINS, rank=LARGE_RANK, shared=True),
         }
     return {
         name: sum(p.numel() for part, p in layer.named_parameters() if part.startswith(("weight", "bias")))
@@ -80,7 +81,7 @@ def _weights() -> dict[str, int]:
 
 
 def sampling_graph() -> "Figure":
-    """Left: how one latent is sampled in training, with the numbers of a small layer. Right: the factorized variant."""
+    """Draw how one latent is sampled in training (left), and the factorized variant (right)."""
     figure, axes = sketch.blank(11, 8.3)
     _plain_graph(axes)
     _factorized_graph(axes)
@@ -92,18 +93,18 @@ def sampling_graph() -> "Figure":
 def _plain_graph(axes: "Axes") -> None:
     with seeded(3):
         layer = SquadLinear(len(FEATURES), 1, bins=BINS, prior="gaussian")
-    found = _one_latent(layer, 2)
+    latent = _one_latent(layer, 2)
     main, side, branch = 2.95, 0.98, 5.3
     sketch.write(axes, (0.2, 8.02), "SQUAD, one latent variable in training", size=13, ha="left", weight="bold")
 
-    # Outside of the plate: the input above, the rest of the network below.
+    # Outside the plate: the input above, the rest of the network below.
     places = sketch.cells(axes, (main, 7.4), FEATURES)
     sketch.write(axes, (main - 1.15, 7.4), r"$\mathbf{x}$", size=17)
     sketch.write(axes, (main + 1.02, 7.4), r"$|X|$ numbers", ha="left", colour=GREY)
     sketch.box(axes, (3.19, 4.29), 6.06, 5.0, "#fafafa", LINE, order=0.2)
     sketch.write(axes, (6.05, 2.02), r"one of $K$ latent variables", ha="right", colour=GREY)
 
-    bars = sketch.bars(axes, "logits", (main, 6.1), sketch.array(found.logits), colour=FAINT)
+    bars = sketch.bars(axes, "logits", (main, 6.1), sketch.array(latent.logits), colour=FAINT)
     sketch.fan(axes, [(x, y - 0.1) for x, y in places], [(x, 6.45) for x in bars])
     sketch.write(axes, (side, 7.24), r"$\mathbf{W}$", size=15)
     sketch.write(axes, (side, 6.97), r"$|X|\times K\times C$", colour=GREY)
@@ -112,32 +113,32 @@ def _plain_graph(axes: "Axes") -> None:
 
     sketch.arrow(axes, (main, 5.75), (main, 5.3))
     _operator(axes, (main, 5.13), "+")
-    sketch.bars(axes, "noise", (side, 5.13), sketch.array(found.noise), 1.3, 0.5, colour=FAINT)
+    sketch.bars(axes, "noise", (side, 5.13), sketch.array(latent.noise), 1.3, 0.5, colour=FAINT)
     sketch.arrow(axes, (side + 0.7, 5.13), (main - 0.17, 5.13))
     sketch.write(axes, (side, 4.7), r"$\epsilon$, Gumbel noise", colour=INK)
 
     sketch.arrow(axes, (main, 4.96), (main, 4.5))
     sketch.write(axes, (main + 0.12, 4.74), rf"softmax$(\,\cdot\,/\,\tau)$, $\tau={TAU:g}$", ha="left")
-    sketch.bars(axes, "relaxed", (main, 4.12), sketch.array(found.relaxed), colour=ACCENT)
+    sketch.bars(axes, "relaxed", (main, 4.12), sketch.array(latent.relaxed), colour=ACCENT)
     sketch.arrow(axes, (main, 3.76), (main, 3.37))
     _operator(axes, (main, 3.2), r"$\bullet$", 9)
-    sketch.bars(axes, "values", (side, 3.2), sketch.array(found.values), 1.3, 0.5, colour=INK)
+    sketch.bars(axes, "values", (side, 3.2), sketch.array(latent.values), 1.3, 0.5, colour=INK)
     sketch.arrow(axes, (side + 0.7, 3.2), (main - 0.17, 3.2))
     sketch.write(axes, (side, 2.77), r"$\mathbf{v}$, the values", colour=INK)
     sketch.arrow(axes, (main, 3.03), (main, 2.6))
     sketch.circle(axes, (main, 2.3), 0.29, edge=ACCENT)
     sketch.write(axes, (main, 2.3), "$z_k$", size=16, colour=ACCENT, zorder=3)
-    sketch.write(axes, (main + 0.4, 2.3), f"$={found.z:.2f}$", size=12, ha="left", colour=ACCENT)
+    sketch.write(axes, (main + 0.4, 2.3), f"$={latent.z:.2f}$", size=12, ha="left", colour=ACCENT)
 
     sketch.arrow(axes, (main + 0.88, 6.1), (branch - 0.88, 6.1))
     sketch.write(axes, ((main + branch) / 2, 6.25), "softmax", size=SMALL)
-    sketch.bars(axes, "probs", (branch, 6.1), sketch.array(found.probs))
+    sketch.bars(axes, "probs", (branch, 6.1), sketch.array(latent.probs))
     sketch.write(axes, (branch, 6.6), r"$p(z_k\,|\,\mathbf{x})$", size=13)
     sketch.arrow(axes, (branch, 5.75), (branch, 5.34))
     sketch.box(axes, (branch, 5.12), 1.2, 0.4)
-    sketch.write(axes, (branch, 5.12), rf"$\mathrm{{KL}}={found.kl:.2f}$", size=13)
+    sketch.write(axes, (branch, 5.12), rf"$\mathrm{{KL}}={latent.kl:.2f}$", size=13)
     sketch.arrow(axes, (branch, 4.3), (branch, 4.9))
-    sketch.bars(axes, "prior", (branch, 3.95), sketch.array(found.prior), colour=LIGHT)
+    sketch.bars(axes, "prior", (branch, 3.95), sketch.array(latent.prior), colour=LIGHT)
     sketch.write(axes, (branch, 3.45), "$r(z_k)$, the prior", size=12)
     sketch.elbow(axes, [(branch + 0.6, 5.12), (6.4, 5.12), (6.4, 0.46), (main + 2.02, 0.46)])
 
@@ -181,24 +182,23 @@ def _factorized_graph(axes: "Axes") -> None:
     sketch.write(axes, (main + 0.4, 6.35), "$B$ numbers", ha="left", colour=GREY)
     sketch.write(axes, (side, 5.15), "$C$ logits", colour=GREY)
     sketch.arrow(axes, (main, 4.8), (main, 4.35))
-    sketch.write(axes, (main, 4.18), "then as on the left", colour=GREY)
+    sketch.write(axes, (main, 4.18), "continued as on the left", colour=GREY)
 
 
 def _weight_bars(axes: "Axes") -> None:
-    """How many weights a large layer has, plain and factorized."""
+    """Draw the numbers of weights of a large layer, plain and factorized."""
     counts = _weights()
     names = {
         "plain": r"SQUAD, $\mathbf{W}$",
         "factorized": r"SQUAD-factorized, $\mathbf{W}^\prime$ and $\mathbf{W}^{\prime\prime}$",
-        "shared": r"the same, one $\mathbf{W}^\prime$ for all $K$",
+        "shared": r"factorized, one $\mathbf{W}^\prime$ for all $K$",
     }
-    sizes = rf"$|X|={INPUTS},\ K={LATENTS},\ C={MANY_BINS},\ B={RANK}$"
+    sizes = rf"$|X|={LARGE_INPUTS},\ K={LARGE_LATENTS},\ C={LARGE_BINS},\ B={LARGE_RANK}$"
     sketch.write(axes, (7.0, 3.5), "weights and biases of a layer", ha="left", size=TEXT + 0.5)
     sketch.write(axes, (7.0, 3.2), sizes, ha="left", size=12, colour=GREY)
     inset = sketch.inset(axes, "weights", (8.9, 1.62), 3.8, 2.6)
-    places = np.arange(len(counts))
-    inset.barh(places, list(counts.values()), 0.3, color=[FAINT, GREEN, GREEN])
+    inset.barh(np.arange(len(counts)), list(counts.values()), 0.3, color=[FAINT, GREEN, GREEN])
     inset.set(xlim=(0, max(counts.values())), ylim=(len(counts) - 0.55, -0.75))
-    for place, (name, count) in enumerate(counts.items()):
-        sketch.write(inset, (0, place - 0.32), names[name], ha="left")
-        sketch.write(inset, (max(counts.values()), place - 0.32), f"{count:,}", ha="right")
+    for row, (name, count) in enumerate(counts.items()):
+        sketch.write(inset, (0, row - 0.32), names[name], ha="left")
+        sketch.write(inset, (max(counts.values()), row - 0.32), f"{count:,}", ha="right")

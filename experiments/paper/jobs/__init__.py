@@ -1,1 +1,1 @@
-"""Running the experiments: plans, jobs and the records they write."""
+"""Run the experiments: read plans, train and measure, write records."""

@@ -1,4 +1,4 @@
-"""What is measured of answers: the paper's figures, the same by our own method, and whether its promises are kept."""
+"""Measures of predictions: the paper's, coverage of this library's default method, and how often guarantees hold."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,84 +10,92 @@ from squad.metrics import aurc, nll
 from squad.selective.methods import Options, shown_for_all
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
-__all__ = ["DEFAULT", "DELTA", "RISKS", "cells", "curve"]
+__all__ = ["DEFAULT_METHOD", "DELTA", "RISKS", "measure_predictions", "risk_curve"]
 
-#: The paper's targets, and the chance that its promise is false.
+#: Target risks of the paper.
 RISKS = (0.005, 0.01, 0.02)
+#: Probability that a guarantee is false, as in the paper.
 DELTA = 0.01
-#: What squad.certify takes unless it is told otherwise.
-DEFAULT = "fallback"
-#: Coverages at which a curve is kept: those of the paper's figure, whose axes are logarithmic.
+#: Default method of squad.certify.
+DEFAULT_METHOD = "fallback"
+#: Coverages of the recorded risk-coverage curves, evenly spaced on the logarithmic axis of the paper's figure.
 COVERAGES = np.geomspace(0.01, 1.0, 101)
 
 
-def cells(
+def measure_predictions(
     p: NDArray[np.float64], y: NDArray[np.int64], halves: int, confidence: NDArray[np.float64] | None = None
 ) -> dict[str, Any]:
-    """The figures of one predictor, as plain data.
+    """Return the measures of one predictor as plain data.
 
     Args:
-        p: (N, classes), probabilities of the test rows.
-        y: (N,), their classes.
-        halves: how often the rows are halved, to certify on one half and look at the other.
-        confidence: (N,), the higher the surer; softmax response by default.
+        p: Predicted probabilities of the test rows, (N, classes).
+        y: Their classes, (N,).
+        halves: Number of random splits of the rows into two halves; one half is used for certification, the other for
+            evaluation.
+        confidence: Confidence per row, (N,), higher is more confident; softmax response by default.
 
     Returns:
-        accuracy, nll and aurc; for each risk r coverage@r by SGR and default@r by our own method, both on all test
-        rows; and halves@r with, for both methods, the mean coverage and risk of the other half and the share of halves
-        in which that risk was above r.
+        accuracy, nll and aurc; for each risk r, coverage@r by SGR and default@r by the default method, both on all test
+        rows; and halves@r with, for both methods, the mean coverage and the mean selective risk of the evaluation
+        halves, and the fraction of halves whose risk was above r.
     """
     correct = p.argmax(1) == y
     scores = Scores.of(p.max(1) if confidence is None else confidence, correct)
-    whole = rank(scores)
-    found: dict[str, Any] = {
+    ranked = rank(scores)
+    measures: dict[str, Any] = {
         "accuracy": float(correct.mean()),
         "nll": float(nll(p, y)),
         "aurc": float(aurc(scores.confidence, correct)),
     }
     for risk in RISKS:
-        found[f"coverage@{risk}"] = _accepted("sgr", whole, risk)[0] / len(y)
-        found[f"default@{risk}"] = _accepted(DEFAULT, whole, risk)[0] / len(y)
+        measures[f"coverage@{risk}"] = _accepted("sgr", ranked, risk)[0] / len(y)
+        measures[f"default@{risk}"] = _accepted(DEFAULT_METHOD, ranked, risk)[0] / len(y)
     if halves:
-        found |= {f"halves@{risk}": each for risk, each in _halves(scores, halves).items()}
-    return found
+        measures |= {f"halves@{risk}": results for risk, results in _certify_halves(scores, halves).items()}
+    return measures
 
 
-def curve(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[float]:
-    """The risk among the surest rows, at each of :data:`COVERAGES`."""
+def risk_curve(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[float]:
+    """Return the selective risk at each of :data:`COVERAGES`, accepting the most confident rows first."""
     wrong = (p.argmax(1) != y)[np.argsort(-p.max(1), kind="stable")]
-    kept = np.ceil(COVERAGES * len(y)).astype(int)
-    return [float(risk) for risk in np.cumsum(wrong)[kept - 1] / kept]
+    accepted = np.ceil(COVERAGES * len(y)).astype(int)
+    return [float(risk) for risk in np.cumsum(wrong)[accepted - 1] / accepted]
 
 
 def _accepted(method: str, ranked: Ranked, risk: float) -> tuple[int, float]:
-    """How many rows a method accepts, and above which confidence."""
+    """Return how many rows a method accepts, and its confidence threshold."""
     shown = np.flatnonzero(shown_for_all(method, ranked, {WRONG: risk}, DELTA, Options()))
     return (int(ranked.n[shown[-1]]), float(ranked.threshold[shown[-1]])) if len(shown) else (0, np.inf)
 
 
-def _halves(scores: Scores, count: int) -> dict[float, dict[str, dict[str, float | None]]]:
-    """By risk and method; the halves are the same for all predictors of as many rows."""
+def _certify_halves(scores: Scores, count: int) -> dict[float, dict[str, dict[str, float | None]]]:
+    """Certify on random halves and evaluate on the rest, per risk and method.
+
+    The splits are the same for all predictors with the same number of rows.
+    """
     rng = np.random.default_rng(0)
-    found: dict[tuple[float, str], list[tuple[float, float]]] = {
-        (risk, method): [] for risk in RISKS for method in ("sgr", DEFAULT)
+    results: dict[tuple[float, str], list[tuple[float, float]]] = {
+        (risk, method): [] for risk in RISKS for method in ("sgr", DEFAULT_METHOD)
     }
     for _ in range(count):
         order = rng.permutation(len(scores))
         middle = len(order) // 2
         ranked, other = rank(scores.only(order[:middle])), scores.only(order[middle:])
-        for (risk, method), each in found.items():
+        for (risk, method), per_split in results.items():
             accepted = other.confidence > _accepted(method, ranked, risk)[1]
-            answered = int(accepted.sum())
-            each.append((answered / len(other), other.harms[WRONG][accepted].mean() if answered else np.nan))
-    return {risk: {method: _told(found[risk, method], risk) for method in ("sgr", DEFAULT)} for risk in RISKS}
+            n = int(accepted.sum())
+            per_split.append((n / len(other), other.harms[WRONG][accepted].mean() if n else np.nan))
+    return {
+        risk: {method: _summarize_halves(results[risk, method], risk) for method in ("sgr", DEFAULT_METHOD)}
+        for risk in RISKS
+    }
 
 
-def _told(each: Sequence[tuple[float, float]], risk: float) -> dict[str, float | None]:
-    coverage, risks = np.array(each).T
-    answered = risks[~np.isnan(risks)]
+def _summarize_halves(per_split: Sequence[tuple[float, float]], risk: float) -> dict[str, float | None]:
+    coverage, risks = np.array(per_split).T
+    defined = risks[~np.isnan(risks)]  # the risk is undefined where nothing was accepted
     return {
         "coverage": float(coverage.mean()),
-        "risk": float(answered.mean()) if len(answered) else None,
-        "violations": float((answered > risk).sum() / len(each)),
+        "risk": float(defined.mean()) if len(defined) else None,
+        "violations": float((defined > risk).sum() / len(per_split)),
     }

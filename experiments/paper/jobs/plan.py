@@ -1,6 +1,7 @@
-"""What is to be run: rows of a table or points of a grid, each a diff from the defaults.
+"""Plans: the rows of a table or the points of a grid, each given as a difference from the defaults.
 
-A row becomes a job: its settings made whole, which is what its record tells and what decides whether it is done.
+A row becomes a job when its settings are resolved. The resolved settings are stored in the job's record; a job whose
+settings equal those of its record is not run again.
 """
 
 import json
@@ -16,33 +17,47 @@ from squad.models.sampler import SAMPLINGS
 from squad.search.search_record import TRIALS, Search, TrialRecord, read
 from squad.settings import assigned, fit_settings
 
-__all__ = ["ENDED", "FIT", "PLANS", "TABLES", "Job", "MissingStudyError", "Plan", "PlanError", "Row", "Study", "Way"]
+__all__ = [
+    "FINISHED_STATES",
+    "PLANS",
+    "SETTINGS_TABLES",
+    "TABLES",
+    "Job",
+    "MissingStudyError",
+    "Plan",
+    "PlanError",
+    "PredictionMode",
+    "Row",
+    "Study",
+]
 
-#: The files: tables, and what figures and claims are made of, in the order in which they build on each other.
+#: Plans of the paper's tables.
 TABLES = ("table1", "table2", "table3")
+#: All plans, in the order in which they build on each other; "figures" is for the paper's figures and claims.
 PLANS = (*TABLES, "figures")
-#: Tables of settings; whoever says something later adds to them.
-FIT = ("network", "training")
-#: Confidences: the largest mean probability, or minus the variance of that class's probability over the samples.
+#: Tables of settings in a plan; the more specific plan entry overrides the more general one.
+SETTINGS_TABLES = ("network", "training")
+#: Confidence scores: the largest mean probability, or minus the variance of that class's probability over the samples.
 CONFIDENCES = ("response", "variance")
 #: States of trials that count as evaluations.
-ENDED = ("complete", "pruned")
+FINISHED_STATES = ("complete", "pruned")
 
 
 class PlanError(SquadError):
-    """A file of the paper's experiments that cannot be used."""
+    """A plan file that cannot be used."""
 
 
 class MissingStudyError(PlanError):
-    """A row's study is not there, or not so far that it could be used: nothing is wrong with the plan."""
+    """The study of a row is missing or incomplete; the plan itself is valid."""
 
 
 @dataclass(frozen=True)
-class Way:
-    """How predictions are made, and what their confidence is.
+class PredictionMode:
+    """How predictions are made, and which confidence score ranks them.
 
     Attributes:
-        sampling, samples: as :class:`squad.models.Sampler` has them.
+        sampling: Sampling mode, as in :class:`squad.models.Sampler`.
+        samples: Number of samples T.
         confidence: "response" (softmax response) or "variance".
     """
 
@@ -51,11 +66,11 @@ class Way:
     confidence: str = "response"
 
     @classmethod
-    def parse(cls, text: str) -> "Way":
-        """From "relaxed 32", "mean", or "sample 32 by variance".
+    def parse(cls, text: str) -> "PredictionMode":
+        """Parse a text such as "relaxed 32", "mean", or "sample 32 by variance".
 
-        >>> Way.parse("sample 32 by variance")
-        Way(sampling='sample', samples=32, confidence='variance')
+        >>> PredictionMode.parse("sample 32 by variance")
+        PredictionMode(sampling='sample', samples=32, confidence='variance')
         """
         words = str(text).split()
         confidence = "response"
@@ -69,21 +84,24 @@ class Way:
 
     @property
     def text(self) -> str:
-        """What people read: "relaxed, T = 32"."""
-        found = self.sampling if self.sampling == "mean" else f"{self.sampling}, T = {self.samples}"
-        return found if self.confidence == "response" else f"{found}, by {self.confidence}"
+        """The mode as shown on the pages, such as "relaxed, T = 32"."""
+        text = self.sampling if self.sampling == "mean" else f"{self.sampling}, T = {self.samples}"
+        return text if self.confidence == "response" else f"{text}, by {self.confidence}"
 
 
 @dataclass(frozen=True)
 class Study:
-    """A search that rows take their settings from.
+    """A hyperparameter search from which rows take their settings.
 
     Attributes:
-        name: its folder below ``search``, such as "fashion-mnist/mlp".
-        data, model, trials, objective: what is searched.
-        settings: what all trials share, in tables.
-        space: file of what varies, below the folder of the plans; None is the model's own.
-        prune: whether trials whose accuracy falls below the median of complete ones are given up.
+        name: Folder below ``search``, such as "fashion-mnist/mlp".
+        data: Name of the data set.
+        model: Name of the model.
+        trials: Number of trials.
+        objective: Objective of the search.
+        settings: Settings shared by all trials, as tables.
+        space: File of the search space, relative to the folder of the plans; None: the paper's space of the model.
+        prune: Whether trials whose accuracy falls below the median of the complete trials are pruned.
     """
 
     name: str
@@ -98,48 +116,51 @@ class Study:
 
 @dataclass(frozen=True)
 class Row:
-    """A row as its file says it.
+    """A row as given in its plan file.
 
     Attributes:
-        name: such as "table1/mlp": where its record is, and what it is called.
-        label: what people call it.
-        group: which part of the table it stands in; "" is the paper's own rows.
-        study, first: where its settings come from: the best of the first so many trials of a study.
-        ways: how it is asked.
-        paper, paper_ensemble: the paper's figures, each [mean, two standard deviations] or [number].
-        paper_ways: those of ways that the paper has in a row of their own.
-        content: everything else, as tables.
+        name: Name of the row and path of its record, such as "table1/mlp".
+        label: Name shown on the pages.
+        group: Part of the table that shows it; "": the rows of the paper's own table.
+        study: Study from which it takes its settings; None if it has none.
+        first_trials: The best of this many first trials of the study is used; None: of all trials.
+        modes: Prediction modes that are evaluated (``ways`` in the file).
+        paper: The paper's results, each (mean, two standard deviations) or (value,); None if the paper has no such row.
+        paper_ensemble: The paper's results of its ensembles.
+        paper_by_mode: The paper's results for modes that have a row of their own there (``paper_ways`` in the file).
+        content: All other entries, as tables.
     """
 
     name: str
     label: str
     group: str
     study: Study | None
-    first: int | None
-    ways: tuple[Way, ...]
+    first_trials: int | None
+    modes: tuple[PredictionMode, ...]
     paper: tuple[tuple[float, ...], ...] | None
     paper_ensemble: tuple[tuple[float, ...], ...] | None
-    paper_ways: Mapping[Way, tuple[tuple[float, ...], ...]]
+    paper_by_mode: Mapping[PredictionMode, tuple[tuple[float, ...], ...]]
     content: Mapping[str, Any] = field(repr=False)
 
-    def published(self, way: Way) -> tuple[tuple[float, ...], ...] | None:
-        """The paper's figures of this way."""
-        return self.paper_ways.get(way, self.paper)
+    def paper_results(self, mode: PredictionMode) -> tuple[tuple[float, ...], ...] | None:
+        """Return the paper's results for a prediction mode."""
+        return self.paper_by_mode.get(mode, self.paper)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A row with whole settings: what is run, and what its record tells.
+    """A row with resolved settings: what is run, and what its record stores.
 
     Attributes:
-        row: what it is made of.
-        data: name of the data set.
-        settings: of the fit, in tables; members, seeds and splits among them.
-        halves: how many random halves of the test rows are certified.
-        train_rows, test_rows: at most so many are taken; None is all.
-        crop: how images are cut otherwise (:mod:`experiments.paper.jobs.crops`); None is as they are.
-        probes: what is looked at beside the answers (:mod:`experiments.paper.jobs.probes`).
-        source: where the settings come from.
+        row: The row.
+        data: Name of the data set.
+        settings: Settings of the fit as tables, with members, seeds and splits.
+        halves: Number of random splits of the test rows for certification and evaluation.
+        train_rows: Maximum number of training rows; None: all.
+        test_rows: Maximum number of test rows; None: all.
+        crop: Alternative crop of the images (:mod:`experiments.paper.jobs.crops`); None: images as they are.
+        probes: Further measurements on the networks (:mod:`experiments.paper.jobs.probes`).
+        source: Where the settings come from.
     """
 
     row: Row
@@ -154,15 +175,15 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of its record."""
+        """Name of its record."""
         return self.row.name
 
-    def described(self) -> dict[str, Any]:
-        """As plain data: two jobs with the same are the same."""
-        found = {
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job as plain JSON data; jobs with equal data are the same job."""
+        content = {
             "data": self.data,
             "fit": self.settings,
-            "ways": [[way.sampling, way.samples, way.confidence] for way in self.row.ways],
+            "ways": [[mode.sampling, mode.samples, mode.confidence] for mode in self.row.modes],
             "halves": self.halves,
             "train_rows": self.train_rows,
             "probes": self.probes,
@@ -170,20 +191,20 @@ class Job:
             **({} if self.test_rows is None else {"test_rows": self.test_rows}),
             **({} if self.crop is None else {"crop": self.crop}),
         }
-        plain: dict[str, Any] = json.loads(json.dumps(found))
+        plain: dict[str, Any] = json.loads(json.dumps(content))
         return plain
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One file.
+    """The experiments of one plan file.
 
     Attributes:
-        name: of the file, such as "table1".
-        title: what it shows.
-        folder: where it lies, with ``search`` beside it.
-        rows: in order.
-        quick: whether rows are the small ones of --quick.
+        name: Stem of the file name, such as "table1".
+        title: Title of its table.
+        folder: Folder of the file, which also contains ``search``.
+        rows: The rows, in the order of the file.
+        quick: Whether the rows are the small ones of --quick.
     """
 
     name: str
@@ -193,13 +214,17 @@ class Plan:
     quick: bool
 
     def studies(self) -> dict[str, Study]:
-        """Those its rows take settings from, by name."""
+        """Return the studies from which rows take settings, by name."""
         return {row.study.name: row.study for row in self.rows if row.study is not None}
 
     def job(self, row: Row) -> Job:
-        """The whole settings of a row; a study that is not there, or settings that are none, are a :class:`PlanError`.
+        """Resolve the settings of a row.
 
-        What is said later wins: the defaults, the file for all rows, the study, the row, and --quick.
+        Each of these overrides those before it: the defaults, the file's settings for all rows, the study, the row,
+        and --quick.
+
+        Raises:
+            PlanError: If the study is missing or incomplete, or settings are invalid.
         """
         content = row.content
         base: dict[str, Any] = {
@@ -210,31 +235,31 @@ class Plan:
             "split_per_member": True,
         }
         source: dict[str, Any] = {"from": "the defaults and the file"}
-        found: dict[str, Any] = {}
+        studied: dict[str, Any] = {}
         if row.study is not None:
             try:
-                search, trial = self.chosen(row)
+                search, trial = self.best_trial(row)
             except MissingStudyError:
                 if not self.quick:
                     raise
                 source = {"from": f"the defaults: there is no whole study {row.study.name}"}
             else:
-                found = _settings(search, trial)
+                studied = _trial_settings(search, trial)
                 source = {
                     "from": "search",
                     "study": row.study.name,
-                    "first": row.first,
+                    "first": row.first_trials,
                     "trial": trial.number,
                     "value": trial.value,
                 }
         try:
-            for said in (_dotted(content["file"]), found, _dotted(content), _dotted(content["quick"])):
-                base = assigned(base, said)
+            for overrides in (_dotted(content["file"]), studied, _dotted(content), _dotted(content["quick"])):
+                base = assigned(base, overrides)
             network = fit_settings(base).network
-            for way in row.ways:
-                network.check_sampling(way.sampling, way.samples)
+            for mode in row.modes:
+                network.check_sampling(mode.sampling, mode.samples)
             for probe in content.get("probes", ()):
-                probes.check(probe, network)
+                probes.check_probe(probe, network)
         except ArgumentError as cause:
             raise PlanError(f"{row.name}: {cause}") from cause
         return Job(
@@ -249,8 +274,8 @@ class Plan:
             source,
         )
 
-    def chosen(self, row: Row) -> tuple[Search, TrialRecord]:
-        """The study of a row, and the best among its first trials."""
+    def best_trial(self, row: Row) -> tuple[Search, TrialRecord]:
+        """Return the study of a row, and the best of its first trials."""
         assert row.study is not None
         folder = self.folder / "search" / row.study.name
         if not (folder / TRIALS).is_file():
@@ -258,24 +283,24 @@ class Plan:
                 f"{row.name} takes its settings from the study {row.study.name}, which is not in {folder}."
             )
         search = read(folder)
-        first = [trial for trial in search.counted if trial.state in ENDED][: row.first]
-        if len(first) < (row.first or row.study.trials):
+        first = [trial for trial in search.counted if trial.state in FINISHED_STATES][: row.first_trials]
+        needed = row.first_trials or row.study.trials
+        if len(first) < needed:
             raise MissingStudyError(
-                f"{row.name} needs the first {row.first or row.study.trials} trials of {row.study.name}; "
-                f"there are {len(first)}."
+                f"{row.name} needs the first {needed} trials of the study {row.study.name}, which has {len(first)}."
             )
         numbers = {trial.number for trial in first}
         best = next((trial for trial in search.top(len(search.measured)) if trial.number in numbers), None)
         if best is None:
-            raise PlanError(f"{row.name}: all of the first {len(first)} trials of {row.study.name} came to nothing.")
+            raise PlanError(f"{row.name}: none of the first {len(first)} trials of {row.study.name} has a result.")
         return search, best
 
 
-def _settings(search: Search, trial: TrialRecord) -> dict[str, Any]:
-    """A trial's settings and those that all of its study share, by dotted names; not the split, which is the row's."""
+def _trial_settings(search: Search, trial: TrialRecord) -> dict[str, Any]:
+    """Return the settings of a trial and those shared by its study, by dotted names; the split is left to the row."""
     return {**_dotted(search.record.settings["base"]), **trial.settings}
 
 
 def _dotted(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the network and of training by their dotted names."""
-    return {f"{table}.{name}": value for table in FIT for name, value in tables.get(table, {}).items()}
+    """Return the settings of the network and of training by their dotted names."""
+    return {f"{table}.{name}": value for table in SETTINGS_TABLES for name, value in tables.get(table, {}).items()}

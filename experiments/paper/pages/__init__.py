@@ -1,1 +1,1 @@
-"""Markdown pages written from the records."""
+"""Markdown pages, written from the records."""

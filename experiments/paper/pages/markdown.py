@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them."""
+"""Numbers, intervals and tables in Markdown."""
 
 import math
 import statistics
@@ -6,9 +6,19 @@ from collections.abc import Sequence
 
 from scipy.stats import t
 
-__all__ = ["MEASURES", "difference", "interval", "mean_and_spread", "number", "student", "table"]
+__all__ = [
+    "MEASURES",
+    "format_difference",
+    "format_interval",
+    "format_mean",
+    "format_value",
+    "full_heading",
+    "t_interval",
+    "table",
+    "yes_no",
+]
 
-#: What the paper's tables show, by its name in a record, with its heading; all but the NLL are shares.
+#: Measures of the paper's tables: name in a record, heading. All but the NLL are fractions.
 MEASURES = {
     "coverage@0.005": "coverage at .5 %",
     "coverage@0.01": "at 1 %",
@@ -19,12 +29,23 @@ MEASURES = {
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
+    """Return a Markdown table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))
 
 
-def number(value: float | None, measure: str = "", *, sign: bool = False) -> str:
-    """A share in per cent with one decimal, an NLL with three."""
+def yes_no(good: bool) -> str:
+    """Return a verdict in one word, "no" in bold."""
+    return "yes" if good else "**no**"
+
+
+def full_heading(measure: str) -> str:
+    """Return a measure's heading in a form that can stand alone, such as "coverage at 1 %"."""
+    heading = MEASURES[measure]
+    return f"coverage {heading}" if heading.startswith("at ") else heading
+
+
+def format_value(value: float | None, measure: str = "", *, sign: bool = False) -> str:
+    """Format a fraction in percent with one decimal, or an NLL with three; "" for None and NaN."""
     if value is None or math.isnan(value):
         return ""
     scale, digits = (1, 3) if measure == "nll" else (100, 1)
@@ -32,41 +53,47 @@ def number(value: float | None, measure: str = "", *, sign: bool = False) -> str
     return f"{shown:+.{digits}f}" if sign else f"{shown:.{digits}f}"
 
 
-def mean_and_spread(values: Sequence[float], measure: str) -> str:
-    """The mean, and in parentheses two standard deviations, as in the paper."""
-    mean = number(statistics.fmean(values), measure)
-    return mean if len(values) < 2 else f"{mean} ({number(2 * statistics.stdev(values), measure)})"
+def format_mean(values: Sequence[float], measure: str) -> str:
+    """Format the mean and, in parentheses, two standard deviations, as in the paper."""
+    mean = format_value(statistics.fmean(values), measure)
+    return mean if len(values) < 2 else f"{mean} ({format_value(2 * statistics.stdev(values), measure)})"
 
 
-def difference(values: Sequence[float], paper: Sequence[float], measure: str) -> str:
-    """Our mean minus the paper's, in the paper's standard deviations; nothing where it gives none."""
+def format_difference(values: Sequence[float], paper: Sequence[float], measure: str) -> str:
+    """Format our mean minus the paper's, in the paper's standard deviations; "" where it gives none or 0."""
     if len(paper) < 2 or paper[1] == 0:
         return ""
     scale = 1 if measure == "nll" else 100
-    apart = (scale * statistics.fmean(values) - paper[0]) / (paper[1] / 2)
-    return f"{round(apart, 1) + 0.0:+.1f}"  # no -0.0
+    deviations = (scale * statistics.fmean(values) - paper[0]) / (paper[1] / 2)
+    return f"{round(deviations, 1) + 0.0:+.1f}"  # no -0.0
 
 
-def student(values: Sequence[float], comparisons: int = 1) -> tuple[float, float]:
-    """The mean, and half its interval by Student's t: 95 % for so many comparisons together (Bonferroni)."""
+def t_interval(values: Sequence[float], comparisons: int = 1) -> tuple[float, float]:
+    """Return the mean, and half the width of its 95 % interval by Student's t.
+
+    Args:
+        values: Independent observations.
+        comparisons: Number of intervals that hold jointly (Bonferroni).
+    """
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.inf
-    width = float(t.ppf(1 - 0.025 / comparisons, len(values) - 1))
-    return mean, width * statistics.stdev(values) / math.sqrt(len(values))
+    quantile = float(t.ppf(1 - 0.025 / comparisons, len(values) - 1))
+    return mean, quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def interval(values: Sequence[float], measure: str) -> str:
-    """The mean, and in parentheses a 95 % interval of it by Student's t; where all are 0, that alone."""
-    mean, half = student(values)
+def format_interval(values: Sequence[float], measure: str) -> str:
+    """Format the mean and, in parentheses, its 95 % interval by Student's t; the mean alone where all values are 0."""
+    mean, half = t_interval(values)
     if math.isinf(half) or not any(values):
-        return number(mean, measure, sign=True)
-    return f"{number(mean, measure, sign=True)} ({_bound(mean - half, measure)} to {_bound(mean + half, measure)})"
+        return format_value(mean, measure, sign=True)
+    low, high = _format_bound(mean - half, measure), _format_bound(mean + half, measure)
+    return f"{format_value(mean, measure, sign=True)} ({low} to {high})"
 
 
-def _bound(value: float, measure: str) -> str:
-    """With so many digits that it is not 0, if it is not: on which side of 0 a bound is decides what is concluded."""
-    shown = number(value, measure, sign=True)
+def _format_bound(value: float, measure: str) -> str:
+    """Format a bound with enough digits to show its sign, because conclusions depend on it."""
+    shown = format_value(value, measure, sign=True)
     scale, digits = (1, 3) if measure == "nll" else (100, 1)
     while value and not float(shown) and digits < 9:
         digits += 1

@@ -1,0 +1,1 @@
+"""Generated sections of README.md and docs/, one module per page or subject."""
