@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.optim.adam import adam as torch_adam
 
 import squad
 from squad.layers.members import take
-from squad.train import adam as adam_module
 from squad.train.adam import Adam, flatten
 
 
@@ -86,13 +86,12 @@ def test_removing_members_does_not_change_the_others() -> None:
 
 def test_one_fused_call_for_all_parameters_with_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[float, float, int]] = []
-    torch_adam = adam_module.adam
 
     def spy(parameters: list[torch.Tensor], *rest: Any, lr: float, weight_decay: float, **options: Any) -> None:
         calls.append((round(lr, 6), weight_decay, len(parameters)))
         torch_adam(parameters, *rest, lr=lr, weight_decay=weight_decay, **options)
 
-    monkeypatch.setattr(adam_module, "adam", spy)
+    monkeypatch.setattr("squad.train.adam.adam", spy)
     network = torch.nn.Sequential(squad.Linear(4, 8, members=3), squad.Linear(8, 2, members=3))
     Adam(network, torch.tensor([0.1, 0.1, 0.2]), torch.tensor([0.5, 0.5, 0.0])).step()
     # Weights of the first two members, all parameters of the third, biases of the first two.
