@@ -216,11 +216,11 @@ class Variant:
                 if variant.width is None or not count:
                     return found
                 whole = found.adapted_high - found.adapted_low
-                wide = variant.width * count ** (-1 / (len(self._search_space) + 4))
-                wide *= np.std(found.mu[:count]) if variant.scaled else whole
+                kernel_width = variant.width * count ** (-1 / (len(self._search_space) + 4))
+                kernel_width *= np.std(found.mu[:count]) if variant.scaled else whole
                 # Optuna's own minimum width
-                wide = max(wide, whole / min(2 + count, 100))
-                sigma = np.maximum(found.sigma, wide) if variant.floor else np.full(count + 1, wide)
+                kernel_width = max(kernel_width, whole / min(2 + count, 100))
+                sigma = np.maximum(found.sigma, kernel_width) if variant.floor else np.full(count + 1, kernel_width)
                 sigma[-1] = found.sigma[-1]
                 return found._replace(sigma=sigma)
 
