@@ -1,1 +1,1 @@
-"""Measurements, one file a question; results are records under benchmarks/results."""
+"""Benchmarks and simulations, one file per question; results are records in benchmarks/results."""

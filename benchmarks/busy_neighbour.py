@@ -1,7 +1,7 @@
-"""A fit beside processes that want the same cores: with the library's choice of threads, with one and with two.
+"""Time of a fit next to processes that use the same cores: with the library's choice of threads, with one and with two.
 
-Neighbours are as many processes as there are cores, each of which computes without end, for a limited time.  Measured
-first without them: on an idle machine that shows from which work on a second thread gains anything.
+There are as many busy processes ("neighbours") as cores; each computes continuously until a time limit.  A measurement
+without them comes first: on an idle machine it shows from which amount of work on a second thread helps.
 """
 
 import argparse
@@ -24,19 +24,19 @@ from squad.train import TrainConfig, TrainingData, fit
 CORES = 2
 CLASSES = 5
 ROUNDS = 3
-#: Name, inputs, hidden layers, rows, batch, epochs.
+#: Name, number of inputs, hidden layers, rows, batch size, epochs.
 FITS: list[tuple[str, int, tuple[int, ...], int, int, int]] = [
     ("table", 20, (32, 32), 600, 64, 2),
     ("digits", 64, (32, 32), 600, 128, 2),
     ("images", 784, (32, 32), 600, 244, 2),
 ]
-#: The library's choice, and what it chooses between: how much work is worth more than one thread, by its name.
+#: Number of threads, and amount of work from which on more than one is used, by the name of the choice.
 CHOICES: dict[str, tuple[int, int]] = {
     "the library's choice": (CORES, threads.WORTH),
     "one thread": (1, threads.WORTH),
     "two threads": (CORES, 0),
 }
-#: A neighbour ends by itself, whatever becomes of this process.
+#: A busy process ends by itself after this time, even if the benchmark is killed.
 SECONDS = 240
 NEIGHBOUR = f"import time\nend = time.monotonic() + {SECONDS}\nwhile time.monotonic() < end: sum(range(10000))"
 
@@ -51,7 +51,7 @@ def arguments() -> argparse.Namespace:
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """So many processes that want a core each."""
+    """Run ``count`` busy processes."""
     started = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(count)]
     try:
         time.sleep(0.5 * bool(count))
@@ -70,28 +70,28 @@ def data(inputs: int, count: int) -> TrainingData:
     return TrainingData(x, y, CLASSES, order[:, count // 5 :], order[:, : count // 5])
 
 
-def measured(one: tuple[str, int, tuple[int, ...], int, int, int]) -> tuple[float, float]:
-    """Wall and CPU seconds of a fit."""
-    _, inputs, hidden, count, batch, epochs = one
+def time_fit(setting: tuple[str, int, tuple[int, ...], int, int, int]) -> tuple[float, float]:
+    """Measure wall and CPU seconds of a fit."""
+    _, inputs, hidden, count, batch, epochs = setting
     training = TrainConfig(max_epochs=epochs, batch_size=batch)
-    given = data(inputs, count)
+    training_data = data(inputs, count)
     wall, cpu = time.perf_counter(), time.process_time()
-    fit(network_config("squad", {"hidden": hidden}), training, given, [0])
+    fit(network_config("squad", {"hidden": hidden}), training, training_data, [0])
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """By fit and by choice, in turns; beside so many neighbours."""
+    """Measure all fits with all choices, alternately, next to ``count`` busy processes."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with neighbours(count):
-        measured(FITS[0])  # to warm up
+        time_fit(FITS[0])  # warm-up
         for _ in range(rounds):
             for one in FITS:
-                for choice, (most, worth) in CHOICES.items():
-                    torch.set_num_threads(most)
+                for choice, (most_threads, worth) in CHOICES.items():
+                    torch.set_num_threads(most_threads)
                     threads.WORTH = worth
-                    seconds = measured(one)
-                    print(f"{count} neighbours, {one[0]}, {choice}: {seconds[0]:.2f} s", flush=True)
+                    seconds = time_fit(one)
+                    print(f"{count} busy processes, {one[0]}, {choice}: {seconds[0]:.2f} s", flush=True)
                     found.setdefault(one[0], {}).setdefault(choice, []).append(seconds)
     return {
         name: {

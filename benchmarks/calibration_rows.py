@@ -1,10 +1,11 @@
-"""Which calibration rows may be used: two decisions, and what they rest on.
+"""Which calibration rows may be used: simulations behind two decisions.
 
-Rows of one group: three or ten rows of a patient that are all alike (the worst case) are no independent cases.  False
-promises with all rows, and with one row a group, on well-ranked scores.
+Rows of one group: three or ten identical rows of a patient (the worst case) are not independent cases.  Frequency of
+false certificates with all rows, and with one row per group, on well-ranked scores.
 
-Rows that repeat by chance: how often honest calibration rows are refused, in tables of few distinct rows, by a binomial
-test against the share of validation rows that occur in training, (k + 1) / (n + 2), and by the test that is used.
+Rows that repeat by chance: how often new calibration rows are rejected as leaked, in tables with few distinct rows, by
+a binomial test against the fraction of validation rows that occur in training, (k + 1) / (n + 2), and by the test in
+use.
 """
 
 from typing import Any
@@ -19,20 +20,20 @@ from squad.data.seen_rows import LeakError
 from squad.selective import certify
 
 SEED = 11
-#: Rows of a group and how many groups; the promise.
+#: Rows per group and number of groups; the guarantee.
 GROUPS, RISK, DELTA, DRAWS = ((1, 600), (3, 200), (3, 1000), (10, 200)), 0.03, 0.05, 1000
-#: Kinds of rows and how unequal they are; rows of training, validation and calibration.
+#: Number of distinct rows and the inequality of their frequencies; training, validation and calibration rows.
 TABLES, SIZES, RUNS = ((3000, 1.0), (2000, 0.0), (200_000, 0.8)), ((800, 200, 600), (1800, 200, 1000)), 1000
 
 
-def false_promises(each: int, groups: int, one: bool) -> float:
-    """How often the true risk is above the one promised: a case at q is wrong with the chance .6 q^5."""
+def false_certificates(each: int, groups: int, one: bool) -> float:
+    """Return how often the true risk exceeds the certified one: a case at q is wrong with probability .6 q^5."""
     false = 0
     for draw in range(DRAWS):
         rng = np.random.default_rng([SEED, each, groups, draw])
         q, luck = rng.random(groups), rng.random(groups)
         repeated = 1 if one else each
-        # A hair apart within a group, so that confidences do not tie.
+        # Slightly different within a group, so that confidences do not tie.
         confidence = np.repeat(1 - q, repeated) + 1e-9 * rng.random(groups * repeated)
         found = certify(confidence, np.repeat(luck >= 0.6 * q**5, repeated), RISK, DELTA)
         coverage = min(1 - found.threshold, 1.0) if found.certified else 0.0
@@ -40,25 +41,25 @@ def false_promises(each: int, groups: int, one: bool) -> float:
     return false / DRAWS
 
 
-def refused(kinds: int, power: float, sizes: tuple[int, int, int]) -> dict[str, float]:
-    """The share of honest calibration sets that each test refuses."""
+def rejected(kinds: int, power: float, sizes: tuple[int, int, int]) -> dict[str, float]:
+    """Return the fraction of new (not leaked) calibration sets that each test rejects."""
     weights = np.arange(1, kinds + 1) ** -power
     ends = np.cumsum(weights / weights.sum())
     found = {"binomial": 0, "used": 0}
     for run in range(RUNS):
         rng = np.random.default_rng([SEED, kinds, sum(sizes), run])
 
-        def drawn(count: int, rng: np.random.Generator = rng) -> NDArray[np.uint64]:
+        def draw_rows(count: int, rng: np.random.Generator = rng) -> NDArray[np.uint64]:
             return np.searchsorted(ends[:-1], rng.random(count)).astype(np.uint64)
 
-        train, validation, calibration = (drawn(size) for size in sizes)
+        train, validation, calibration = (draw_rows(size) for size in sizes)
         seen = np.r_[train, validation]
         repeats = int(np.isin(calibration, seen).sum())
-        share = (np.isin(validation, train).sum() + 1) / (len(validation) + 2)
-        found["binomial"] += bool(bdtrc(repeats - 1, len(calibration), share) < LEVEL)
-        places = np.arange(len(seen))
+        repeat_rate = (np.isin(validation, train).sum() + 1) / (len(validation) + 2)
+        found["binomial"] += bool(bdtrc(repeats - 1, len(calibration), repeat_rate) < LEVEL)
+        indices = np.arange(len(seen))
         try:
-            check_repeats(repeats, len(calibration), **chance(seen, places[: len(train)], places[len(train) :]))
+            check_repeats(repeats, len(calibration), **chance(seen, indices[: len(train)], indices[len(train) :]))
         except LeakError:
             found["used"] += 1
     return {name: count / RUNS for name, count in found.items()}
@@ -70,24 +71,24 @@ def main() -> None:
         {
             "rows": each,
             "groups": count,
-            "all rows": false_promises(each, count, False),
-            "one": false_promises(each, count, True),
+            "all rows": false_certificates(each, count, False),
+            "one": false_certificates(each, count, True),
         }
         for each, count in GROUPS
     ]
     tables: list[dict[str, Any]] = [
-        {"kinds": kinds, "power": power, "sizes": sizes, **refused(kinds, power, sizes)}
+        {"kinds": kinds, "power": power, "sizes": sizes, **rejected(kinds, power, sizes)}
         for kinds, power in TABLES
         for sizes in SIZES
     ]
     rows(
-        f"False promises in %, delta {100 * DELTA:g} %",
-        ["rows a group", "groups", "all rows", "one a group"],
+        f"False certificates in %, delta {100 * DELTA:g} %",
+        ["rows per group", "groups", "all rows", "one per group"],
         [[str(g["rows"]), str(g["groups"]), f"{100 * g['all rows']:.1f}", f"{100 * g['one']:.1f}"] for g in groups],
     )
     rows(
-        "Honest calibration sets that are refused, in %",
-        ["kinds", "unequal", "sizes", "binomial", "used"],
+        "New calibration sets that are rejected, in %",
+        ["distinct rows", "inequality", "sizes", "binomial", "used"],
         [
             [str(t["kinds"]), str(t["power"]), str(t["sizes"]), f"{100 * t['binomial']:.1f}", f"{100 * t['used']:.1f}"]
             for t in tables

@@ -1,23 +1,23 @@
-"""How much do the methods accept?  All of them on the same samples, of populations whose risk is known exactly.
+"""Coverage of all certification methods, on the same samples of populations whose risk is known exactly.
 
-Let q be the share of the population that is more confident than a case; the confidence is 1 - q.
+Let q be the fraction of the population that is more confident than a case; the confidence is 1 - q.
 
-Well ranked: a case is wrong with the chance .036 q^2 + .616 q^6: 10 % are wrong in all, and the risk at coverage c is
-.012 c^2 + .088 c^6.  That is near to a logistic regression with ten classes and 10 % errors: .5, 1, 2 and 5 % at 52,
-63, 73 and 88 % coverage.  Sharply ranked: with the chance .6 q^5, so that the risk is c^5 / 10, almost 0 at the top.
-This one was there first; the other was fitted to those coverages after the default had been seen to stay 3.5 points
-behind fixed_sequence here.  Both are in the record.
+Well ranked: a case is wrong with probability .036 q^2 + .616 q^6; the overall error rate is 10 %, and the risk at
+coverage c is .012 c^2 + .088 c^6.  This resembles a logistic regression with ten classes and 10 % errors: .5, 1, 2 and
+5 % at 52, 63, 73 and 88 % coverage.  Sharply ranked: wrong with probability .6 q^5, so that the risk is c^5 / 10,
+almost 0 at low coverage.  The latter population came first; the former was fitted to those coverages after the default
+had turned out 3.5 points behind fixed_sequence on the latter.  Both are in the record.
 
 Overconfident at the top: sharply ranked, but the most confident tenth is wrong twice as often as the target allows, so
-that the risk is above the target up to a coverage of 20 %, and below it further down.  (Three times was tried first;
+that the risk is above the target up to a coverage of 20 %, and below it beyond.  (A factor of three was tried first;
 most methods then accepted nothing at most sizes, and there was little to compare.)
 
-"preset" and "pareto" get a pilot of as many cases as the calibration set has, "pareto, small pilot" one of a tenth.
-"band, divided" is the band as it was before its joint level was computed.  These, and the band, have fewer repetitions.
+"preset" and "pareto" use a pilot set as large as the calibration set, "pareto, small pilot" one of a tenth of its size.
+"band, divided" is the band before its joint level was computed.  These, and the band, have fewer repetitions.
 
-Several harms: each has the chance a + .1 q^3, independently of the others; all must be at most 5 %.  Delta was divided
-between harms before ("divided"), and is not any more.  (The two a were chosen such that the harms are a task of about
-the same difficulty as in the audit that found out about this.)
+Several harms: each occurs with probability a + .1 q^3, independently of the others; all must be at most 5 %.  Delta was
+formerly divided between harms ("divided") and no longer is.  (The two values of a were chosen so that the task is about
+as difficult as in the audit that discovered this.)
 """
 
 import numpy as np
@@ -34,9 +34,9 @@ TARGETS = (0.005, 0.01, 0.02, 0.05)
 DELTA = 0.01
 REPETITIONS = 6000
 SEED = 20_170_501
-#: "grid" needs thresholds of the user's own; it has no place in the comparison.
+#: Without "grid", which needs thresholds chosen by the user.
 COMPARED = ("fallback", "fixed_sequence", "sgr", "bonferroni")
-#: These have fewer repetitions, the first ones; and the pilot's size, as a part of m.
+#: Methods with fewer repetitions, and the size of their pilot set as a fraction of m.
 SLOWER: dict[str, tuple[str, float]] = {
     "band": ("band", 0.0),
     "band, divided": ("band", 0.0),
@@ -45,25 +45,25 @@ SLOWER: dict[str, tuple[str, float]] = {
     "pareto, small pilot": ("pareto", 0.1),
 }
 FEWER = 400
-#: Harms, m, and how frequent each harm is at the top.
+#: Number of harms, m, and the frequency of each harm at the top (a).
 HARMS = ((5, 1000, 0.011), (9, 2000, 0.02))
 HARM_RISK, HARM_REPETITIONS = 0.05, 1000
 DEFAULT = "fallback"
 POPULATIONS = ("well ranked", "sharply ranked", "overconfident at the top")
-#: The share of the most confident, and how many times the target their error rate is.
+#: Fraction of overconfident cases at the top, and their error rate as a multiple of the target.
 TOP, TIMES = 0.1, 2
 
 Floats = NDArray[np.float64]
 
 
-def chance(q: Floats, population: str, target: float) -> Floats:
-    """Of an error, at q."""
-    found: Floats = 0.036 * q**2 + 0.616 * q**6 if population == "well ranked" else 0.6 * q**5
-    return np.where(q < TOP, TIMES * target, found) if population == "overconfident at the top" else found
+def error_probability(q: Floats, population: str, target: float) -> Floats:
+    """Return the probability of an error at q."""
+    p: Floats = 0.036 * q**2 + 0.616 * q**6 if population == "well ranked" else 0.6 * q**5
+    return np.where(q < TOP, TIMES * target, p) if population == "overconfident at the top" else p
 
 
 def risk(coverage: Floats, population: str, target: float) -> Floats:
-    """Of accepting the most confident share: the integral of the chance, divided by the share."""
+    """Return the selective risk at a coverage: the integral of the error probability, divided by the coverage."""
     q = np.maximum(coverage, 1e-9)
     found: Floats = 0.012 * q**2 + 0.088 * q**6 if population == "well ranked" else q**5 / 10
     if population == "overconfident at the top":
@@ -73,62 +73,62 @@ def risk(coverage: Floats, population: str, target: float) -> Floats:
 
 
 def oracle(population: str, target: float) -> float:
-    """The largest coverage whose risk is at most the target."""
+    """Return the largest coverage whose risk is at most the target."""
     q = np.linspace(0, 1, 1_000_001)[1:]
     return float(q[risk(q, population, target) <= target].max())
 
 
 def coverages(population: str, m: int, target: float) -> dict[str, Floats]:
-    """The true coverage of what each method accepts, for every repetition; 0 where it certifies nothing."""
+    """Return the true coverage of each method for every repetition; 0 if it certifies nothing."""
     found: dict[str, list[float]] = {method: [] for method in (*COMPARED, *SLOWER)}
     for repetition in range(REPETITIONS):
-        # The same q and the same luck for all targets: only the bar differs.
+        # The same random numbers for all targets.
         rng = np.random.default_rng([SEED, m, repetition])
         q, luck = rng.random(m), rng.random(m)
-        scores = Scores(1 - q, {WRONG: luck < chance(q, population, target)})
+        scores = Scores(1 - q, {WRONG: luck < error_probability(q, population, target)})
         ranked = rank(scores)
         for method in COMPARED:
             found[method].append(_accepted(ranked, method, target, Options()))
         for name, (method, part) in SLOWER.items() if repetition < FEWER else ():
             options = Options(levels=DIVIDED) if name == "band, divided" else Options()
-            mine = ranked
+            own_ranked = ranked
             if part:
                 size = round(part * m)
-                own = np.random.default_rng([SEED, m, repetition, size])
-                at, fate = own.random(size), own.random(size)
-                pilot = Scores(1 - at, {WRONG: fate < chance(at, population, target)})
+                pilot_rng = np.random.default_rng([SEED, m, repetition, size])
+                pilot_q, pilot_luck = pilot_rng.random(size), pilot_rng.random(size)
+                pilot = Scores(1 - pilot_q, {WRONG: pilot_luck < error_probability(pilot_q, population, target)})
                 thresholds, shares = thresholds_of(pilot.confidence)
                 order = order_of(Pilot(pilot, True), thresholds, {WRONG: target}, m, DELTA)
-                mine, options = rank(scores, thresholds), Options(shares=shares, order=order)
-            found[name].append(_accepted(mine, method, target, options))
+                own_ranked, options = rank(scores, thresholds), Options(shares=shares, order=order)
+            found[name].append(_accepted(own_ranked, method, target, options))
     return {method: np.array(values) for method, values in found.items()}
 
 
 def _accepted(ranked: Ranked, method: str, target: float, options: Options) -> float:
-    """The true coverage of what the method accepts."""
-    places = np.flatnonzero(METHODS[method](ranked, ranked.tallies[WRONG], target, DELTA, options))
-    threshold = ranked.threshold[places[-1]] if len(places) else 1.0
+    """Return the true coverage of a method."""
+    certified = np.flatnonzero(METHODS[method](ranked, ranked.tallies[WRONG], target, DELTA, options))
+    threshold = ranked.threshold[certified[-1]] if len(certified) else 1.0
     return 1 - max(float(threshold), 0.0)
 
 
 def several_harms(harms: int, m: int, top: float) -> dict[str, object]:
-    """Coverage with delta for every harm, and with delta divided between them, on the same samples."""
-    names = [f"harm {place}" for place in range(harms)]
+    """Return the coverage with all of delta for every harm, and with delta divided between harms, on equal samples."""
+    names = [f"harm {index}" for index in range(harms)]
     found: dict[str, list[float]] = {"divided": [], "full": []}
     for repetition in range(HARM_REPETITIONS):
         rng = np.random.default_rng([SEED, harms, m, repetition])
         q = rng.random(m)
         ranked = rank(Scores(1 - q, {name: rng.random(m) < top + 0.1 * q**3 for name in names}))
-        for way, level in (("divided", DELTA / harms), ("full", DELTA)):
+        for variant, level in (("divided", DELTA / harms), ("full", DELTA)):
             shown = shown_for_all(DEFAULT, ranked, dict.fromkeys(names, HARM_RISK), level, Options())
-            places = np.flatnonzero(shown)
-            threshold = ranked.threshold[places[-1]] if len(places) else 1.0
-            found[way].append(1 - max(float(threshold), 0.0))
+            certified = np.flatnonzero(shown)
+            threshold = ranked.threshold[certified[-1]] if len(certified) else 1.0
+            found[variant].append(1 - max(float(threshold), 0.0))
     cells: dict[str, object] = {"harms": harms, "m": m, "risk": HARM_RISK, "top": top}
-    for way, values in found.items():
+    for variant, values in found.items():
         at = np.array(values)
         true = top + 0.025 * at**3
-        cells[way] = {
+        cells[variant] = {
             "coverage": float(at.mean()),
             "coverage_error": error(at),
             "violations": float(((at > 0) & (true > HARM_RISK)).mean()),
@@ -137,7 +137,7 @@ def several_harms(harms: int, m: int, top: float) -> dict[str, object]:
 
 
 def error(values: Floats) -> float:
-    """The standard error of a mean."""
+    """Return the standard error of a mean."""
     return float(values.std(ddof=1) / len(values) ** 0.5)
 
 

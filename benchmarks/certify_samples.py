@@ -1,14 +1,14 @@
-"""What are miss rates, costs, weights and strata worth?  False certificates and coverage, before and after.
+"""Miss rates, costs, weights and strata: frequency of false certificates, and coverage, before and after.
 
-The populations are those of tests/slow/simulate_samples.py.  And how many labels does the test of costs by betting
-take, compared with the exact binomial test and that of Hoeffding and Bentkus, where costs are 0 and 1?
+The populations are those of tests/slow/simulate_samples.py.  Also the number of labels that the betting test of costs
+needs, compared with the exact binomial test and the Hoeffding-Bentkus test, for costs of 0 and 1.
 """
 
 from benchmarks.harness import arguments, rows, save
 from tests.slow.simulate_samples import ALARM, CELLS, DELTA, REPETITIONS, SEED, labels_for_errors, run
 
 RISKS = (0.01, 0.02, 0.05, 0.1)
-#: The true error rate, as a share of the risk.
+#: True error rates, as fractions of the risk.
 SHARES = (0.3, 0.6, 0.8)
 
 
@@ -32,7 +32,7 @@ def main() -> None:
             )
     rows(
         f"false certificates in {REPETITIONS} repetitions, delta {DELTA}; an alarm is a p-value below {ALARM:.1e}",
-        ["subject", "population", "m", "way", "certified", "coverage", "false"],
+        ["subject", "population", "m", "variant", "certified", "coverage", "false"],
         [
             [
                 *(str(one[name]) for name in ("subject", "population", "m", "way")),
@@ -43,7 +43,7 @@ def main() -> None:
     )
     labels = [{"risk": risk, "share": share, **labels_for_errors(risk, share)} for risk in RISKS for share in SHARES]
     rows(
-        "labels for a test of errors, level .01, to pass in 80 % of cases",
+        "labels needed by a test of errors at level .01 to pass in 80 % of cases",
         ["risk", "error rate", "exact", "bets", "Hoeffding-Bentkus"],
         [
             [f"{one['risk']:g}", f"{one['risk'] * one['share']:g}", *(str(one[n]) for n in list(one)[2:])]

@@ -1,6 +1,6 @@
-"""How often is a certificate false?  Every method on populations whose risk is known: tests/slow/test_validity.py.
+"""How often a certificate is false: every method on populations whose risk is known (tests/slow/test_validity.py).
 
-What has a proof is marked as proven; the rest was tested here and no more, and is marked so, whatever came out.
+Methods with a proof are marked as proven; the others are only tested here, and are marked so whatever the outcome.
 """
 
 from benchmarks.harness import arguments, rows, save

@@ -1,6 +1,6 @@
-"""SQUAD 2 x 32 on Fashion-MNIST with the paper's settings: accuracy, time, and what each way of sampling gives.
+"""SQUAD 2 x 32 on Fashion-MNIST with the paper's settings: accuracy, time, and ranking quality of each sampling mode.
 
-The data set must be on this machine (squad data fetch fashion-mnist) or in a folder that SQUAD_DATA names.
+The data set must have been downloaded (squad data fetch fashion-mnist), or be in the folder SQUAD_DATA.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from squad.models import Sampler, network_config
 from squad.predictor import Predictor
 from squad.train import TrainConfig, make_progress
 
-#: (sampling, T), from cheap to dear.
-WAYS = [
+#: Sampling modes with their number of samples T.
+SAMPLINGS = [
     ("mean", 1),
     *(("relaxed", t) for t in (1, 2, 4, 8, 16, 32, 64)),
     *(("stratified", t) for t in (1, 2, 4, 8, 16, 32, 64)),
@@ -46,7 +46,7 @@ def train(members: int, device: str, max_epochs: int) -> tuple[Predictor, Any]:
 
 
 def measure(probabilities: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Of one network."""
+    """Return the metrics of one network."""
     confidence, correct = probabilities.max(1), probabilities.argmax(1) == y
     return {
         "accuracy": accuracy(probabilities, y),
@@ -57,7 +57,7 @@ def measure(probabilities: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> dic
 
 
 def summary(found: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation over networks."""
+    """Return mean and standard deviation over networks."""
     return {
         name: {
             "mean": statistics.fmean(each[name] for each in found),
@@ -73,26 +73,30 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--max-epochs", type=int, default=200)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record")
-    parser.add_argument("--model", type=Path, help="folder to save the model in, too")
+    parser.add_argument("--model", type=Path, help="folder to save the model in")
     options = parser.parse_args()
     predictor, images = train(options.members, options.device, options.max_epochs)
     first = predictor.record["seconds"]
-    if options.device == "cuda":  # once more: the first run of a process compiles kernels, unless a cache has them
+    if options.device == "cuda":  # again, because the first run of a process compiles kernels that are not cached
         predictor, images = train(options.members, options.device, options.max_epochs)
     if options.model:
         predictor.save(options.model, overwrite=True)
     x = torch.from_numpy(predictor.transform.apply(images.x_test).x).to(options.device)
-    # Noise tables are made beforehand, as in a predictor that is asked again and again.
-    samplers = {f"{sampling} {samples}": Sampler(predictor.network, sampling, samples) for sampling, samples in WAYS}
+    # Samplers draw their noise beforehand, as in a predictor that is used repeatedly.
+    samplers = {
+        f"{sampling} {samples}": Sampler(predictor.network, sampling, samples) for sampling, samples in SAMPLINGS
+    }
     calls = {name: functools.partial(sampler, x) for name, sampler in samplers.items()}
     times = in_turns(calls, options.device, rounds=5, warmup=1)
-    ways, table = [], []
-    for sampling, samples in WAYS:
+    entries, table = [], []
+    for sampling, samples in SAMPLINGS:
         seconds = times[f"{sampling} {samples}"]
         p = samplers[f"{sampling} {samples}"](x).probabilities.cpu().numpy()
         each = summary([measure(member, images.y_test) for member in p])
         together = measure(p.mean(0), images.y_test)
-        ways.append({"sampling": sampling, "samples": samples, "seconds": seconds, "each": each, "together": together})
+        entries.append(
+            {"sampling": sampling, "samples": samples, "seconds": seconds, "each": each, "together": together}
+        )
         table.append(
             [
                 sampling,
@@ -108,7 +112,7 @@ def main() -> None:
     rows(f"{options.members} members, {len(x)} test rows, {options.device}; means over members", header, table)
     record = predictor.record
     epochs = [member["epochs"] for member in record["members"]]
-    print(f"trained in {record['seconds']:.1f} s, the first time in {first:.1f} s; epochs: {epochs}")
+    print(f"training took {record['seconds']:.1f} s, the first time {first:.1f} s; epochs: {epochs}")
     save(
         f"fashion_mnist-{options.device}",
         options.out,
@@ -120,7 +124,12 @@ def main() -> None:
             "rows": record["rows"],
             "test_rows": len(x),
         },
-        {"train_seconds": record["seconds"], "first_train_seconds": first, "members": record["members"], "ways": ways},
+        {
+            "train_seconds": record["seconds"],
+            "first_train_seconds": first,
+            "members": record["members"],
+            "ways": entries,
+        },
         seed=record["seed"],
     )
 

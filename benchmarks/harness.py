@@ -1,6 +1,7 @@
-"""How everything here is measured: interleaved rounds, medians with quartiles, one record a file.
+"""Measurement helpers: interleaved rounds, medians with quartiles, one record per benchmark.
 
-Machines are noisy and drift: what is compared runs in turns within one process, so that a slow spell hits all of it.
+Machines are noisy and drift.  Functions that are compared alternate within one process, so that a slow period affects
+all of them.
 """
 
 import argparse
@@ -17,12 +18,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from squad.records import Record
 
+#: Folder of the records.
 RESULTS = Path(__file__).parent / "results"
+#: Median and quartiles: "median", "q25" and "q75".
 Spread = dict[str, float]
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """``--device`` and ``--out``, the same in every benchmark."""
+    """Parse ``--device`` and ``--out``, the options that all benchmarks share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record")
@@ -30,15 +33,22 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 
 def spread(samples: list[float]) -> Spread:
-    """Median and quartiles."""
-    low, middle, high = statistics.quantiles(samples, n=4)
-    return {"median": middle, "q25": low, "q75": high}
+    """Return median and quartiles."""
+    low, median, high = statistics.quantiles(samples, n=4)
+    return {"median": median, "q25": low, "q75": high}
 
 
 def in_turns(
     functions: Mapping[str, Callable[[], object]], device: str, rounds: int = 30, warmup: int = 3
 ) -> dict[str, Spread]:
-    """Seconds a call of each function, called in turns."""
+    """Measure the seconds per call of each function, calling them alternately.
+
+    Args:
+        functions: Functions to measure, by name.
+        device: "cpu" or "cuda".
+        rounds: Number of measured calls of each function.
+        warmup: Number of calls before these.
+    """
     samples: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warmup + rounds):
         for name, function in functions.items():
@@ -57,7 +67,7 @@ def _now(device: str) -> float:
 
 
 class _LiveMemory(TorchDispatchMode):
-    """Adds up the storages that are alive, and remembers the most."""
+    """Tracks the total size of all live tensor storages, and its maximum."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -68,10 +78,10 @@ class _LiveMemory(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         for tensor in out if isinstance(out, (tuple, list)) else (out,):
             if isinstance(tensor, Tensor):
-                self._watch(tensor.untyped_storage())
+                self._track(tensor.untyped_storage())
         return out
 
-    def _watch(self, storage: torch.UntypedStorage) -> None:
+    def _track(self, storage: torch.UntypedStorage) -> None:
         key = storage.data_ptr()
         if key == 0 or key in self.alive:
             return
@@ -85,7 +95,7 @@ class _LiveMemory(TorchDispatchMode):
 
 
 def peak_memory(function: Callable[[], object], device: str) -> int:
-    """Bytes of tensors alive at once, at the most, that one call allocates."""
+    """Return the peak number of bytes of live tensors that one call allocates."""
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -100,13 +110,13 @@ def peak_memory(function: Callable[[], object], device: str) -> int:
 
 
 def save(name: str, out: Path, settings: Mapping[str, Any], results: Any, seed: int | None = None) -> None:
-    """Write the record of a benchmark and say where."""
+    """Write the record of a benchmark and print its path."""
     path = Record("benchmark", name, settings, results, seed).save(out / f"{name}.json")
     print(f"written: {path}")
 
 
 def rows(title: str, header: list[str], table: list[list[str]]) -> None:
-    """A short table on the terminal."""
+    """Print a table."""
     widths = [max(len(line[i]) for line in [header, *table]) for i in range(len(header))]
     print(f"\n{title}")
     for line in [header, *table]:
@@ -114,7 +124,7 @@ def rows(title: str, header: list[str], table: list[list[str]]) -> None:
 
 
 def graphed(function: Callable[[], object], repeats: int = 1) -> Callable[[], None]:
-    """So many calls as a CUDA graph: a GPU's own time is measured and not the host's."""
+    """Capture ``repeats`` calls as a CUDA graph, which measures the time of the GPU without that of the host."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -126,8 +136,8 @@ def graphed(function: Callable[[], object], repeats: int = 1) -> Callable[[], No
         for _ in range(repeats):
             function()
 
-    def replay(_held: Callable[[], object] = function) -> None:
-        # What is held has the tensors that the graph reads and writes.
+    def replay(_function: Callable[[], object] = function) -> None:
+        # The default argument keeps the tensors alive that the graph reads and writes.
         graph.replay()
 
     return replay

@@ -1,4 +1,4 @@
-"""What `import squad` costs on top of `import torch`, in fresh processes, in turns."""
+"""Time of `import squad` relative to `import torch`, in fresh processes that alternate."""
 
 import subprocess
 import sys
@@ -24,10 +24,10 @@ def main() -> None:
     extra = times["squad"]["median"] / times["torch"]["median"]
     rows(
         "seconds to import, median (quartiles)",
-        ["what", "median", "q25", "q75"],
+        ["import", "median", "q25", "q75"],
         [[name, *(f"{t[key]:.3f}" for key in ("median", "q25", "q75"))] for name, t in times.items()],
     )
-    print(f"import squad takes {extra:.2f} times import torch")
+    print(f"import squad takes {extra:.2f} times as long as import torch")
     save("import_time", options.out, {"rounds": 9}, {"seconds": times, "squad_over_torch": extra})
 
 

@@ -1,11 +1,12 @@
-"""How often do intervals around metrics cover the truth?  On samples of a population whose metrics are known.
+"""How often confidence intervals of metrics cover the true value, on samples of a population whose metrics are known.
 
-Let q be the share of the population that is more confident than a case.  Of two classes a case is wrong with the chance
-h(q) = rate (.36 q^2 + 6.16 q^6), a share of ``rate`` in all, and its confidence is 1 - .7 h(q): somewhat overconfident.
-Scores inside a distribution are normal with mean 1.5, those outside with mean 0, and there are rate x n of the latter.
+Let q be the fraction of the population that is more confident than a case.  There are two classes.  A case is wrong
+with probability h(q) = rate (.36 q^2 + 6.16 q^6), with an overall error rate of ``rate``, and its confidence is
+1 - .7 h(q), which is slightly overconfident.  In-distribution scores are normal with mean 1.5, out-of-distribution
+scores with mean 0; there are rate x n of the latter.
 
-Before: the percentile bootstrap, with the same resamples.  After: what squad.metrics.bootstrap gives.  "flagged" is the
-share of intervals that say that they are approximate, "unflagged" the coverage of the others.
+Before: the percentile bootstrap, with the same resamples.  After: the result of squad.metrics.bootstrap.  "flagged" is
+the fraction of intervals marked as approximate, "unflagged" the coverage of the others.
 """
 
 import argparse
@@ -27,9 +28,9 @@ from squad.records import Record
 SEED = 31
 LEVEL = 0.95
 RATES = (0.02, 0.1)
-#: Rows and how many samples of so many are drawn.
+#: Number of samples drawn, by their size.
 SIZES = {100: 500, 200: 2000, 500: 2000, 2000: 500}
-#: Resamples of an interval, as by default.
+#: Resamples per interval, the default.
 REPEATS = 1000
 NAME = "intervals"
 NAMES = (
@@ -40,23 +41,23 @@ NAMES = (
 Floats = NDArray[np.float64]
 
 
-def chance(q: Floats, rate: float) -> Floats:
+def error_probability(q: Floats, rate: float) -> Floats:
     return np.asarray(rate * (0.36 * q**2 + 6.16 * q**6))
 
 
 def risk(q: Floats, rate: float) -> Floats:
-    """Of the share q that is most confident."""
+    """Return the selective risk at coverage q."""
     return np.asarray(rate * (0.12 * q**2 + 0.88 * q**6))
 
 
 def truths(rate: float) -> dict[str, float]:
-    """Of every metric, by sums over a million cases where there is no formula."""
+    """Return the true value of every metric; without a formula, by sums over a million cases."""
     q = (np.arange(1_000_000) + 0.5) / 1_000_000
-    h = chance(q, rate)
+    h = error_probability(q, rate)
     c = 1 - 0.7 * h
     area = rate * (0.04 + 0.88 / 7)
     generalized = rate * (0.03 + 0.11)
-    place = np.minimum((15 * c).astype(np.int64), 14)
+    bins = np.minimum((15 * c).astype(np.int64), 14)
     above = rate - q * risk(q, rate)  # errors among the less confident
     scores = np.linspace(-8, 9, 1_000_001)
     density = np.exp(-(scores**2) / 2) / math.sqrt(2 * math.pi) * (scores[1] - scores[0])
@@ -73,18 +74,18 @@ def truths(rate: float) -> dict[str, float]:
         "failure_ap": float((above / (1 - q) * h / rate).mean()),
         "ood_auroc": float(ndtr(1.5 / math.sqrt(2))),
         "ood_ap": float((outside / (inside + outside) * density).sum()),
-        "ece": float(np.abs(np.bincount(place, 1 - h - c)).sum() / len(q)),
+        "ece": float(np.abs(np.bincount(bins, 1 - h - c)).sum() / len(q)),
         "coverage_at_risk": float(q[risk(q, rate) <= rate / 2].max()),
     }
 
 
 def sample(n: int, rate: float, repetition: int) -> dict[str, tuple[Callable[..., float], list[Any], bool]]:
-    """Each metric with its arrays, and whether they are paired."""
+    """Draw a sample; return each metric with its arrays, and whether they are paired."""
     rng = np.random.default_rng([SEED, n, int(1000 * rate), repetition])
-    h = chance(rng.random(n), rate)
+    h = error_probability(rng.random(n), rate)
     c, wrong = 1 - 0.7 * h, rng.random(n) < h
     ranked, predicted = [c, ~wrong], [np.stack([c, 1 - c], 1), wrong.astype(np.int64)]
-    strange = [rng.normal(1.5, 1, n), rng.normal(0, 1, max(2, round(rate * n)))]
+    ood = [rng.normal(1.5, 1, n), rng.normal(0, 1, max(2, round(rate * n)))]
     paired = {"accuracy": predicted, "nll": predicted, "brier": predicted}
     named = {
         "risk_at_coverage": partial(metrics.risk_at_coverage, coverage=0.8),
@@ -92,7 +93,7 @@ def sample(n: int, rate: float, repetition: int) -> dict[str, tuple[Callable[...
     }
     found = {}
     for name in NAMES:
-        arrays = strange if name.startswith("ood") else paired.get(name, ranked)
+        arrays = ood if name.startswith("ood") else paired.get(name, ranked)
         found[name] = named.get(name, getattr(metrics, name)), arrays, not name.startswith("ood")
     return found
 
@@ -100,8 +101,8 @@ def sample(n: int, rate: float, repetition: int) -> dict[str, tuple[Callable[...
 def both(
     metric: Callable[..., float], arrays: list[Any], paired: bool, seed: int, repeats: int
 ) -> tuple[tuple[float, float], metrics.Interval]:
-    """The percentile interval, and the one that is used."""
-    module = importlib.import_module("squad.metrics.bootstrap")  # which the function of this name hides
+    """Return the percentile interval, and that of the library."""
+    module = importlib.import_module("squad.metrics.bootstrap")  # hidden by the function of the same name
     value = float(metric(*arrays))
     draws = np.random.default_rng(seed)
     better = module._without_draws(metric, arrays, value, LEVEL, paired)
@@ -148,17 +149,23 @@ def summary(hits: NDArray[np.bool_]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record")
-    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="only these; others stay as recorded")
-    parser.add_argument("--repetitions", type=int, help="samples of each size")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="*",
+        default=list(SIZES),
+        help="sizes to simulate; others keep their recorded results",
+    )
+    parser.add_argument("--repetitions", type=int, help="number of samples of each size")
     options = parser.parse_args()
-    place = options.out / f"{NAME}.json"
-    kept = []
-    if set(options.sizes) != set(SIZES) and place.exists():
-        kept = [one for one in Record.load(place).results if one["n"] not in options.sizes]
+    path = options.out / f"{NAME}.json"
+    recorded = []
+    if set(options.sizes) != set(SIZES) and path.exists():
+        recorded = [one for one in Record.load(path).results if one["n"] not in options.sizes]
     results = [
         one for n in options.sizes for rate in RATES for one in cells(n, rate, options.repetitions or SIZES[n], REPEATS)
     ]
-    results = sorted([*kept, *results], key=lambda one: (one["n"], one["rate"]))
+    results = sorted([*recorded, *results], key=lambda one: (one["n"], one["rate"]))
     table = [
         [
             one["metric"],

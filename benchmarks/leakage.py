@@ -1,15 +1,15 @@
-"""The leakage check: which near copies of training rows it finds, and how often it refuses honest rows.
+"""The leakage check: which near copies of training rows it detects, and how often it rejects new rows by mistake.
 
-Copies: part of the calibration rows are training rows, changed a little.  How often the set is refused, or the copies
-left out, by hashes of exact rows alone and with the cells of near rows.
+Copies: some of the calibration rows are slightly changed training rows.  How often the set is rejected, or the copies
+are excluded, with hashes of exact rows only, and also with the cells of near rows.
 
-Risk: what a model with default settings gets certified on such rows, and its true risk.
+Risk: the true risk of what a model with default settings certifies on such rows.
 
-Repeating: the same in tables of whole numbers, where calibration rows repeat each other as well: training rows drawn
-with replacement, or once each among new rows some of which occur twice.
+Repeating: the same in tables of integers, where calibration rows also repeat each other: training rows drawn with
+replacement, or once each among new rows of which some occur twice.
 
-Honest: calibration rows that are new, in tables that repeat rows by chance; with training rows as they come, and with
-equal ones removed before fit.
+Honest: new calibration rows, in tables that repeat rows by chance; with all training rows, and with duplicates removed
+before fitting.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,14 @@ from squad.predictor import Predictor
 from squad.predictor.answer import Answer
 
 SEED = 17
-#: Rows of fit, the share that validates, and calibration rows.
+#: Rows for fitting, the fraction used for validation, and calibration rows.
 FIT, VALIDATION, CALIBRATION = 1000, 0.2, 600
 FEATURES, SHARES, RUNS = (1, 2, 3, 5, 20, 300), (1.0, 1 / 3, 0.1), 10
-#: A set counts as found if it is refused, or if so many of its copies are left out.
+#: A leak counts as detected if the set is rejected, or if this fraction of the copies is excluded.
 FOUND = 0.9
-#: The guarantee, the features of its table, networks, and new rows that tell the true risk.
+#: The guarantee, numbers of features, number of networks, and new rows to measure the true risk.
 RISK, DELTA, WIDTHS, SEEDS, NEW = 0.1, 0.05, (2, 20), 2, 5000
-#: Honest sets of each table; sizes of fit and calibration.
+#: Number of new calibration sets per table; numbers of rows for fitting and calibration.
 SETS, SIZES = 400, ((500, 400),)
 
 Numbers = NDArray[np.float64]
@@ -44,13 +44,13 @@ Draw = Callable[[np.random.Generator, int], Numbers]
 
 
 def significant(x: Numbers, digits: int) -> Numbers:
-    """Rounded to so many significant digits."""
+    """Round to ``digits`` significant digits."""
     step = 10.0 ** (np.floor(np.log10(np.abs(x) + 1e-300)) - digits + 1)
     return np.asarray(np.round(x / step) * step)
 
 
 def noisy(x: Numbers) -> Numbers:
-    """With relative noise of 1e-7."""
+    """Add relative noise of 1e-7."""
     return np.asarray(x * (1 + 1e-7 * np.random.default_rng(SEED).normal(size=x.shape)))
 
 
@@ -64,52 +64,52 @@ CHANGES: dict[str, Callable[[Numbers], Numbers]] = {
 
 
 def continuous(features: int) -> Draw:
-    """Features around 50, give or take 10."""
+    """Normal features with mean 50 and standard deviation 10."""
     return lambda random, count: 50 + 10 * random.normal(size=(count, features))
 
 
 class Fitted:
-    """What a fit keeps of its rows, without a network."""
+    """What a fitted model stores about its rows, without a network."""
 
     def __init__(self, x: Numbers) -> None:
         self.transform = ArrayTransform.fit(x, ranges=False)
         encoded = self.transform.apply(x).x
-        places = np.arange(len(x))
-        train, validation = np.split(places, [round((1 - VALIDATION) * len(x))])
+        indices = np.arange(len(x))
+        train, validation = np.split(indices, [round((1 - VALIDATION) * len(x))])
         self.seen_rows = SeenRows.of(encoded, (), train, validation)
         self.exact = SeenRows(self.seen_rows.rows, self.seen_rows.groups)
         self.known = chance(row_hashes(encoded), train, validation)
 
-    def looked_up(self, x: Numbers) -> tuple[Hashes, Hashes]:
-        """Hashes and cells of rows."""
+    def keys(self, x: Numbers) -> tuple[Hashes, Hashes]:
+        """Return hashes and cells of rows."""
         encoded = self.transform.apply(x).x
         cells = self.seen_rows.cells(encoded)
         assert cells is not None
         return row_hashes(encoded), cells
 
-    def found(self, hashes: Hashes, cells: Hashes, near: bool) -> tuple[bool, NDArray[np.bool_]]:
-        """Whether rows are refused, and which are left out."""
+    def check(self, hashes: Hashes, cells: Hashes, near: bool) -> tuple[bool, NDArray[np.bool_]]:
+        """Return whether the rows are rejected, and which rows are excluded."""
         found = leaked(self.seen_rows if near else self.exact, hashes, cells if near else None, self.known, None)
         return found.refusal is not None, found.rows
 
 
 def power(features: int) -> list[dict[str, Any]]:
-    """How often copies are found, for each change and share."""
+    """Return how often copies are detected, for each change and fraction of copies."""
     draw = continuous(features)
     found: dict[tuple[str, float], dict[bool, list[bool]]] = {}
     for run in range(RUNS):
         random = np.random.default_rng([SEED, features, run])
         x, new = draw(random, FIT), draw(random, CALIBRATION)
         fitted = Fitted(x)
-        fresh = fitted.looked_up(new)
+        fresh = fitted.keys(new)
         for name, change in CHANGES.items():
-            copies = fitted.looked_up(change(x[:CALIBRATION]))
+            copies = fitted.keys(change(x[:CALIBRATION]))
             for share in SHARES:
                 count = round(share * CALIBRATION)
                 hashes = np.r_[copies[0][:count], fresh[0][count:]]
                 cells = np.c_[copies[1][:, :count], fresh[1][:, count:]]
                 for near in (False, True):
-                    refused, dropped = fitted.found(hashes, cells, near)
+                    refused, dropped = fitted.check(hashes, cells, near)
                     good = bool(refused or dropped[:count].mean() >= FOUND)
                     found.setdefault((name, share), {False: [], True: []})[near].append(good)
     return [
@@ -125,23 +125,23 @@ def power(features: int) -> list[dict[str, Any]]:
 
 
 def repeating(name: str, share: float, doubled: int) -> dict[str, Any]:
-    """How often copies are found among rows that repeat each other."""
+    """Return how often copies are detected among rows that repeat each other."""
     found: dict[bool, list[bool]] = {False: [], True: []}
     for run in range(RUNS):
         random = np.random.default_rng([SEED, doubled, run])
         x, new = TABLES[name](random, FIT), TABLES[name](random, CALIBRATION)
         fitted, count = Fitted(x), round(share * CALIBRATION)
         copies = x[random.choice(FIT, count, replace=not doubled)]
-        keys = fitted.looked_up(np.r_[copies, new[count:], new[count : count + doubled]])
+        keys = fitted.keys(np.r_[copies, new[count:], new[count : count + doubled]])
         for near in (False, True):
-            refused, dropped = fitted.found(*keys, near)
+            refused, dropped = fitted.check(*keys, near)
             found[near].append(bool(refused or dropped[:count].mean() >= FOUND))
     both = {"before": float(np.mean(found[False])), "after": float(np.mean(found[True]))}
     return {"table": name, "share": share, "doubled": doubled, **both}
 
 
 def labelled_rows(features: int, count: int, seed: int) -> tuple[Numbers, NDArray[Any]]:
-    """Rows of which a fifth or so has the other label."""
+    """Draw rows with labels, about a fifth of them flipped."""
     random = np.random.default_rng([SEED, features, seed])
     x = continuous(features)(random, count)
     signal = (x[:, : min(3, features)] - 50).sum(1) / (10 * np.sqrt(min(3, features)))
@@ -149,7 +149,7 @@ def labelled_rows(features: int, count: int, seed: int) -> tuple[Numbers, NDArra
 
 
 def certified(predictor: Predictor, x: Numbers, y: NDArray[Any], new: Answer, wrong: NDArray[np.bool_]) -> float | None:
-    """The true risk of what is certified, if anything is; ``new`` are answers to new rows."""
+    """Return the true risk of the certified rule, or None; ``new`` are the predictions for new rows."""
     try:
         certificate = predictor.certify(x, y, RISK, DELTA).certificate
     except LeakError:
@@ -160,7 +160,7 @@ def certified(predictor: Predictor, x: Numbers, y: NDArray[Any], new: Answer, wr
 
 
 def risks(features: int) -> list[dict[str, Any]]:
-    """True risks of what a network gets certified on copies of its training rows."""
+    """Return the true risks of networks certified on copies of their training rows."""
     found: dict[tuple[str, float], list[tuple[float | None, float | None]]] = {}
     for seed in range(SEEDS):
         x, y = labelled_rows(features, FIT, seed)
@@ -189,20 +189,20 @@ def risks(features: int) -> list[dict[str, Any]]:
 
 
 def whole_numbers(kinds: int, columns: int, power: float = 0.0) -> Draw:
-    """Columns of whole numbers, small ones more frequent."""
+    """Columns of integers, small ones more frequent if ``power`` > 0."""
     weights = np.arange(1, kinds + 1.0) ** -power
     weights /= weights.sum()
     return lambda random, count: random.choice(kinds, size=(count, columns), p=weights).astype(np.float64)
 
 
 def categories(columns: int, kinds: int) -> Draw:
-    """Categories, each as so many features of which one is 1."""
+    """One-hot encoded categories."""
     numbers = whole_numbers(kinds, columns, 1.0)
     return lambda random, count: np.eye(kinds)[numbers(random, count).astype(np.int64)].reshape(count, -1)
 
 
 def kinds_of_rows(kinds: int, features: int) -> Draw:
-    """Few different rows of features that depend on each other, some more frequent."""
+    """Few distinct rows of dependent features, some more frequent than others."""
     every = np.random.default_rng(SEED).integers(2, size=(kinds, features)).astype(np.float64)
     weights = np.arange(1, kinds + 1.0) ** -0.7
     weights /= weights.sum()
@@ -210,27 +210,27 @@ def kinds_of_rows(kinds: int, features: int) -> Draw:
 
 
 def decimals(columns: int, places: int) -> Draw:
-    """Numbers with so many decimals."""
+    """Numbers with ``places`` decimals."""
     return lambda random, count: np.round(random.normal(size=(count, columns)), places)
 
 
 def mixed(random: np.random.Generator, count: int) -> Numbers:
-    """Three columns of few values and a continuous one."""
+    """Three columns with few values, and a continuous one."""
     return np.asarray(np.c_[random.integers(3, size=(count, 3)), random.normal(size=(count, 1))])
 
 
 def many_zeros(random: np.random.Generator, count: int) -> Numbers:
-    """Six columns that are mostly 0, else continuous."""
+    """Six columns that are mostly 0, and otherwise continuous."""
     return np.asarray(random.random((count, 6)) * (random.random((count, 6)) < 0.2))
 
 
 def prices(random: np.random.Generator, count: int) -> Numbers:
-    """Log-normal, in cents."""
+    """Log-normal prices, rounded to cents."""
     return np.asarray(np.round(random.lognormal(3, 0.7, (count, 1)), 2))
 
 
 def continuous_kinds(kinds: int, share: float) -> Draw:
-    """A share of the rows is of so many kinds, all others are new."""
+    """A fraction ``share`` of the rows are among ``kinds`` distinct rows; all others are new."""
     every = np.random.default_rng(SEED).normal(size=(kinds, 4))
 
     def draw(random: np.random.Generator, count: int) -> Numbers:
@@ -240,8 +240,8 @@ def continuous_kinds(kinds: int, share: float) -> Draw:
     return draw
 
 
-#: Tables in which rows hardly ever repeat by chance, though every column takes few values.
-ROOMY = ("20 columns of yes and no", "6 columns of 20 whole numbers", "5 continuous columns")
+#: Tables in which rows hardly ever repeat by chance, although columns may have few values.
+RARELY_REPEATING = ("20 columns of yes and no", "6 columns of 20 whole numbers", "5 continuous columns")
 
 TABLES: dict[str, Draw] = {
     "3 columns of 4 whole numbers": whole_numbers(4, 3),
@@ -265,17 +265,17 @@ TABLES: dict[str, Draw] = {
 
 
 def honest(name: str, sizes: tuple[int, int], distinct: bool) -> dict[str, Any]:
-    """How many honest sets are refused, and how many rows are left out of the others."""
+    """Return how many new sets are rejected, and how many rows are excluded from the others."""
     refused, dropped = {False: 0, True: 0}, {False: 0.0, True: 0.0}
     for run in range(SETS):
         random = np.random.default_rng([SEED, list(TABLES).index(name), *sizes, distinct, run])
         x, new = (TABLES[name](random, size) for size in sizes)
         fitted = Fitted(random.permutation(np.unique(x, axis=0)) if distinct else x)
-        keys = fitted.looked_up(new)
+        keys = fitted.keys(new)
         for near in (False, True):
-            no, out = fitted.found(*keys, near)
-            refused[near] += no
-            dropped[near] += 0 if no else float(out.mean())
+            rejected, excluded = fitted.check(*keys, near)
+            refused[near] += rejected
+            dropped[near] += 0 if rejected else float(excluded.mean())
     return {
         "table": name,
         "sizes": sizes,
@@ -295,7 +295,7 @@ def main() -> None:
     options = arguments(__doc__)
     copies = [one for features in FEATURES for one in power(features)]
     rows(
-        "Sets with copies that are found, in %",
+        "Sets with copies that are detected, in %",
         ["features", "change", "share", "before", "after"],
         [
             [str(c["features"]), c["change"], f"{c['share']:.2f}", _percent(c["before"]), _percent(c["after"])]
@@ -304,13 +304,13 @@ def main() -> None:
     )
     true = [one for features in WIDTHS for one in risks(features)]
     rows(
-        "True risks of what is certified",
+        "True risks of certified rules",
         ["features", "change", "share", "before", "after"],
         [[str(t["features"]), t["change"], f"{t['share']:.2f}", str(t["before"]), str(t["after"])] for t in true],
     )
     tables = [honest(name, sizes, distinct) for distinct in (False, True) for name in TABLES for sizes in SIZES]
     rows(
-        "Honest sets that are refused, in %; and rows left out",
+        "New sets that are rejected, in %; and rows excluded",
         ["table", "sizes", "distinct", "before", "after", "out before", "out after"],
         [
             [
@@ -325,12 +325,12 @@ def main() -> None:
     settings = {"risk": RISK, "delta": DELTA, "fit": FIT, "calibration": CALIBRATION, "runs": RUNS, "sets": SETS}
     again = [
         repeating(name, share, doubled)
-        for name in ROOMY
+        for name in RARELY_REPEATING
         for share in (1 / 3, 0.95)
         for doubled in (0, 8, 30)  # 0: drawn with replacement
     ]
     rows(
-        "Sets with copies among rows that repeat each other that are found, in %",
+        "Sets with copies that are detected among rows that repeat each other, in %",
         ["table", "share", "doubled", "before", "after"],
         [
             [a["table"], f"{a['share']:.2f}", str(a["doubled"]), _percent(a["before"]), _percent(a["after"])]

@@ -1,6 +1,6 @@
-"""What ranking metrics and a certificate of a million cases cost, in sorts of the same confidences.
+"""Time of ranking metrics and of a certificate for a million cases, relative to sorting the same confidences.
 
-Confidences are calibrated; once continuous, once rounded to three decimals, so that they tie.  How fast NumPy sorts
+Confidences are calibrated; once continuous, once rounded to three decimals, so that they tie.  The speed of np.sort
 depends on the processor's vector instructions, so the ratios are those of the machine in the record.
 """
 
@@ -17,11 +17,11 @@ from squad.selective import Certificate, certify
 
 CASES, ROUNDS, RISK, SEED = 1_000_000, 21, 0.02, 0
 
-#: A new delta each time: what is remembered of levels that were asked for before must not help.
+#: A new delta for each call, so that cached results of earlier levels are not used.
 DELTAS = (0.01 * (1 + i * 1e-9) for i in itertools.count())
 
 
-def certify_anew(confidence: NDArray[np.float64], correct: NDArray[np.bool_]) -> Certificate:
+def certify_uncached(confidence: NDArray[np.float64], correct: NDArray[np.bool_]) -> Certificate:
     return certify(confidence, correct, RISK, next(DELTAS))
 
 
@@ -37,7 +37,7 @@ def main() -> None:
             "np.argsort": partial(np.argsort, confidence),
             "aurc": partial(aurc, confidence, correct),
             "augrc": partial(augrc, confidence, correct),
-            "certify": partial(certify_anew, confidence, correct),
+            "certify": partial(certify_uncached, confidence, correct),
         }
         times = in_turns(functions, "cpu", ROUNDS)
         unit = times["np.sort"]["median"]
@@ -46,7 +46,7 @@ def main() -> None:
         results.append({"confidence": kind, "coverage": coverage, "seconds": times, "sorts": sorts})
         rows(
             f"{CASES:,} cases, {kind}; np.sort takes {1e3 * unit:.1f} ms; {100 * coverage:.1f} % certified",
-            ["in sorts", "median", "q25", "q75"],
+            ["relative to np.sort", "median", "q25", "q75"],
             [[name, *(f"{t[k]:.2f}" for k in ("median", "q25", "q75"))] for name, t in sorts.items()],
         )
     settings = {"device": "cpu", "cases": CASES, "rounds": ROUNDS, "risk": RISK}

@@ -1,6 +1,7 @@
-"""Which generator: the hash of squad.core.noise, Philox4x32-10 in torch, and torch's own, in nanoseconds a number.
+"""Speed of random number generators, in nanoseconds per number: squad.core.noise, Philox4x32-10 in torch, torch's own.
 
-torch's own numbers depend on the device, the number of threads and the shape, so they are here for scale only.
+The numbers of torch's own generator depend on the device, the number of threads and the shape, so it is included for
+comparison only.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ WORD = 0xFFFFFFFF
 
 
 def philox(count: int, device: str) -> Tensor:
-    """Philox4x32-10 (Salmon et al., 2011), four numbers a counter; in int64, as torch has no wide product of int32."""
+    """Philox4x32-10 (Salmon et al., 2011), four numbers per counter; in int64, as torch lacks wide int32 products."""
     c0 = torch.arange(count // 4, device=device)
     c1, c2, c3 = (torch.zeros_like(c0) for _ in range(3))
     k0, k1 = 0x243F6A88, 0x85A308D3
@@ -47,7 +48,7 @@ def main() -> None:
         nanoseconds = {name: {k: v / count * 1e9 for k, v in t.items()} for name, t in times.items()}
         results.append({"shape": shape, "nanoseconds": nanoseconds})
         rows(
-            f"nanoseconds a number, (rows, bins, neurons) = {shape}",
+            f"nanoseconds per number, (rows, bins, neurons) = {shape}",
             ["generator", "median", "q25", "q75"],
             [[name, *(f"{t[k]:.3f}" for k in ("median", "q25", "q75"))] for name, t in nanoseconds.items()],
         )

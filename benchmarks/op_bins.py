@@ -1,4 +1,4 @@
-"""Time and memory of the operation, forward and backward, against the number of bins: is it linear in C?"""
+"""Time and memory of the sampling operation, forward and backward, against the number of bins: is it linear in C?"""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ SIZES = {"cpu": (1024, 64), "cuda": (8192, 256)}
 
 
 def step(bins: int, rows_: int, neurons: int, backend: str, device: str, block: int) -> Callable[[], None]:
-    """One forward and backward pass of a layer of ``neurons`` latents over ``rows_`` rows, in blocks of ``block``."""
+    """Return a forward and backward pass of ``neurons`` latents over ``rows_`` rows, in blocks of size ``block``."""
     torch.manual_seed(0)
     logits = torch.randn(rows_, bins, neurons, device=device, requires_grad=True)
     values = linear_bins(bins).to(device).unsqueeze(-1).requires_grad_()
@@ -36,17 +36,17 @@ def step(bins: int, rows_: int, neurons: int, backend: str, device: str, block: 
 
 
 def floor(bins: int, rows_: int, neurons: int, device: str) -> Callable[[], object]:
-    """The memory traffic that no way around is known of: logits read in each direction, their gradient written."""
+    """Return a function with the minimum memory traffic: logits read in each direction, their gradient written."""
     logits, gradient = (torch.randn(rows_, bins, neurons, device=device) for _ in range(2))
     return partial(torch.add, logits, gradient, out=torch.empty_like(logits))
 
 
 def fit(x: list[int], y: list[float]) -> dict[str, float]:
-    """A straight line through the points: its parts, and how well it fits."""
+    """Fit a straight line; return its coefficients, R^2, and the exponent of a power law."""
     slope, start = np.polyfit(x, y, 1)
     residual = np.array(y) - (start + slope * np.array(x))
     r2 = 1 - residual.var() / np.var(y)
-    # The exponent of a power law through the larger half, where what does not depend on C no longer weighs.
+    # The power law is fitted to the larger half, where the part that does not depend on C is negligible.
     half = len(x) // 2
     exponent = np.polyfit(np.log(x[half:]), np.log(y[half:]), 1)[0]
     return {"start": float(start), "slope": float(slope), "r2": float(r2), "exponent": float(exponent)}
@@ -56,7 +56,7 @@ def main() -> None:
     options = arguments(__doc__)
     n, k = SIZES[options.device]
     results: dict[str, dict[str, Any]] = {}
-    # On the CPU eager works in blocks; what that is worth is seen beside itself in one piece.
+    # On the CPU eager works in blocks; the effect shows in a comparison with one large block.
     variants = {name: (name, eager.BLOCK) for name in ("eager", "reference")}
     if options.device == "cpu":
         variants["eager in one piece"] = ("eager", 1 << 62)
@@ -67,13 +67,13 @@ def main() -> None:
     calls["floor"] = {str(c): floor(c, n, k, options.device) for c in BINS}
     for variant, steps in calls.items():
         seconds = in_turns(steps, options.device, rounds=25)
-        seen_rows = [peak_memory(run, options.device) for run in steps.values()]
+        peak_bytes = [peak_memory(run, options.device) for run in steps.values()]
         results[variant] = {
             "bins": BINS,
             "seconds": [seconds[str(c)] for c in BINS],
-            "bytes": seen_rows,
+            "bytes": peak_bytes,
             "time_fit": fit(BINS, [seconds[str(c)]["median"] for c in BINS]),
-            "memory_fit": fit(BINS, [float(b) for b in seen_rows]),
+            "memory_fit": fit(BINS, [float(b) for b in peak_bytes]),
         }
         rows(
             f"{variant} on {options.device}, N = {n}, K = {k}: forward + backward",
@@ -84,7 +84,7 @@ def main() -> None:
                     *(f"{seconds[str(c)][q] * 1e3:.3f}" for q in ("median", "q25", "q75")),
                     f"{b / 2**20:.1f}",
                 ]
-                for c, b in zip(BINS, seen_rows, strict=True)
+                for c, b in zip(BINS, peak_bytes, strict=True)
             ],
         )
         for name in ("time_fit", "memory_fit"):

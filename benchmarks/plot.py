@@ -1,4 +1,4 @@
-"""Draw docs/images from the records in benchmarks/results; a picture whose record is missing is left as it is."""
+"""Draw figures in docs/images from the records in benchmarks/results; figures without a record are left unchanged."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ METHODS = {  # colour, marker
 
 
 def op_bins(record: Record) -> None:
-    """Time and memory against C, with the straight line through them."""
+    """Plot time and memory against C, with fitted straight lines."""
     device = record.settings["device"]
     where = (
         record.machine.get("gpu", record.machine["cpu"])
@@ -52,11 +52,9 @@ def op_bins(record: Record) -> None:
         low, high = ([t[q] * 1e3 for t in found["seconds"]] for q in ("q25", "q75"))
         axes[0].vlines(bins, low, high, color=color, alpha=0.5)
     axes[0].set_ylabel("milliseconds, median and quartiles")
-    axes[1].set_ylabel("MiB of tensors alive at the most")
+    axes[1].set_ylabel("peak MiB of live tensors")
     for axis in axes:
-        axis.set(
-            xlabel="C, the number of bins", xlim=(0, None), ylim=(0, 1.25 * axis.get_ylim()[1])
-        )  # room for the legend
+        axis.set(xlabel="number of bins C", xlim=(0, None), ylim=(0, 1.25 * axis.get_ylim()[1]))  # room for the legend
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
     figure.suptitle(
@@ -66,7 +64,10 @@ def op_bins(record: Record) -> None:
 
 
 def certify_coverage(record: Record) -> None:
-    """Coverage against the size of the calibration set: a row a population, a column a target, a line a method."""
+    """Plot coverage against the size of the calibration set.
+
+    One row of axes per population, one column per target, one line per method.
+    """
     shown = ["well ranked", "overconfident at the top"]
     targets, sizes = record.settings["targets"], record.settings["sizes"]
     figure, axes = plt.subplots(2, len(targets), figsize=(11, 5.6), sharex=True, sharey=True, layout="constrained")
@@ -74,7 +75,7 @@ def certify_coverage(record: Record) -> None:
         for axis, target in zip(row, targets, strict=True):
             cells = [c for c in record.results if (c["population"], c["target"]) == (population, target)]
             best = axis.axhline(100 * cells[0]["oracle"], color="black", linestyle="--", linewidth=1)
-            best.set_label("oracle: the most that keeps the target")
+            best.set_label("oracle: largest coverage that meets the target")
             for order, (method, (color, marker)) in enumerate(METHODS.items()):
                 y = [100 * cell["methods"][method]["coverage"] for cell in cells]
                 default = method == record.settings["default"]
@@ -85,10 +86,10 @@ def certify_coverage(record: Record) -> None:
                     marker=marker,
                     markersize=6 if default else 4,
                     linewidth=2.2 if default else 1.2,
-                    label=f"{method} (the default)" if default else method,
+                    label=f"{method} (default)" if default else method,
                     zorder=4 - order / 10 if default else 5 - order / 10,  # thin lines over the thick one
                 )
-            axis.set(xscale="log", ylim=(-3, 100), title=f"{population}\nat most {target:.1%} wrong")
+            axis.set(xscale="log", ylim=(-3, 100), title=f"{population}\nrisk at most {target:.1%}")
             axis.title.set_fontsize(9)
             axis.set_xticks(sizes, [f"{m:,}" for m in sizes], fontsize=8)
             axis.minorticks_off()
@@ -96,11 +97,11 @@ def certify_coverage(record: Record) -> None:
             axis.spines[["top", "right"]].set_visible(False)
         row[0].set_ylabel("coverage, %")
     for axis in axes[-1]:
-        axis.set_xlabel("m, calibration cases")
+        axis.set_xlabel("calibration cases m")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=9)
     figure.suptitle(
-        f"How much each method accepts: mean of {record.settings['repetitions']:,} samples "
+        f"Coverage of each method: mean of {record.settings['repetitions']:,} samples "
         f"({record.settings['fewer_repetitions']:,} for band and pareto), the same for all, "
         f"delta = {record.settings['delta']:g}",
         fontsize=11,

@@ -1,7 +1,7 @@
-"""What it costs to predict in float64 on a CPU, as the library does, against the network's own precision: in turns.
+"""Cost of prediction in float64 on a CPU, as the library does, relative to the network's own precision.
 
-Networks of two layers of 32 units on 64 features, every sampling mode, 2,000 rows, one thread.  The rows are random
-numbers: time does not depend on them.
+Networks with two layers of 32 units on 64 features, all sampling modes, 2,000 rows, one thread.  The rows are random
+numbers, on which the time does not depend.
 """
 
 from typing import Any
@@ -31,10 +31,10 @@ def main() -> None:
     seconds = in_turns(calls, "cpu", rounds=7, warmup=1)
     results: list[dict[str, Any]] = []
     for name, sampling, count in cases:
-        wide, own = (seconds[f"{name} {sampling} {count} {exact}"] for exact in (True, False))
-        ratio = wide["median"] / own["median"]
+        float64, own = (seconds[f"{name} {sampling} {count} {exact}"] for exact in (True, False))
+        ratio = float64["median"] / own["median"]
         results.append(
-            {"network": name, "sampling": sampling, "samples": count, "float64": wide, "own": own, "ratio": ratio}
+            {"network": name, "sampling": sampling, "samples": count, "float64": float64, "own": own, "ratio": ratio}
         )
     rows(
         f"Prediction of {ROWS:,} rows on one thread, ms",

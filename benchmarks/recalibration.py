@@ -1,9 +1,10 @@
-"""What recalibration gives on Fashion-MNIST: NLL, ECE and the ranking before and after, for SQUAD and an MLP.
+"""Recalibration on Fashion-MNIST: NLL, ECE and ranking before and after, for SQUAD and an MLP.
 
-The softmax temperature of Guo et al. (2017) is measured beside: it may reorder rows, ours may not.  Networks are
-trained on the training part; one half of the test part recalibrates, the other half is measured.
+For comparison, the softmax temperature of Guo et al. (2017) is measured as well: it may reorder rows, the library's
+maps may not.  Networks are trained on the training set; one half of the test set is used to recalibrate, the other half
+to measure.
 
-The data set must be on this machine (squad data fetch fashion-mnist) or in a folder that SQUAD_DATA names.
+The data set must have been downloaded (squad data fetch fashion-mnist), or be in the folder SQUAD_DATA.
 """
 
 import argparse
@@ -27,20 +28,20 @@ Array = NDArray[np.float64]
 
 
 def tempered(p: Array, t: float) -> Array:
-    """The softmax at temperature t."""
+    """Return the softmax at temperature t."""
     logits = np.log(np.maximum(p, 1e-300)) / t
     found = np.exp(logits - logits.max(1, keepdims=True))
     return np.asarray(found / found.sum(1, keepdims=True))
 
 
-def guo(p: Array, y: NDArray[np.int64]) -> float:
-    """The temperature of least NLL."""
+def softmax_temperature(p: Array, y: NDArray[np.int64]) -> float:
+    """Return the temperature with the smallest NLL."""
     found = minimize_scalar(lambda log_t: nll(tempered(p, np.exp(log_t)), y), bounds=(-2, 2), method="bounded")
     return float(np.exp(found.x))
 
 
-def measured(p: Array, raw: Array, y: NDArray[np.int64]) -> dict[str, float]:
-    """Of the half that was not used; moved is the share of neighbouring rows whose order is another than before."""
+def measure(p: Array, raw: Array, y: NDArray[np.int64]) -> dict[str, float]:
+    """Return metrics on the second half; "moved" is the fraction of neighbouring rows whose order has changed."""
     confidence, correct = p.max(1), p.argmax(1) == y
     order = np.argsort(raw.max(1), kind="stable")
     return {
@@ -67,11 +68,11 @@ def main() -> None:
         predictor = fit_predictor(images.x_train, images.y_train, settings, device=options.device, progress=progress)
         p = predictor.answer(images.x_test).probabilities
         fit, test = ((p[rows_], images.y_test[rows_]) for rows_ in (parts["fit"], parts["test"]))
-        t = guo(*fit)
+        t = softmax_temperature(*fit)
         found = {"raw": test[0], "softmax temperature": tempered(test[0], t)}
         for method in ("temperature", "isotonic"):
             found[method] = fit_recalibration(*fit, method=method).apply(test[0])
-        results += [{"network": name, "way": way, **measured(q, *test)} for way, q in found.items()]
+        results += [{"network": name, "way": method, **measure(q, *test)} for method, q in found.items()]
     table = [
         [
             one["network"],
@@ -84,7 +85,7 @@ def main() -> None:
         ]
         for one in results
     ]
-    rows("5,000 rows", ["network", "way", "NLL", "ECE %", "debiased", "AURC x 1000", "moved %"], table)
+    rows("5,000 rows", ["network", "method", "NLL", "ECE %", "debiased", "AURC x 1000", "moved %"], table)
     settings_ = {"device": options.device, "max_epochs": options.max_epochs, "fit": 5000, "test": 5000}
     save(f"recalibration-{options.device}", options.out, settings_, results, seed=0)
 

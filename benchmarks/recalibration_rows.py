@@ -1,9 +1,9 @@
-"""What recalibration on few rows does to the true NLL of a model: simulated, where class probabilities are known.
+"""Effect of recalibration on few rows on the true NLL of a model, simulated with known class probabilities.
 
-Logits of three classes are drawn, and labels from their softmax.  The model states the softmax of logits that are 1, 2
-or 3 times as large: calibrated, or overconfident.  Its true NLL, before and after, is the mean over other rows of their
-expectation.  "most" is what the same map gains when it is fitted to very many rows.  Before: the maximum of the
-likelihood with a weak prior, whatever the rows gain by it.  After: what squad recalibrate does.
+Logits of three classes are drawn, and labels from their softmax.  The model predicts the softmax of logits that are 1,
+2 or 3 times as large: calibrated, or overconfident.  Its true NLL, before and after, is the mean of the expected NLL
+over other rows.  "most" is the gain of the same map fitted to very many rows.  Before: maximum likelihood with a weak
+prior, applied in all cases.  After: the method of squad recalibrate.
 """
 
 import math
@@ -22,7 +22,7 @@ CLASSES = 3
 SCALES = (1.0, 2.0, 3.0)
 SIZES = (50, 100, 200, 1000)
 REPETITIONS = 200
-#: Rows whose true NLL is measured, and rows that are very many.
+#: Rows to measure the true NLL, and the number of rows that counts as very many.
 MEASURED, MANY = 1000, 10_000
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def draw(n: int, scale: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """True probabilities, and those that the model states."""
+    """Draw true probabilities, and those that the model predicts."""
     logits = rng.normal(0, 1.2, size=(n, CLASSES))
     logits[np.arange(n), rng.integers(CLASSES, size=n)] += rng.gamma(2, 1.5, size=n)
     return softmax(logits), softmax(scale * logits)
@@ -48,8 +48,8 @@ def true_nll(truth: Floats, stated: Floats) -> float:
     return float(-(truth * np.log(np.maximum(stated, 1e-300))).sum(1).mean())
 
 
-def likeliest(p: Floats, y: NDArray[np.int64]) -> Recalibration:
-    """What was fitted before: the temperature of highest likelihood, log(temperature) being standard normal."""
+def maximum_likelihood(p: Floats, y: NDArray[np.int64]) -> Recalibration:
+    """Fit the former map: the maximum a posteriori temperature, with a standard normal prior on its logarithm."""
 
     def cost(log_t: float) -> float:
         mapped = Recalibration("temperature", CLASSES, math.exp(log_t), len(p)).apply(p)
@@ -64,7 +64,7 @@ def cells(scale: float) -> list[dict[str, Any]]:
     truth, stated = draw(MEASURED, scale, rng)
     before = true_nll(truth, stated)
     true, model = draw(MANY, scale, rng)
-    most = before - true_nll(truth, likeliest(model, labels(true, rng)).apply(stated)) if scale != 1 else 0.0
+    most = before - true_nll(truth, maximum_likelihood(model, labels(true, rng)).apply(stated)) if scale != 1 else 0.0
     found = []
     for n in SIZES:
         lost: dict[str, list[float]] = {"before": [], "temperature": []}
@@ -72,7 +72,7 @@ def cells(scale: float) -> list[dict[str, Any]]:
         for _ in range(REPETITIONS):
             true, model = draw(n, scale, rng)
             y = labels(true, rng)
-            made = {"before": likeliest(model, y), "temperature": fit_recalibration(model, y)}
+            made = {"before": maximum_likelihood(model, y), "temperature": fit_recalibration(model, y)}
             for name, one in made.items():
                 lost[name].append(true_nll(truth, one.apply(stated)) - before)
                 unchanged[name] += one.unchanged
@@ -107,7 +107,7 @@ def main() -> None:
         ]
         for one in results
     ]
-    rows("True NLL", ["logits x", "rows", "way", "worse %", "unchanged %", "gain", "most"], table)
+    rows("True NLL", ["logits x", "rows", "method", "worse %", "unchanged %", "gain", "most"], table)
     settings = {"sizes": SIZES, "scales": SCALES, "repetitions": REPETITIONS, "classes": CLASSES}
     save("recalibration_rows", options.out, settings, results, SEED)
 

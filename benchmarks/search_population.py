@@ -1,9 +1,8 @@
-"""Trials of a search together and one at a time: the same settings, on Fashion-MNIST, in one run.
+"""Trials of a search trained together and one at a time: the same settings, on Fashion-MNIST, in one run.
 
-Takes the settings of a study's first trials from its record (experiments/paper/search/fashion-mnist/squad).  All of
-them train as a population of 32 slots; a slice of them is then trained one after the other by ``squad.train.fit``, as
-one would without populations.  The data set must be on this machine (squad data fetch fashion-mnist) or in a folder
-that SQUAD_DATA names.
+The settings are those of a study's first trials, from its record (experiments/paper/search/fashion-mnist/squad).  All
+are trained as a population with 32 slots; some of them are then trained one by one with ``squad.train.fit``, as without
+populations.  The data set must have been downloaded (squad data fetch fashion-mnist), or be in the folder SQUAD_DATA.
 """
 
 import argparse
@@ -25,39 +24,39 @@ from squad.train import fit
 STUDY = Path(__file__).parent.parent / "experiments" / "paper" / "search" / "fashion-mnist" / "squad"
 
 
-class Listed:
-    """Trials of a record, one after the other."""
+class ListSource:
+    """Source of trials from a list."""
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         self.left, self.count = list(trials), len(trials)
-        self.told: dict[int, Outcome] = {}
+        self.outcomes: dict[int, Outcome] = {}
 
     def ask(self) -> Trial | None:
-        """The next."""
+        """Return the next trial, or None."""
         return self.left.pop(0) if self.left else None
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
-        """Kept."""
-        self.told[trial.number] = outcome
+        """Store the outcome of a trial."""
+        self.outcomes[trial.number] = outcome
 
     def beat(self, trials: Sequence[Trial]) -> None:
-        """Nobody asks."""
+        """Do nothing: there is no database that needs a heartbeat."""
 
     def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
-        """Never."""
+        """Never prune."""
         return False
 
     def over(self) -> bool:
-        """Whether all were told."""
-        return len(self.told) == self.count
+        """Whether all trials have an outcome."""
+        return len(self.outcomes) == self.count
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
-    parser.add_argument("--trials", type=int, default=64, help="that train together")
+    parser.add_argument("--trials", type=int, default=64, help="number of trials trained together")
     parser.add_argument("--slots", type=int, default=32)
-    parser.add_argument("--alone", type=int, default=8, help="of these, spread evenly, that are trained by themselves")
+    parser.add_argument("--alone", type=int, default=8, help="how many of these, evenly spaced, are also trained alone")
     parser.add_argument("--study", type=Path, default=STUDY)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the record")
     options = parser.parse_args()
@@ -67,31 +66,31 @@ def main() -> None:
     problem = pose(images.x_train, images.y_train, settings["base"], settings["space"], settings["objective"]["used"])
     trials = [Trial(one.number, one.settings) for one in search.measured[: options.trials]]
 
-    # Kernels are compiled in a short run before: neither side is charged for them.
+    # A short run before compiles the kernels, so that neither side includes their compilation.
     brief = {"training.max_epochs": 2, "training.anneal_epochs": 1}
     Population(
         problem,
-        Listed([Trial(each.number, {**each.settings, **brief}) for each in trials]),
+        ListSource([Trial(each.number, {**each.settings, **brief}) for each in trials]),
         options.slots,
         options.device,
     ).run()
-    source = Listed(trials)
+    source = ListSource(trials)
     population = Population(problem, source, options.slots, options.device)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     population.run()
-    together = time.perf_counter() - begun
+    together = time.perf_counter() - start
 
     each: list[dict[str, Any]] = []
     for trial in trials[:: max(1, len(trials) // options.alone)][: options.alone]:
         own = problem.fit_settings(trial.settings)
         if not each:
-            fit(own.network, own.training, problem.data, [own.seed], device=options.device)  # compiles, too
+            fit(own.network, own.training, problem.data, [own.seed], device=options.device)  # compiles kernels
         if options.device == "cuda":
             torch.cuda.synchronize()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         fitted = fit(own.network, own.training, problem.data, [own.seed], device=options.device)
-        seconds = time.perf_counter() - begun
-        outcome = source.told[trial.number]
+        seconds = time.perf_counter() - start
+        outcome = source.outcomes[trial.number]
         each.append(
             {
                 "trial": trial.number,
@@ -121,11 +120,11 @@ def main() -> None:
         },
         "each": each,
     }
-    # Trials differ in the number of epochs, and both kinds train the same settings: an epoch of a trial is compared.
+    # Compared per epoch of a trial, because trials differ in their number of epochs.
     results["ratio"] = results["alone"]["seconds_per_epoch"] / results["together"]["seconds_per_epoch"]
     rows(
         f"{len(trials)} trials in {options.slots} slots, {len(each)} of them alone, on {options.device}",
-        ["", "trials", "seconds", "epochs", "s a trial", "ms an epoch of a trial"],
+        ["", "trials", "seconds", "epochs", "s per trial", "ms per epoch of a trial"],
         [
             [name, str(one["trials"]), f"{one['seconds']:.1f}", str(one["epochs"]), f"{one['seconds_per_trial']:.2f}",
              f"{1000 * one['seconds_per_epoch']:.2f}"]
@@ -133,8 +132,8 @@ def main() -> None:
         ],
     )  # fmt: skip
     print(f"ratio {results['ratio']:.2f}")
-    asked = {"device": options.device, "slots": options.slots, "trials": len(trials), "alone": len(each)}
-    save("search_population", options.out, asked, results, problem.seed)
+    settings_used = {"device": options.device, "slots": options.slots, "trials": len(trials), "alone": len(each)}
+    save("search_population", options.out, settings_used, results, problem.seed)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""How a search should propose: simulated studies of random functions over the space of squad.
+"""Comparison of proposal strategies for a search, in simulated studies of random functions over the space of squad.
 
-Functions are made to look like what a search meets.  One setting dominates and ruins everything outside a small part of
-its range (coverage falls to 0); the others matter by factors of thirty; a category has an optimum of its own in some of
-the numbers; a setting may have no effect with a category; and the best value of one category, the key, can be
-deceptive: the best where the numbers are right, worse where they are not.  Seeds differ
-by noise of 0.007.
+The functions resemble those of real searches.  One setting dominates, and coverage falls to 0 outside a small part of
+its range; the effects of the others differ by factors of up to thirty; the optima of some numbers depend on a category;
+a setting may have no effect for some category; and the best value of one category, the key, can be deceptive: best if
+the numbers are right, and worse if not.  Results of different seeds vary by noise of 0.007.
 
-Studies run through squad.search.tpe with slots that are refilled one by one.  A study's regret is what the trial
-that looked best truly falls short of the function's optimum.
+Studies use squad.search.tpe with slots that are refilled one by one.  The regret of a study is the difference between
+the function's optimum and the true value of the trial with the best observed value.
 
     python -m benchmarks.search_sampler            # a few functions, small studies: half a minute
     python -m benchmarks.search_sampler --full     # the record: a quarter of an hour with --workers 2
@@ -44,7 +43,7 @@ from squad.search.space import Space
 from squad.search.tpe import Proposals
 
 SEED = 11
-#: Trials and slots.
+#: Numbers of trials and of slots.
 BUDGETS = ((30, 6), (150, 30), (700, 32))
 KINDS = ("plain", "interacting", "deceptive")
 NOISE = 0.007
@@ -53,12 +52,12 @@ NUMBERS = [name for name, found in DISTRIBUTIONS.items() if not isinstance(found
 CATEGORIES = {
     name: found.choices for name, found in DISTRIBUTIONS.items() if isinstance(found, CategoricalDistribution)
 }
-#: Steps of a grid: their optima stand on it, so that a function's optimum is known exactly.
+#: Settings on a grid, with its number of steps: optima are on the grid, so that a function's optimum is known exactly.
 GRIDS = {"network.bins": 8, "training.log2_batch_size": 8}
 
 
-def place(name: str, value: float) -> float:
-    """Where a number stands in its range, from 0 to 1, on its own scale."""
+def scaled_position(name: str, value: float) -> float:
+    """Return the position of a number in its range, from 0 to 1, on a linear or logarithmic scale."""
     found = DISTRIBUTIONS[name]
     assert isinstance(found, (FloatDistribution, IntDistribution))
     scale = math.log if found.log else float
@@ -66,12 +65,12 @@ def place(name: str, value: float) -> float:
 
 
 class Function:
-    """Coverage as a function of settings: ``top`` less a sum of losses, and 0 at least.
+    """Coverage as a function of settings: ``top`` minus a sum of losses, and at least 0.
 
     Args:
-        kind: "plain": numbers and categories add up.  "interacting": values of categories move the optima of numbers.
-            "deceptive": the key's right value needs the numbers to be right, beside.
-        number: which function of its kind.
+        kind: "plain": losses of numbers and categories add up.  "interacting": categories shift the optima of numbers.
+            "deceptive": in addition, the key's right value is good only if the numbers are right.
+        number: Index of the function among those of its kind.
     """
 
     def __init__(self, kind: str, number: int) -> None:
@@ -81,14 +80,14 @@ class Function:
         for name, steps in GRIDS.items():
             self.optima[name] = rng.integers(1, steps) / steps
         self.strengths = {name: math.exp(rng.uniform(math.log(0.01), math.log(0.3))) for name in NUMBERS}
-        # Half of the functions are dominated by dropout, at the low end of its range, as ours.
+        # Half of the functions are dominated by dropout, with the optimum at the low end, as in real searches.
         free = [name for name in NUMBERS if name not in GRIDS and name != "network.limit"]
-        self.ruler = "network.dropout" if rng.random() < 0.5 else str(rng.choice(free))
+        self.dominant = "network.dropout" if rng.random() < 0.5 else str(rng.choice(free))
         end = rng.uniform(0.0, 0.15)
-        self.optima[self.ruler] = end if self.ruler == "network.dropout" or rng.random() < 0.5 else 1 - end
+        self.optima[self.dominant] = end if self.dominant == "network.dropout" or rng.random() < 0.5 else 1 - end
         self.ruin = float(rng.uniform(0.3, 0.8))
-        # The best learning rate grows with the batch.
-        self.slope = 0.0 if self.ruler == "training.lr" else rng.uniform(0.0, 0.4)
+        # The best learning rate grows with the batch size.
+        self.slope = 0.0 if self.dominant == "training.lr" else rng.uniform(0.0, 0.4)
 
         self.key = str(rng.choice(["network.spacing", "network.learn_values"]))
         self.offsets: dict[str, dict[Any, float]] = {}
@@ -103,11 +102,11 @@ class Function:
         self.shifts: dict[tuple[str, Any, str], float] = {}
         for name, choices in CATEGORIES.items():
             for choice in choices:
-                for moved in rng.choice([name for name in free if name != self.ruler], 2, replace=False):
+                for moved in rng.choice([name for name in free if name != self.dominant], 2, replace=False):
                     size = 0.0 if kind == "plain" else rng.normal(0, 0.15)
                     self.shifts[name, choice, str(moved)] = size
         self.narrow = rng.uniform(2.0, 4.0) if kind == "deceptive" else 1.0
-        idle = str(rng.choice([name for name in NUMBERS if name != self.ruler]))
+        idle = str(rng.choice([name for name in NUMBERS if name != self.dominant]))
         self.idle = {("network.spacing", "gaussian", "network.limit")}
         if kind != "plain":
             self.idle.add(
@@ -115,47 +114,47 @@ class Function:
             )
 
     def optimum(self) -> float:
-        """The largest value: the numbers' losses can all be 0, whatever the categories."""
+        """Return the largest value: the losses of numbers can all be 0, for any categories."""
         return self.top
 
     def ruins(self, params: Mapping[str, Any]) -> float:
-        """The loss by the setting that dominates."""
-        away = abs(place(self.ruler, params[self.ruler]) - self.optima[self.ruler])
+        """Return the loss due to the dominating setting."""
+        away = abs(scaled_position(self.dominant, params[self.dominant]) - self.optima[self.dominant])
         return float(self.top * (away / self.ruin) ** 1.5)
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """Without noise."""
+        """Return the value without noise."""
         loss = self.ruins(params)
         right = params[self.key] == self.right
         for name in CATEGORIES:
             loss += self.offsets[name][params[name]]
         for name in NUMBERS:
-            if name == self.ruler or any((each, params[each], name) in self.idle for each in CATEGORIES):
+            if name == self.dominant or any((each, params[each], name) in self.idle for each in CATEGORIES):
                 continue
             best = self.optima[name] + sum(self.shifts.get((each, params[each], name), 0.0) for each in CATEGORIES)
             if name == "training.lr":
                 batch = "training.log2_batch_size"
-                best += self.slope * (place(batch, params[batch]) - self.optima[batch])
-            far = ((place(name, params[name]) - min(max(best, 0.02), 0.98)) / 0.5) ** 2
+                best += self.slope * (scaled_position(batch, params[batch]) - self.optima[batch])
+            far = ((scaled_position(name, params[name]) - min(max(best, 0.02), 0.98)) / 0.5) ** 2
             loss += self.strengths[name] * (self.narrow if right else 1.0) * 2 * far / (2 + far)
         return max(self.top - loss, 0.0)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """How to propose; by default as Optuna does, with what Proposals had at first.
+    """A proposal strategy; the defaults are Optuna's, with the settings of the first version of Proposals.
 
     Attributes:
-        startup: share of the trials that are drawn before TPE; None: a tenth, from 10 to 32.
-        quasi: these from a scrambled Sobol sequence.
-        gamma, cap: share of the trials that are "good", and how many at most.
-        uniform: share of the trials, throughout, that are drawn at random.
+        startup: fraction of trials drawn before TPE; None: a tenth, between 10 and 32.
+        quasi: whether these come from a scrambled Sobol sequence.
+        gamma, cap: fraction of trials that count as "good", and their maximum number.
+        uniform: fraction of all trials that are drawn at random.
         flat: whether old trials count as much as new ones.
-        width, scaled, floor: standard deviation of a kernel, width * n^(-1 / (d + 4)) of a setting's range (as Optuna 4
-            had it, with 0.2) or of the trials' standard deviation (scaled); for all of them, or for those of Optuna
-            that are narrower (floor).
-        blur: share of a kernel's mass that is spread over all values of a category.
-        ours: nothing of this, but what squad.search.tpe does.
+        width, scaled, floor: standard deviation of a kernel, width * n^(-1 / (d + 4)) of a setting's range (as in
+            Optuna 4, with 0.2) or of the trials' standard deviation (scaled); for all kernels, or as a lower bound for
+            Optuna's (floor).
+        blur: fraction of a kernel's mass that is spread over all values of a category.
+        ours: use squad.search.tpe instead of all of these.
     """
 
     startup: float | None = None
@@ -176,7 +175,7 @@ class Variant:
     ours: bool = False
 
     def sampler(self, searched: dict[str, BaseDistribution], startup: int, seed: int, study: int) -> BaseSampler:
-        """For one proposal."""
+        """Return the sampler for one proposal."""
         if np.random.default_rng([seed, 1]).random() < self.uniform:
             return RandomSampler(seed=seed)
         variant = self
@@ -192,7 +191,7 @@ class Variant:
                 return found if found or not variant.quasi else _sobol(searched, trial.number, study)
 
         with warnings.catch_warnings():
-            # That gamma, weights and prior_weight will not be arguments in Optuna 6, and that group is experimental.
+            # Warnings that Optuna 6 will drop gamma, weights and prior_weight, and that group is experimental.
             warnings.simplefilter("ignore")
             return Sampler(
                 n_startup_trials=startup,
@@ -207,7 +206,7 @@ class Variant:
             )
 
     def estimator(self) -> type[_ParzenEstimator]:
-        """Sums of kernels."""
+        """Return the class of kernel density estimators."""
         variant = self
 
         class Estimator(_ParzenEstimator):
@@ -217,11 +216,11 @@ class Variant:
                 if variant.width is None or not count:
                     return found
                 whole = found.adapted_high - found.adapted_low
-                wide = variant.width * count ** (-1 / (len(self._search_space) + 4))
-                wide *= np.std(found.mu[:count]) if variant.scaled else whole
-                # Optuna's own least width
-                wide = max(wide, whole / min(2 + count, 100))
-                sigma = np.maximum(found.sigma, wide) if variant.floor else np.full(count + 1, wide)
+                kernel_width = variant.width * count ** (-1 / (len(self._search_space) + 4))
+                kernel_width *= np.std(found.mu[:count]) if variant.scaled else whole
+                # Optuna's own minimum width
+                kernel_width = max(kernel_width, whole / min(2 + count, 100))
+                sigma = np.maximum(found.sigma, kernel_width) if variant.floor else np.full(count + 1, kernel_width)
                 sigma[-1] = found.sigma[-1]
                 return found._replace(sigma=sigma)
 
@@ -244,7 +243,7 @@ class Variant:
 
 def _sobol(searched: Mapping[str, BaseDistribution], number: int, seed: int) -> dict[str, Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are no powers of two of them
+        warnings.simplefilter("ignore")  # a warning if the number of points is not a power of two
         sequence = qmc.Sobol(len(searched), seed=seed)
     if number:
         sequence.fast_forward(number)
@@ -265,7 +264,7 @@ def _sobol(searched: Mapping[str, BaseDistribution], number: int, seed: int) -> 
 
 
 def simulate(function: Function, variant: Variant, trials: int, slots: int, seed: int) -> dict[str, float]:
-    """A study, and how it went."""
+    """Simulate a study; return its regret and statistics of its trials."""
     rng = np.random.default_rng([SEED, seed])
     maker = Proposals(DISTRIBUTIONS, trials, seed)
     patched: dict[str, Any] = {}
@@ -299,8 +298,8 @@ def simulate(function: Function, variant: Variant, trials: int, slots: int, seed
 
 
 def frozen(number: int, params: dict[str, Any], value: float | None) -> FrozenTrial:
-    """A trial that is running, or that reached ``value``."""
-    now = datetime.datetime(2020, 1, 1)  # nobody asks
+    """Create a trial that is running, or that has completed with ``value``."""
+    now = datetime.datetime(2020, 1, 1)  # not used
     return FrozenTrial(
         number=number,
         trial_id=number,
@@ -317,7 +316,7 @@ def frozen(number: int, params: dict[str, Any], value: float | None) -> FrozenTr
 
 
 NORMAL = Variant(width=1.06, scaled=True, floor=True)
-#: What all budgets are compared with, and what only the small ones are.
+#: Variants for all budgets; MORE has those for the small budgets only.
 MAIN = {
     "ours": Variant(ours=True),
     "Optuna 5": Variant(),
@@ -349,19 +348,19 @@ MORE = {
     "ours, 64 candidates": replace(NORMAL, candidates=64),
     "ours, no liar": replace(NORMAL, liar=False),
 }
-#: Functions of a kind; settings were chosen with the first eight, and these are others.
+#: Number of the first test function of a kind; settings were chosen with other functions, the first eight.
 FIRST = 100
 
 
 def study(task: tuple[Variant, int, int, str, int]) -> dict[str, float]:
-    """In a process of its own."""
+    """Run a study in a worker process."""
     variant, trials, slots, kind, number = task
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return simulate(Function(kind, number), variant, trials, slots, number)
 
 
 def summary(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Over functions: of all kinds, and the median regret by kind."""
+    """Summarize over functions of all kinds, with the median regret by kind."""
     each = len(found) // len(KINDS)
     return {
         "regret": spread([one["regret"] for one in found]),
@@ -419,13 +418,13 @@ def main() -> None:
         ],
     )
     if options.full:
-        variants = {name: _changed(variant) for name, variant in {**MAIN, **MORE}.items()}
+        variants = {name: _non_defaults(variant) for name, variant in {**MAIN, **MORE}.items()}
         settings = {"functions of a kind": each, "noise": NOISE, "optuna": optuna.__version__, "variants": variants}
         save("search_sampler", options.out, settings, results, SEED)
 
 
-def _changed(variant: Variant) -> dict[str, Any]:
-    """What is not Optuna's default."""
+def _non_defaults(variant: Variant) -> dict[str, Any]:
+    """Return the settings that differ from the defaults."""
     plain = asdict(Variant())
     return {
         name: str(value) if value == math.inf else value

@@ -1,7 +1,7 @@
-"""A training step of the paper's SQUAD network on a CPU against its matrix products: is it at most 2.5 times as long?
+"""Time of a training step of the paper's SQUAD network on a CPU relative to its matrix products; target: at most 2.5.
 
-The step is a run's own: rows gathered, forward, backward, Adam.  The products are all of its forward and backward pass
-(none for the gradient of x), of the same shapes and as plain calls of ``torch.mm``.
+The step is that of a training run: gathering rows, forward, backward, Adam.  The products are those of its forward and
+backward pass (without the gradient of x), with the same shapes, as plain calls of ``torch.mm``.
 """
 
 import os
@@ -19,9 +19,10 @@ from squad.train.adam import Adam
 from squad.train.step import PlainSteps, backward
 
 IN, HIDDEN, BINS, CLASSES, BATCH = 784, (32, 32), 15, 10, 244
+#: Target for the ratio.
 CLAIM = 2.5
 TEMPERATURE = 0.7  # between the paper's 1.0 and 0.5
-#: Calls in a row: a step finds in the caches what a step leaves there, and so do products.
+#: Consecutive calls, so that each finds in the caches what the same kind of call has left there.
 IN_A_ROW = 5
 ROUNDS = 50
 
@@ -34,16 +35,16 @@ def products() -> Callable[[], None]:
     def run() -> None:
         for x, weight, _ in layers:
             torch.mm(x, weight)
-        for place, (x, weight, grad) in reversed(list(enumerate(layers))):
+        for index, (x, weight, grad) in reversed(list(enumerate(layers))):
             torch.mm(x.T, grad)
-            if place:
+            if index:
                 torch.mm(grad, weight.T)
 
     return run
 
 
 class Step:
-    """A run in the middle of its training."""
+    """A training run in progress."""
 
     def __init__(self, backend: BackendName) -> None:
         torch.manual_seed(0)
@@ -58,23 +59,23 @@ class Step:
         self.order = torch.randperm(len(x)).view(1, IN_A_ROW, BATCH)
         self.batch = x[:BATCH].unsqueeze(0), y[:BATCH].unsqueeze(0)
         self.count = 0
-        # A run has validated its network by now; what that took and gave back sets what the allocator keeps at hand.
+        # A real run has made a validation pass by now, whose memory determines how much the allocator keeps.
         Sampler(self.network.eval(), "relaxed", 8, exact=False)(x)
         self.network.train()
 
     def epoch(self) -> None:
-        """``IN_A_ROW`` steps."""
+        """Take ``IN_A_ROW`` steps."""
         self.steps.epoch(self.order, self.count)
         self.count += IN_A_ROW
 
     def gradients(self) -> None:
-        """A step without gathering rows and without Adam."""
+        """Take a step without gathering rows and without Adam."""
         self.adam.zero_grad()
         backward(self.network, *self.batch, self.steps.beta, self.steps.seed, self.count, None)
 
 
 def operation(backend: BackendName) -> Callable[[], None]:
-    """Sampling and KL of both layers, forward and backward, from given logits."""
+    """Return sampling and KL of both layers, forward and backward, from given logits."""
     torch.manual_seed(0)
     logits = torch.randn(1, BATCH, BINS, HIDDEN[0], requires_grad=True)
     values = torch.linspace(-3.5, 3.5, BINS).view(1, 1, BINS, 1).requires_grad_()
@@ -99,7 +100,7 @@ def repeated(function: Callable[[], object]) -> Callable[[], None]:
 
 
 def main() -> None:
-    threads.WORTH = 0  # all with as many threads as are set: what they are compared with is
+    threads.WORTH = 0  # use all threads for any amount of work, as the compared functions do
     options = arguments(__doc__)
     with tempfile.TemporaryDirectory() as fresh:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = fresh
@@ -122,14 +123,14 @@ def main() -> None:
     ratio = {name: spread["median"] / base for name, spread in seconds.items()}
     rows(
         f"SQUAD {IN}-32-32-{CLASSES}, C = {BINS}, batch {BATCH}, {torch.get_num_threads()} threads",
-        ["", "ms", "q25", "q75", "of the products"],
+        ["", "ms", "q25", "q75", "relative to products"],
         [
             [name, *(f"{spread[q] * 1e3:.3f}" for q in ("median", "q25", "q75")), f"{ratio[name]:.2f}"]
             for name, spread in seconds.items()
         ],
     )
     met = ratio["step"] <= CLAIM
-    print(f"  claim: a step takes at most {CLAIM:g} times its matrix products: {'met' if met else 'NOT met'}")
+    print(f"  target: a step takes at most {CLAIM:g} times its matrix products: {'met' if met else 'NOT met'}")
     save(
         "step_cpu",
         options.out,

@@ -1,8 +1,8 @@
-"""A training step on a GPU: time against members, beside its floor and one network at a time.
+"""Time of a training step on a GPU against the number of members, with a floor, and with plain steps.
 
-SQUAD 784-32-32-10 with C = 15 and batches of 244.  The floor is what memory and arithmetic need: Adam reads and writes
-three numbers a weight and reads the gradient, which is written once; and the two large matrix products of the first
-layer, measured on their own in the same run.
+SQUAD 784-32-32-10 with C = 15 and batches of 244.  The floor is a lower bound from memory and arithmetic: Adam reads
+and writes three numbers per weight, and the gradient is written and read once; the two large matrix products of the
+first layer are measured separately in the same run.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ STEPS, BATCH, ROWS, INPUTS, CLASSES = 100, 244, 60_000, 784, 10
 
 
 def setting(members: int, device: str) -> tuple[Network, Adam, Tensor, Tensor, Tensor, Tensor]:
-    """Network, Adam, x, y, beta and seeds."""
+    """Return network, Adam, x, y, beta and seeds."""
     torch.manual_seed(0)
     network = build(SquadConfig(hidden=(32, 32), bins=15), INPUTS, CLASSES, list(range(members))).to(device).train()
     adam = Adam(network, torch.full((members,), 8e-4), torch.full((members,), 1e-5))
@@ -42,17 +42,17 @@ def epoch(steps: Steps, order: Tensor) -> Callable[[], Tensor]:
 
 
 def large_products(members: int, device: str) -> Callable[[], tuple[Tensor, Tensor]]:
-    """Logits of the first layer, and the gradient of its weights."""
-    wide = 15 * 32
+    """Return the products for the logits of the first layer and for the gradient of its weights."""
+    width = 15 * 32
     x = torch.randn(members, BATCH, INPUTS, device=device)
-    weight, grad = (torch.randn(members, rows, wide, device=device) for rows in (INPUTS, BATCH))
+    weight, grad = (torch.randn(members, rows, width, device=device) for rows in (INPUTS, BATCH))
     return lambda: (x @ weight, x.mT @ grad)
 
 
 def traffic(weights: int, device: str) -> Callable[[], Tensor]:
-    """What Adam moves: a copy reads and writes, and eight numbers a weight are four copies of it."""
-    to, of = torch.empty(2, 4 * weights, device=device)
-    return lambda: to.copy_(of)
+    """Return Adam's memory traffic: eight numbers per weight are four copies, each of which reads and writes one."""
+    target, source = torch.empty(2, 4 * weights, device=device)
+    return lambda: target.copy_(source)
 
 
 def main() -> None:
@@ -97,7 +97,7 @@ def main() -> None:
                 f"{1e6 * found['plain']['median']:.0f}" if "plain" in found else "",
             ]
         )
-    header = ["members", "us tf32", "us float32", "floor tf32", "floor float32", "of one member", "us plain"]
+    header = ["members", "us tf32", "us float32", "floor tf32", "floor float32", "relative to one", "us plain"]
     rows(f"A training step on {torch.cuda.get_device_name()}, 784-32-32-10, C = 15, batch {BATCH}", header, table)
     settings = {"device": device, "network": "784-32-32-10", "C": 15, "batch": BATCH, "steps": STEPS, "rounds": 10}
     save("step_gpu", options.out, settings, results, seed=0)

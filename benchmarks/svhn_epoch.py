@@ -1,7 +1,7 @@
-"""An epoch of each of the paper's networks at its SVHN sizes, K = 256, on a GPU.
+"""Time of an epoch of each of the paper's networks at its SVHN sizes, K = 256, on a GPU.
 
-The paper gives 9 s for SQUAD-factorized and 13 s for Maxout MC-dropout.  The rows are random numbers of SVHN's shape:
-time does not depend on them.
+The paper reports 9 s for SQUAD-factorized and 13 s for Maxout MC dropout.  The rows are random numbers of SVHN's shape,
+on which the time does not depend.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ def main() -> None:
         ratio = found["squad-factorized"]["median"] / found["maxout-dropout"]["median"]
         results[precision] = {"seconds": found, "ratio": ratio}
         rows(
-            f"An epoch of {order.shape[1]} steps, {precision}; SQUAD-factorized takes {ratio:.2f} of Maxout",
+            f"An epoch of {order.shape[1]} steps, {precision}; SQUAD-factorized / Maxout = {ratio:.2f}",
             ["network", "weights", "ms", "q25", "q75"],
             [
                 [n, f"{weights[n]:,}", *(f"{1e3 * s[q]:.1f}" for q in ("median", "q25", "q75"))]

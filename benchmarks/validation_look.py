@@ -1,7 +1,7 @@
-"""A look at the validation rows, as training takes one after every epoch: products in TF32 and in float32, in turns.
+"""Time of a validation pass, as after every epoch of training, with matrix products in TF32 and in float32.
 
-The networks have SVHN's sizes and as many samples as a study's trials draw.  The rows are random numbers of SVHN's
-shape: time does not depend on them.
+The networks have SVHN's sizes and draw as many samples as the trials of a study.  The rows are random numbers of SVHN's
+shape, on which the time does not depend.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from squad.models.config import FactorizedSquadConfig, MaxoutDropoutConfig, MLPC
 ROWS, INPUTS = 7326, 3072
 HIDDEN = (256, 256)
 PRECISIONS = ("tf32", "float32")
-#: How each is asked: settings, kind of samples, how many.
+#: Settings, sampling mode and number of samples of each network.
 NETWORKS: dict[str, tuple[NetworkConfig, str, int]] = {
     "mlp": (MLPConfig(hidden=HIDDEN), "mean", 1),
     "maxout-dropout": (MaxoutDropoutConfig(hidden=HIDDEN, pieces=21, dropout=0.5), "sample", 32),
@@ -28,10 +28,10 @@ def main() -> None:
     options = arguments(__doc__)
     device = options.device
     x = torch.randn(1, ROWS, INPUTS, device=device)
-    calls, asked = {}, {}
+    calls, settings = {}, {}
     for name, (config, sampling, num_samples) in NETWORKS.items():
         network = build(config, INPUTS, 10, [0]).to(device).eval()
-        asked[name] = {"network": config.to_dict(), "sampling": sampling, "num_samples": num_samples}
+        settings[name] = {"network": config.to_dict(), "sampling": sampling, "num_samples": num_samples}
         for precision in PRECISIONS:
             sampler = Sampler(network, sampling, num_samples, precision=precision)
             calls[f"{name} {precision}"] = lambda sampler=sampler: sampler(x)
@@ -41,12 +41,12 @@ def main() -> None:
         found = {precision: seconds[f"{name} {precision}"] for precision in PRECISIONS}
         results[name] = {"seconds": found, "ratio": found["float32"]["median"] / found["tf32"]["median"]}
     rows(
-        f"A look at {ROWS:,} validation rows on {device}, ms",
+        f"A validation pass over {ROWS:,} rows on {device}, ms",
         ["network", "samples", "tf32", "q25", "q75", "float32", "q25", "q75", "ratio"],
         [
             [
                 name,
-                f"{asked[name]['num_samples']} {asked[name]['sampling']}",
+                f"{settings[name]['num_samples']} {settings[name]['sampling']}",
                 *(f"{1e3 * one['seconds'][p][q]:.1f}" for p in PRECISIONS for q in ("median", "q25", "q75")),
                 f"{one['ratio']:.2f}",
             ]
@@ -56,7 +56,7 @@ def main() -> None:
     save(
         f"validation_look-{device}",
         options.out,
-        {"device": device, "rows": ROWS, "inputs": INPUTS, "hidden": HIDDEN, "asked": asked},
+        {"device": device, "rows": ROWS, "inputs": INPUTS, "hidden": HIDDEN, "asked": settings},
         results,
     )
 

@@ -1,4 +1,4 @@
-"""The floor of a prediction is what its docstring says, and its time is that of one call."""
+"""The floor of a prediction: it computes what its docstring says, and its time is that of one call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +10,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks import predict_samples
 
-WIDE = predict_samples.BINS * predict_samples.HIDDEN
+#: Logits per row and sample of a layer.
+LOGITS = predict_samples.BINS * predict_samples.HIDDEN
 CPU = predict_samples.FLOOR_NUMBERS["cpu"][0]
 
 
 class Work(TorchDispatchMode):
-    """Counts multiplications in products, exponentials and calls, and keeps the size of the largest result."""
+    """Counts multiplications in matrix products, exponentials and calls, and the size of the largest result."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -31,24 +32,24 @@ class Work(TorchDispatchMode):
         elif func is torch.ops.aten.exp_.default:
             self.exponentials += out.numel()
         else:
-            raise AssertionError(f"a floor has products and exponentials alone, not {func}")
+            raise AssertionError(f"a floor consists of matrix products and exponentials only, not {func}")
         return out
 
 
-def test_a_floor_is_the_products_and_one_exponential_a_bin() -> None:
+def test_a_floor_is_the_matrix_products_and_one_exponential_per_bin() -> None:
     rows, samples = predict_samples.ROWS["cpu"], 32
     call = predict_samples.floor(1, samples, torch.float64, "cpu", CPU)
     work = Work()
     with work:
         call()
-    assert work.products[torch.float64] == rows * predict_samples.FEATURES * WIDE
-    assert work.products[torch.float32] == samples * rows * predict_samples.HIDDEN * (WIDE + predict_samples.CLASSES)
-    assert work.exponentials == samples * rows * WIDE
+    assert work.products[torch.float64] == rows * predict_samples.FEATURES * LOGITS
+    assert work.products[torch.float32] == samples * rows * predict_samples.HIDDEN * (LOGITS + predict_samples.CLASSES)
+    assert work.exponentials == samples * rows * LOGITS
     assert work.largest <= CPU
 
 
 @pytest.mark.parametrize(("numbers", "parts"), [(1 << 16, 11), (1 << 28, 1)])
-def test_as_on_a_gpu_it_is_few_calls_over_all_rows(numbers: int, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_on_a_gpu_few_calls_cover_all_rows(numbers: int, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     members, rows, samples = 3, 100, 5
     monkeypatch.setitem(predict_samples.ROWS, "cpu", rows)
     monkeypatch.setitem(predict_samples.FLOOR_ROWS, "cpu", rows)
@@ -57,13 +58,13 @@ def test_as_on_a_gpu_it_is_few_calls_over_all_rows(numbers: int, parts: int, mon
     with work:
         call()
     assert work.calls == 1 + 3 * parts
-    # Parts are of one size, so the last may have a row a part to spare.
-    least = members * samples * rows * WIDE
-    assert least <= work.exponentials <= least + members * parts * WIDE
-    assert work.largest <= max(numbers + members * WIDE, members * rows * WIDE)
+    # All parts have the same size, so there may be up to one row too many per part.
+    exponentials = members * samples * rows * LOGITS
+    assert exponentials <= work.exponentials <= exponentials + members * parts * LOGITS
+    assert work.largest <= max(numbers + members * LOGITS, members * rows * LOGITS)
 
 
-def test_on_a_gpu_a_floor_is_a_graph_of_calls_and_its_time_that_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_a_floor_is_a_graph_of_calls_and_its_time_is_that_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     repeats: list[int] = []
 
     def graphed(function: Callable[[], None], times: int) -> Callable[[], None]:
@@ -75,17 +76,17 @@ def test_on_a_gpu_a_floor_is_a_graph_of_calls_and_its_time_that_of_one(monkeypat
     names = list(predict_samples.floors(10, "cuda"))
     assert len(repeats) == len(names)
     (times,) = set(repeats)
-    spreads = {name: {"median": 20.0 + place, "q25": 10.0, "q75": 30.0} for place, name in enumerate(names)}
+    spreads = {name: {"median": 20.0 + index, "q25": 10.0, "q75": 30.0} for index, name in enumerate(names)}
     found = predict_samples.floor_seconds(dict(reversed(spreads.items())), "cuda")
     assert len(names) == len(predict_samples.FLOOR_NUMBERS["cuda"]) * len(found)
     of_relaxed = {f"floor of relaxed {t}" for t in predict_samples.SAMPLES}
     assert set(found) == of_relaxed | {"floor of stratified 1", "floor of stratified 32"}
-    # Of two sizes the quicker, whichever comes first.
+    # The faster of two sizes, whichever comes first.
     assert found["floor of relaxed 1"] == {"median": 20 / times, "q25": 10 / times, "q75": 30 / times}
     assert predict_samples.floor_seconds(spreads, "cuda") == found
 
 
-def test_on_a_cpu_a_floor_is_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_cpu_a_floor_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict_samples, "floor", lambda *_: lambda: None)
     names = predict_samples.floors(1, "cpu")
     spread = {"median": 2.0, "q25": 1.0, "q75": 3.0}

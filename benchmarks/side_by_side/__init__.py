@@ -1,6 +1,6 @@
-"""Prediction side by side with what a user would do otherwise; `make bench-others`, in an environment of its own.
+"""Comparison of prediction with other libraries; `make bench-others`, in a separate environment.
 
-Networks of 784-32-32-10, all with the same weights whoever runs them (checked before anything is measured), the mean
-probabilities of T samples of 4,000 rows.  `wrapper.py` is torch-uncertainty's MC dropout, `plain.py` is what one writes
-in plain PyTorch, `__main__.py` measures.
+All libraries run 784-32-32-10 networks with the same weights (verified before anything is measured), and compute the
+mean probabilities of T samples for 4,000 rows.  `wrapper.py` uses torch-uncertainty's MC dropout, `plain.py` is a plain
+PyTorch implementation, `__main__.py` measures.
 """

@@ -1,8 +1,8 @@
 """Prediction with T samples by squad's sampler, torch-uncertainty's MC dropout and a loop over plain modules.
 
-Everybody gives the mean probabilities of the same rows; squad's sampler the mean entropies as well, and in float64.
-A multiple is of the same way with T = 1 (of ten networks: of one).  Ways that take seconds get fewer rounds, and a loop
-over passes is not asked for its memory, which is that of one pass.
+All compute the mean probabilities of the same rows; squad's sampler also computes the mean entropies, in float64.
+Multiples are relative to the same method with T = 1 (for ten networks: with one).  Methods that take seconds get fewer
+rounds, and the memory of loops is not measured, because it is that of a single pass.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,8 +34,16 @@ CONFIGS: dict[str, NetworkConfig] = {
 }
 
 
-class Way(NamedTuple):
-    """One line of the table: who predicts, with which network, how, with how many samples and networks."""
+class Method(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        who: The library.
+        network: Name of the network.
+        how: Sampling mode, "loop" or "batched".
+        samples: T.
+        members: Number of networks.
+    """
 
     who: str
     network: str
@@ -44,53 +52,59 @@ class Way(NamedTuple):
     members: int = 1
 
     @property
-    def single(self) -> "Way":
-        """The same way with one sample of one network."""
-        # One sample in a batch is one sample in a loop.
+    def single(self) -> "Method":
+        """The same method with one sample of one network."""
+        # With one sample, batched and loop are the same.
         return self._replace(samples=1, members=1, how=self.how.replace("batched", "loop"))
 
     @property
     def slow(self) -> bool:
-        """Whether one call takes seconds: every pass draws anew."""
+        """Whether one call takes seconds, because every pass draws again."""
         return self.who != "squad" and self.samples * self.members > 1
 
     @property
     def loops(self) -> bool:
-        """Whether it makes pass after pass."""
+        """Whether it makes one pass after the other."""
         return self.slow and self.how == "loop"
 
 
-def ways() -> list[Way]:
-    """Everything that is measured, single passes among them."""
-    found = [Way("squad", "SQUAD", how, t) for how in ("relaxed", "stratified") for t in (1, FEW, MANY)]
+def all_methods() -> list[Method]:
+    """Return all methods to measure, including single passes."""
+    found = [Method("squad", "SQUAD", how, t) for how in ("relaxed", "stratified") for t in (1, FEW, MANY)]
     for network in ("maxout, dropout", "ReLU, dropout"):
-        found += [Way("squad", network, "sample", t) for t in (1, MANY)]
-        found += [Way("torch-uncertainty", network, "loop", t) for t in (1, MANY)]
-        found += [Way("torch-uncertainty", network, "batched", MANY)]
-    # Not with ReLU: it would be torch-uncertainty's loop once more, and a run should end within a minute.
-    found += [Way("plain PyTorch", network, "loop", t) for network in ("maxout, dropout", "SQUAD") for t in (1, MANY)]
-    # Ten networks: one batched product, or ten modules in turn.
-    found += [Way("squad", "SQUAD", "relaxed", 1, MEMBERS), Way("plain PyTorch", "SQUAD", "loop", 1, MEMBERS)]
+        found += [Method("squad", network, "sample", t) for t in (1, MANY)]
+        found += [Method("torch-uncertainty", network, "loop", t) for t in (1, MANY)]
+        found += [Method("torch-uncertainty", network, "batched", MANY)]
+    # Not with ReLU, which would repeat torch-uncertainty's loop; the benchmark should take less than a minute.
+    found += [
+        Method("plain PyTorch", network, "loop", t) for network in ("maxout, dropout", "SQUAD") for t in (1, MANY)
+    ]
+    # Ten networks: one batched product, or ten modules one after the other.
+    found += [Method("squad", "SQUAD", "relaxed", 1, MEMBERS), Method("plain PyTorch", "SQUAD", "loop", 1, MEMBERS)]
     for count in (1, MEMBERS):
-        found += [Way("squad", "ReLU", "mean", 1, count), Way("plain PyTorch", "ReLU", "loop", 1, count)]
+        found += [Method("squad", "ReLU", "mean", 1, count), Method("plain PyTorch", "ReLU", "loop", 1, count)]
     return found
 
 
-def runner(way: Way, networks: dict[str, Network]) -> Callable[[Tensor], object]:
-    """What predicts in this way."""
-    alone = unstack(networks[way.network])[: way.members]
-    if way.who == "squad":
-        network = networks[way.network] if way.members > 1 else alone[0]
-        return Sampler(network, way.how, way.samples)
+def runner(method: Method, networks: dict[str, Network]) -> Callable[[Tensor], object]:
+    """Return the function that predicts with this method."""
+    alone = unstack(networks[method.network])[: method.members]
+    if method.who == "squad":
+        network = networks[method.network] if method.members > 1 else alone[0]
+        return Sampler(network, method.how, method.samples)
     modules = [plain(one) for one in alone]
-    if way.who == "torch-uncertainty":
-        return Wrapped(modules[0], way.samples, on_batch=way.how == "batched")
-    return Loop(modules, way.samples, random=way.network != "ReLU")
+    if method.who == "torch-uncertainty":
+        return Wrapped(modules[0], method.samples, on_batch=method.how == "batched")
+    return Loop(modules, method.samples, random=method.network != "ReLU")
 
 
 @torch.inference_mode()
 def check_equal(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
-    """How far our network and the plain one are apart where nothing is drawn; more than rounding is an error."""
+    """Return the largest difference between squad's and the plain network without noise.
+
+    Raises:
+        RuntimeError: If it is larger than rounding.
+    """
     found = {}
     for name, network in networks.items():
         alone = unstack(network)[0]
@@ -99,16 +113,18 @@ def check_equal(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
         found[name] = float((ours - theirs).abs().max())
         if found[name] > 1e-4:
             raise RuntimeError(
-                f"{name}: the plain network must give what ours gives; they differ by {found[name]:.2g}."
+                f"{name}: the predictions of the plain network differ from squad's by {found[name]:.2g}."
             )
     return found
 
 
-def measure(found: Mapping[Way, Callable[[], object]], rounds: int) -> tuple[dict[Way, Spread], dict[Way, int | None]]:
-    """Seconds a call, in turns, and bytes; the call that counts them warms up as well."""
-    seen_rows = {way: None if way.loops else peak_memory(call, "cpu") for way, call in found.items()}
-    times = in_turns({repr(way): call for way, call in found.items()}, "cpu", rounds=rounds, warmup=0)
-    return {way: times[repr(way)] for way in found}, seen_rows
+def measure(
+    found: Mapping[Method, Callable[[], object]], rounds: int
+) -> tuple[dict[Method, Spread], dict[Method, int | None]]:
+    """Measure seconds per call, alternately, and bytes; the call that counts bytes also warms up."""
+    peak_bytes = {method: None if method.loops else peak_memory(call, "cpu") for method, call in found.items()}
+    times = in_turns({repr(method): call for method, call in found.items()}, "cpu", rounds=rounds, warmup=0)
+    return {method: times[repr(method)] for method in found}, peak_bytes
 
 
 def main() -> None:
@@ -117,26 +133,26 @@ def main() -> None:
     x = torch.randn(ROWS, INPUTS)
     networks = {name: build(config, INPUTS, CLASSES, range(MEMBERS)) for name, config in CONFIGS.items()}
     equal = check_equal(networks, x)
-    calls = {way: partial(runner(way, networks), x) for way in ways()}
-    # The quick ones first: single passes warm up the loops over them.
-    seconds, seen_rows = measure({way: call for way, call in calls.items() if not way.slow}, ROUNDS)
-    slow_seconds, slow_memory = measure({way: call for way, call in calls.items() if way.slow}, SLOW_ROUNDS)
+    calls = {method: partial(runner(method, networks), x) for method in all_methods()}
+    # Fast methods first: single passes warm up the loops over them.
+    seconds, peak_bytes = measure({method: call for method, call in calls.items() if not method.slow}, ROUNDS)
+    slow_seconds, slow_memory = measure({method: call for method, call in calls.items() if method.slow}, SLOW_ROUNDS)
     seconds |= slow_seconds
-    seen_rows |= slow_memory
+    peak_bytes |= slow_memory
     results: list[dict[str, Any]] = []
-    for way in calls:
-        unit = seconds[way.single]["median"]
+    for method in calls:
+        unit = seconds[method.single]["median"]
         results.append(
             {
-                **way._asdict(),
-                "seconds": seconds[way],
-                "passes": {name: value / unit for name, value in seconds[way].items()},
-                "bytes": seen_rows[way],
+                **method._asdict(),
+                "seconds": seconds[method],
+                "passes": {name: value / unit for name, value in seconds[method].items()},
+                "bytes": peak_bytes[method],
             }
         )
     rows(
-        f"{ROWS:,} rows, 784-32-32-10, {torch.get_num_threads()} threads; multiples are of the same way's single pass",
-        ["who", "network", "how", "networks", "T", "ms", "q25", "q75", "multiple", "MiB"],
+        f"{ROWS:,} rows, 784-32-32-10, {torch.get_num_threads()} threads; multiples of one pass of the same method",
+        ["library", "network", "method", "networks", "T", "ms", "q25", "q75", "multiple", "MiB"],
         [
             [
                 *(one["who"], one["network"], one["how"], str(one["members"]), str(one["samples"])),

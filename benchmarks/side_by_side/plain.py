@@ -1,7 +1,7 @@
-"""The same networks in plain PyTorch, as one writes them without this library, with the weights of ours.
+"""The same networks in plain PyTorch, with the weights of squad's networks.
 
-Bins and pieces stand before neurons, and the maximum is ``max``, not ``amax``: of the ways one would write it, the
-quicker ones.
+Bins and pieces precede neurons in the layout, and the maximum is ``max``, not ``amax``: the faster of the obvious
+implementations.
 """
 
 from collections.abc import Sequence
@@ -17,34 +17,34 @@ from squad.models.networks import Stage
 
 
 class Maxout(nn.Module):
-    """(N, in) -> (N, K): the largest of C linear pieces."""
+    """Maximum of C linear pieces: (N, in) -> (N, K)."""
 
     def __init__(self, linear: nn.Linear, pieces: int) -> None:
         super().__init__()
         self.linear, self.pieces = linear, pieces
 
     def forward(self, x: Tensor) -> Tensor:
-        """The maximum over the pieces."""
+        """Return the maximum over the pieces."""
         pieces: Tensor = self.linear(x).unflatten(-1, (self.pieces, -1))
         return pieces.max(-2).values
 
 
 class Quantized(nn.Module):
-    """(N, in) -> (N, K): a relaxed sample of each latent in training mode, its mean in eval mode."""
+    """A relaxed sample of each latent in training mode, its mean in eval mode: (N, in) -> (N, K)."""
 
     def __init__(self, linear: nn.Linear, values: Tensor, temperature: float) -> None:
         super().__init__()
         self.linear, self.values, self.temperature = linear, nn.Parameter(values), temperature
 
     def forward(self, x: Tensor) -> Tensor:
-        """By the mode, a sample or the mean."""
+        """Return a sample or the mean, depending on the mode."""
         logits = self.linear(x).unflatten(-1, (len(self.values), -1))
         weights = F.gumbel_softmax(logits, self.temperature, dim=-2) if self.training else logits.softmax(-2)
         return self.values @ weights
 
 
 def plain(network: Network) -> nn.Sequential:
-    """A network without members, written out in torch's own modules, with copies of its weights."""
+    """Convert a network without members to torch's own modules, with copies of its weights."""
     modules: list[nn.Module] = []
     for stage in cast(Sequence[Stage], network.stages):
         if stage.dropout is not None:
@@ -57,7 +57,7 @@ def plain(network: Network) -> nn.Sequential:
 
 def _layer(layer: nn.Module) -> nn.Module:
     if not isinstance(layer, (Linear, MaxoutLinear, SquadLinear)):
-        raise TypeError(f"the layer must be linear, maxout or SQUAD, got {type(layer).__name__}.")
+        raise TypeError(f"The layer must be linear, maxout or SQUAD, got {type(layer).__name__}.")
     assert layer.bias is not None
     linear = nn.Linear(*layer.weight.shape)
     with torch.no_grad():
@@ -71,12 +71,12 @@ def _layer(layer: nn.Module) -> nn.Module:
 
 
 class Loop:
-    """T passes in training mode, where dropout drops and latents are drawn, one after the other; so for each network.
+    """T passes of each network in training mode, in which dropout and latents are random, one after the other.
 
     Args:
-        networks: one, or those of an ensemble.
+        networks: One network, or those of an ensemble.
         samples: T.
-        random: whether a pass draws anything; otherwise passes are in eval mode.
+        random: Whether passes are random; otherwise they are in eval mode.
     """
 
     def __init__(self, networks: Sequence[nn.Module], samples: int, random: bool = True) -> None:
@@ -85,7 +85,7 @@ class Loop:
 
     @torch.inference_mode()
     def __call__(self, x: Tensor) -> Tensor:
-        """(N, in) -> the mean probabilities of each network (M, N, classes)."""
+        """Return the mean probabilities of each network for x (N, in): (M, N, classes)."""
         means = []
         for network in self.networks:
             means.append(sum(network(x).softmax(-1) for _ in range(self.samples)) / self.samples)

@@ -1,8 +1,8 @@
-"""torch-uncertainty's MC-dropout wrapper, its own file as installed, loaded without the rest of the package.
+"""torch-uncertainty's MC dropout wrapper, loaded from its installed file without the rest of the package.
 
-``import torch_uncertainty`` imports Lightning and torchvision, and torchvision 0.28.0 as pip installs it failed beside
-the CPU build of torch 2.13.0 ("operator torchvision::nms does not exist").  The wrapper itself needs torch and einops
-alone, so its file is run as it is, from where pip put it.
+``import torch_uncertainty`` imports Lightning and torchvision, and torchvision 0.28.0 as installed by pip fails with
+the CPU build of torch 2.13.0 ("operator torchvision::nms does not exist").  The wrapper itself needs only torch and
+einops, so its installed file is executed unchanged.
 """
 
 import importlib.util
@@ -18,11 +18,11 @@ FILE = "torch_uncertainty/methods/mc_dropout.py"
 
 
 def mc_dropout() -> Callable[..., nn.Module]:
-    """``torch_uncertainty.methods.mc_dropout``."""
+    """Return ``torch_uncertainty.methods.mc_dropout``."""
     try:
         path = distribution("torch-uncertainty").locate_file(FILE)
     except PackageNotFoundError:
-        sys.exit("torch-uncertainty must be installed for this benchmark; it is not. Run `make bench-others`.")
+        sys.exit("This benchmark needs torch-uncertainty, which is not installed. Run `make bench-others`.")
     spec = importlib.util.spec_from_file_location("torch_uncertainty_mc_dropout", str(path))
     assert spec is not None
     assert spec.loader is not None
@@ -32,12 +32,12 @@ def mc_dropout() -> Callable[..., nn.Module]:
 
 
 class Wrapped:
-    """A network asked through the wrapper.
+    """Prediction through the wrapper.
 
     Args:
-        network: with torch's own dropout modules, (N, in) -> (N, classes).
+        network: Network with torch's own dropout modules, (N, in) -> (N, classes).
         samples: T, the wrapper's ``num_estimators``.
-        on_batch: its batched option, T copies of the rows in one pass; otherwise it loops.
+        on_batch: The wrapper's batched option, T copies of the rows in one pass; otherwise it loops.
     """
 
     def __init__(self, network: nn.Module, samples: int, on_batch: bool) -> None:
@@ -46,6 +46,6 @@ class Wrapped:
 
     @torch.inference_mode()
     def __call__(self, x: Tensor) -> Tensor:
-        """(N, in) -> the mean probabilities (N, classes)."""
+        """Return the mean probabilities for x (N, in): (N, classes)."""
         logits: Tensor = self.model(x)  # (T N, classes), sample by sample
         return logits.softmax(-1).view(self.samples, len(x), -1).mean(0)

@@ -1,23 +1,23 @@
-"""What docs/performance.md shows: claims, tables and pictures, all from the records in benchmarks/results."""
+"""Generated parts of docs/performance.md: claims, tables and figures, all from the records in benchmarks/results."""
 
 from collections.abc import Callable
 
-from docs.performance.advice import advice_lines
-from docs.performance.busy import busy_table
+from docs.performance.busy_neighbours import busy_table
 from docs.performance.claims import claims_table
-from docs.performance.looks import looks_table
-from docs.performance.others import others_table
+from docs.performance.other_libraries import libraries_table
 from docs.performance.pictures import PICTURES, draw_all
 from docs.performance.precision import precision_text
+from docs.performance.recommended_samples import recommendation
+from docs.performance.validation import validation_table
 
 __all__ = ["PARTS", "PICTURES", "draw_all"]
 
-#: The parts of the page between its markers.
+#: Generated parts of the page, by the name of their markers.
 PARTS: dict[str, Callable[[], str]] = {
     "claims": claims_table,
-    "others": others_table,
-    "advice": advice_lines,
-    "looks": looks_table,
+    "libraries": libraries_table,
+    "recommendation": recommendation,
+    "validation": validation_table,
     "busy": busy_table,
     "precision": precision_text,
 }

@@ -1,7 +1,6 @@
-"""The table of claims.
+"""The table of performance targets.
 
-Whether a claim is met is computed here from its record, never typed; one whose record is missing stays on the page as
-"not measured".
+Whether a target is met is computed from its record, never typed; a target without a record is listed as "not measured".
 """
 
 from collections.abc import Callable
@@ -12,21 +11,21 @@ from docs.performance.markdown import number, table
 from docs.performance.records import BIG, COMMANDS, MissingRecordError, Spread, exactly, only, ratio, read, where
 from squad.records import Record
 
-#: Where the links of the page lead.
+#: Folder of the benchmark scripts, relative to the page.
 SCRIPTS = "../benchmarks"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of the table of claims.
+    """A performance target, one row of the table.
 
     Attributes:
-        text: what is claimed, without its number.
-        record: where it is measured.
-        limit: the number.
-        at_most: whether less is better.
-        reached: what the record says.
-        unit, scale: how it is shown: a multiple by default.
+        text: The quantity, without its limit.
+        record: Name of the record in which it is measured.
+        limit: The target.
+        at_most: Whether the limit is an upper bound.
+        reached: Computes the measured value from the record.
+        unit, scale: Unit of the value, and the factor that converts the record's value to it.
     """
 
     text: str
@@ -38,31 +37,31 @@ class Claim:
     scale: float = 1.0
 
     def met(self, reached: Spread) -> bool:
-        """By the median."""
+        """Whether the median meets the target."""
         return reached["median"] <= self.limit if self.at_most else reached["median"] >= self.limit
 
     def line(self, results: Path | None) -> list[str]:
-        """Its row of the table."""
+        """Return the row of the table."""
         command, script = COMMANDS[self.record]
-        claimed = f"{self.text}: at {'most' if self.at_most else 'least'} {self._shown(self.limit)} {self.unit}"
+        target = f"{self.text}: at {'most' if self.at_most else 'least'} {self._format(self.limit)} {self.unit}"
         link = f"[{script}]({SCRIPTS}/{script})"
         try:
             record = read(self.record, results)
         except MissingRecordError:
-            return [claimed, f"not measured: `{command}`", "", "", "", "**not measured**", link]
+            return [target, f"not measured: `{command}`", "", "", "", "**not measured**", link]
         reached = self.reached(record)
         low, high = reached["q25"], reached["q75"]
         return [
-            claimed,
-            f"{self._shown(reached['median'])} {self.unit}",
-            "one run" if low == high else f"{self._shown(low)} to {self._shown(high)}",
+            target,
+            f"{self._format(reached['median'])} {self.unit}",
+            "one run" if low == high else f"{self._format(low)} to {self._format(high)}",
             where(record),
             record.date[:10],
             "yes" if self.met(reached) else "**no**",
             link,
         ]
 
-    def _shown(self, value: float) -> str:
+    def _format(self, value: float) -> str:
         return number(value * self.scale)
 
 
@@ -70,25 +69,29 @@ def _op(record: Record, backend: str) -> Spread:
     return only(record.results["sizes"], backend=backend, **BIG)
 
 
-def _seconds(record: Record, what: str, members: int = 1) -> Spread:
-    """Of a line of predict_samples: "relaxed 32", "32 passes of relaxed", "floor of relaxed 32"."""
-    seconds: Spread = record.results[str(members)]["seconds"][what]
+def _seconds(record: Record, name: str, members: int = 1) -> Spread:
+    """Return the seconds of an entry of predict_samples, such as "relaxed 32" or "32 passes of relaxed"."""
+    seconds: Spread = record.results[str(members)]["seconds"][name]
     return seconds
 
 
-def _grows(sampling: str, members: int = 1) -> Callable[[Record], Spread]:
-    def of(record: Record) -> Spread:
+def _samples_ratio(sampling: str, members: int = 1) -> Callable[[Record], Spread]:
+    """Time of T = 32 samples relative to one sample."""
+
+    def compute(record: Record) -> Spread:
         many, one = (_seconds(record, f"{sampling} {samples}", members) for samples in (32, 1))
         return ratio(many, one)
 
-    return of
+    return compute
 
 
-def _saved(sampling: str) -> Callable[[Record], Spread]:
-    def of(record: Record) -> Spread:
-        return ratio(*(_seconds(record, what) for what in (f"32 passes of {sampling}", f"{sampling} 32")))
+def _passes_ratio(sampling: str) -> Callable[[Record], Spread]:
+    """Time of 32 separate passes relative to T = 32 samples."""
 
-    return of
+    def compute(record: Record) -> Spread:
+        return ratio(*(_seconds(record, name) for name in (f"32 passes of {sampling}", f"{sampling} 32")))
+
+    return compute
 
 
 def _step(record: Record, members: int) -> Spread:
@@ -96,63 +99,67 @@ def _step(record: Record, members: int) -> Spread:
     return seconds
 
 
-def _between(above: str, below: str) -> Callable[[Record], Spread]:
-    """Of two of a record's ``seconds``."""
+def _seconds_ratio(above: str, below: str) -> Callable[[Record], Spread]:
+    """Ratio of two of a record's ``seconds``."""
     return lambda record: ratio(record.results["seconds"][above], record.results["seconds"][below])
 
 
-def _epochs(precision: str) -> Callable[[Record], Spread]:
-    def of(record: Record) -> Spread:
+def _epoch_ratio(precision: str) -> Callable[[Record], Spread]:
+    """Time of an epoch of SQUAD-factorized relative to Maxout MC dropout."""
+
+    def compute(record: Record) -> Spread:
         seconds = record.results[precision]["seconds"]
         return ratio(seconds["squad-factorized"], seconds["maxout-dropout"])
 
-    return of
+    return compute
 
 
-#: Every number that the work on speed set out to reach.
+#: All targets of the work on performance.
 CLAIMS = [
     Claim(
-        "Sampling + KL of N = 8192, K = 256, C = 37 in float32, forward and backward, against the memory floor",
+        "Sampling + KL for N = 8192, K = 256, C = 37 in float32, forward and backward, relative to the memory floor",
         "op_gpu",
         2,
         True,
         lambda record: ratio(_op(record, "triton"), exactly(record.results["floor_seconds"])),
     ),
     Claim(
-        "The same, faster than the plain reference",
+        "The same, speedup over the plain reference",
         "op_gpu",
         12,
         False,
         lambda record: ratio(_op(record, "reference"), _op(record, "triton")),
     ),
     Claim(
-        "The same, faster than `torch.compile` of it",
+        "The same, speedup over `torch.compile` of the reference",
         "op_gpu",
         4,
         False,
         lambda record: ratio(_op(record, "compile"), _op(record, "triton")),
     ),
-    Claim("The same of a factorized layer", "op_gpu", 5e-4, True, lambda record: _op(record, "factorized"), "ms", 1e3),
+    Claim("The same for a factorized layer", "op_gpu", 5e-4, True, lambda record: _op(record, "factorized"), "ms", 1e3),
     Claim(
-        "Sampling + KL on two cores (N = 244, K = 32, C = 15), faster than plain torch over [N, K, C]",
+        "Sampling + KL on two cores (N = 244, K = 32, C = 15), speedup over plain torch with shape [N, K, C]",
         "op_cpu",
         3,
         False,
-        _between("plain [N, K, C]", "eager"),
+        _seconds_ratio("plain [N, K, C]", "eager"),
     ),
     Claim(
-        "Training step of 784-32-32-10, batch 244, on two cores, against its matrix products",
+        "Training step of 784-32-32-10, batch 244, on two cores, relative to its matrix products",
         "step_cpu",
         2.5,
         True,
-        _between("step", "matrix products"),
+        _seconds_ratio("step", "matrix products"),
     ),
     Claim(
         "Training step of ten members on a GPU", "step_gpu", 150e-6, True, lambda record: _step(record, 10), "µs", 1e6
     ),
-    Claim("Ten members against one", "step_gpu", 1.5, True, lambda record: ratio(_step(record, 10), _step(record, 1))),
     Claim(
-        "Ten seeds of Fashion-MNIST SQUAD, to early stop, kernels being compiled already",
+        "Ten members relative to one", "step_gpu", 1.5, True, lambda record: ratio(_step(record, 10), _step(record, 1))
+    ),
+    Claim(
+        "Training SQUAD on Fashion-MNIST with ten seeds until early stopping, with compiled kernels",
         "fashion_mnist-cuda",
         10,
         True,
@@ -160,7 +167,7 @@ CLAIMS = [
         "s",
     ),
     Claim(
-        "The same as the first run on a machine, which compiles them",
+        "The same in the first run on a machine, including compilation",
         "fashion_mnist-cuda",
         10,
         True,
@@ -169,23 +176,23 @@ CLAIMS = [
     ),
     *(
         Claim(
-            f"Epoch of SQUAD-factorized at SVHN's sizes against Maxout MC-dropout's, products in {words}",
+            f"Epoch of SQUAD-factorized at SVHN's sizes relative to Maxout MC dropout, matrix products in {words}",
             "svhn_epoch-cuda",
             0.69,
             True,
-            _epochs(precision),
+            _epoch_ratio(precision),
         )
-        for precision, words in (("tf32", "TF32, the default"), ("float32", "float32, as the paper's were"))
+        for precision, words in (("tf32", "TF32, the default"), ("float32", "float32, as in the paper"))
     ),
     *(
         Claim(
-            f"T = 32 {sampling} samples {place} against T = 1",
+            f"T = 32 {sampling} samples {setting} relative to T = 1",
             f"predict_samples-{device}",
             limit,
             True,
-            _grows(sampling, members),
+            _samples_ratio(sampling, members),
         )
-        for place, device, members, limit in (
+        for setting, device, members, limit in (
             ("of ten networks on a GPU", "cuda", 10, 4),
             ("of one network on a GPU", "cuda", 1, 4),
             ("on two cores", "cpu", 1, 8),
@@ -193,17 +200,23 @@ CLAIMS = [
         for sampling in ("relaxed", "stratified")
     ),
     *(
-        Claim(f"T = 32 {one} samples on two cores, faster than 32 passes", "predict_samples-cpu", 4, False, _saved(one))
-        for one in ("relaxed", "stratified")
+        Claim(
+            f"T = 32 {sampling} samples on two cores, speedup over 32 passes",
+            "predict_samples-cpu",
+            4,
+            False,
+            _passes_ratio(sampling),
+        )
+        for sampling in ("relaxed", "stratified")
     ),
 ]
 
 
 def claims_table(results: Path | None = None) -> str:
-    """Every claim, with what was reached."""
+    """Return a table of all targets with the measured values."""
     lines = [claim.line(results) for claim in CLAIMS]
     count = sum(line[5] == "yes" for line in lines)
     missing = sum(line[5] == "**not measured**" for line in lines)
-    heads = ["claim", "reached", "quartiles", "device", "date", "met", "measured by"]
-    summary = f"{count} of {len(lines)} met" + (f", {missing} not measured yet" if missing else "") + "."
+    heads = ["target", "measured", "quartiles", "device", "date", "met", "script"]
+    summary = f"{count} of {len(lines)} targets met" + (f", {missing} not measured yet" if missing else "") + "."
     return f"{summary}\n\n{table([heads, *lines])}"

@@ -1,4 +1,4 @@
-"""How the page's pictures look: colours, axes, lines with their quartiles, one legend below."""
+"""Style of the figures: colours, axes, lines with quartiles, one legend below."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,16 +14,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from docs.performance.records import Spread
 
+#: Folder of the figures.
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 
-#: Colour and marker of a way to sample.
+#: Colour and marker of each sampling mode.
 SAMPLINGS = {
     "stratified": ("#1b6ca8", "o"),
     "relaxed": ("#c0562f", "s"),
     "hard": ("#7a9a3a", "^"),
     "mean": ("#8a5fa8", "D"),
 }
-#: Colour of a backend, the same in every picture.
+#: Colour of each backend, the same in every figure.
 BACKENDS = {
     "eager": "#1b6ca8",
     "reference": "#c0562f",
@@ -32,30 +33,32 @@ BACKENDS = {
     "triton": "#111111",
     "factorized": "#c9a227",
 }
+#: Style of lower bounds.
 FLOOR: dict[str, Any] = {"color": "#555555", "linestyle": "--", "linewidth": 1.2}
 
 
 def plain_numbers(axis: Any, subs: tuple[float, ...] = (1.0, 2.0, 5.0)) -> None:
-    """A logarithmic axis with numbers as people write them."""
+    """Label a logarithmic axis with plain numbers instead of powers of ten."""
     axis.set_major_locator(LogLocator(10, subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.set_minor_locator(NullLocator())
 
 
 def tidy(axis: Axes) -> None:
+    """Add a light grid and remove the top and right spines."""
     axis.grid(color="#e6e6e6", linewidth=0.8)
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def times(axis: Axes, x: list[float], seconds: list[Spread], unit: float, **look: Any) -> None:
-    """Medians as a line, quartiles as bars."""
+    """Plot medians as a line and quartiles as bars."""
     (line,) = axis.plot(x, [unit * one["median"] for one in seconds], **{"markersize": 4.5, "linewidth": 1.4, **look})
     low, high = ([unit * one[name] for one in seconds] for name in ("q25", "q75"))
     axis.vlines(x, low, high, color=line.get_color(), alpha=0.5)
 
 
 def finish(figure: Figure, name: str) -> None:
-    """One legend below for all axes, as lines leave no room inside; then save."""
+    """Add one legend for all axes below the figure, where it covers no lines, and save the figure."""
     labels: dict[str, Any] = {}
     for axis in figure.axes:
         labels |= {str(line.get_label()): line for line in axis.get_lines()}
@@ -66,6 +69,7 @@ def finish(figure: Figure, name: str) -> None:
 
 
 def logarithmic(axis: Axes, ticks: Iterable[float]) -> None:
+    """Make both axes logarithmic, with the given ticks on the x axis."""
     axis.set(xscale="log", yscale="log")
     shown = list(ticks)
     axis.set_xticks(shown, [f"{tick:g}" for tick in shown])

@@ -1,11 +1,11 @@
-"""Numbers and tables as Markdown."""
+"""Format numbers and tables as Markdown."""
 
 
 def number(value: float) -> str:
-    """Three digits, as people write them."""
+    """Format a number with three significant digits."""
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
 def table(lines: list[list[str]]) -> str:
-    """Rows, the first of which are headings."""
+    """Format rows as a table; the first row is the header."""
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])

@@ -1,4 +1,4 @@
-"""Records that the page is written from: where they are, what makes them, and what their numbers are to each other."""
+"""Benchmark records that docs/performance.md is generated from: their paths and commands, and ratios of their times."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,12 +7,13 @@ from typing import Any
 from squad.errors import SquadError
 from squad.records import Record
 
+#: Folder of the records.
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
-#: Of seconds, or of a ratio of them: median, q25 and q75.
+#: Median, q25 and q75 of seconds, or of a ratio of them.
 Spread = Mapping[str, float]
 
-#: What writes each record, and its script.
+#: Command that writes each record, and its script.
 COMMANDS = {
     "op_bins-cpu": ("make bench", "op_bins.py"),
     "op_cpu": ("make bench", "op_cpu.py"),
@@ -30,35 +31,36 @@ COMMANDS = {
     "side_by_side": ("make bench-others", "side_by_side"),
 }
 
-#: The size at which the operation is judged.
+#: Size of the operation for which the claims are made.
 BIG: dict[str, Any] = {"N": 8192, "C": 37, "K": 256, "dtype": "float32"}
 
 
 class MissingRecordError(SquadError):
-    """A record that has not been made yet."""
+    """A record that has not been measured yet."""
 
 
 def read(name: str, results: Path | None = None) -> Record:
-    """The record called ``name``."""
+    """Read the record called ``name``."""
     path = (results or RESULTS) / f"{name}.json"
     if not path.exists():
         raise MissingRecordError(
-            f"docs/performance.md needs the record {name}.json in benchmarks/results; there is none. "
+            f"docs/performance.md needs the record {name}.json, which is missing in benchmarks/results. "
             f"Run `{COMMANDS[name][0]}` (benchmarks/{COMMANDS[name][1]})."
         )
     return Record.load(path)
 
 
 def where(record: Record) -> str:
-    """The device a record was made on."""
+    """Return the device on which a record was measured."""
     machine = record.machine
     if record.settings.get("device") == "cuda":
         return str(machine["gpu"])
-    return f"{machine['cpu']}, {machine['threads']} threads"
+    threads = machine["threads"]
+    return f"{machine['cpu']}, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def ratio(above: Spread, below: Spread) -> Spread:
-    """Of two times: of their medians, and as far as their quartiles allow it to be off."""
+    """Return the ratio of two medians, and the widest quartiles that those of the two times allow."""
     return {
         "median": above["median"] / below["median"],
         "q25": above["q25"] / below["q75"],
@@ -67,20 +69,23 @@ def ratio(above: Spread, below: Spread) -> Spread:
 
 
 def exactly(value: float) -> Spread:
-    """A number that was measured once."""
+    """Return a number that was measured once, as a spread of zero width."""
     return {"median": value, "q25": value, "q75": value}
 
 
-def only(entries: Iterable[Mapping[str, Any]], **asked: object) -> Spread:
-    """Seconds of the one entry that has all that is asked for."""
+def only(entries: Iterable[Mapping[str, Any]], **wanted: object) -> Spread:
+    """Return the seconds of the only entry with the given values."""
     listed = list(entries)
-    found = [one for one in listed if all(one.get(name) == value for name, value in asked.items())]
-    if len(found) != 1:
-        raise SquadError(f"the record must have one entry with {asked}; it has {len(found)} among {len(listed)}.")
-    seconds: Spread = found[0]["seconds"]
+    matching = [one for one in listed if all(one.get(name) == value for name, value in wanted.items())]
+    if len(matching) != 1:
+        raise SquadError(
+            f"The record must have exactly one entry with {wanted}, but {len(matching)} of {len(listed)} match. "
+            "Measure it again."
+        )
+    seconds: Spread = matching[0]["seconds"]
     return seconds
 
 
-def sampling_way(way: Mapping[str, Any]) -> tuple[str, int]:
-    """How a line of fashion_mnist sampled, and T."""
-    return way["sampling"], way["samples"]
+def sampling_key(entry: Mapping[str, Any]) -> tuple[str, int]:
+    """Return sampling mode and T of an entry of fashion_mnist."""
+    return entry["sampling"], entry["samples"]

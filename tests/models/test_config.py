@@ -1,4 +1,4 @@
-"""The settings of networks: frozen, checked, and the same after a trip through a file."""
+"""Network configurations: frozen, validated, and unchanged by a round trip through JSON."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ NAMES = ("squad", "squad-factorized", "mlp", "maxout-dropout", "relu-dropout", "
 each = pytest.mark.parametrize("name", NAMES)
 
 
-def test_the_networks_there_are() -> None:
+def test_names_of_the_networks() -> None:
     assert tuple(CONFIGS) == NAMES
     assert len(set(CONFIGS.values())) == len(NAMES)
 
@@ -42,7 +42,7 @@ def test_every_setting_is_documented(name: str) -> None:
 
 @each
 @pytest.mark.parametrize("settings", [{}, {"hidden": [3], "dropout": [0.1, 0.2], "init_scale": [1, 2]}])
-def test_there_and_back_through_json(name: str, settings: dict[str, Any]) -> None:
+def test_round_trip_through_json(name: str, settings: dict[str, Any]) -> None:
     config = network_config(name, settings)
     again = network_config(name, json.loads(json.dumps(config.to_dict())))
     assert again == config
@@ -50,7 +50,7 @@ def test_there_and_back_through_json(name: str, settings: dict[str, Any]) -> Non
     assert isinstance(again.hidden, tuple)
 
 
-def test_numbers_of_other_types_become_plain() -> None:
+def test_numpy_numbers_become_python_numbers() -> None:
     config = network_config(
         "squad",
         {
@@ -70,37 +70,37 @@ def test_numbers_of_other_types_become_plain() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("squad", {"hidden": ()}, r"hidden must be a list of layer sizes, such as \[32, 32\], got \(\)"),
-        ("squad", {"hidden": 32}, r"hidden must be a list of layer sizes, .*, got 32"),
-        ("squad", {"hidden": "32"}, r"hidden must be a list of layer sizes, .*, got '32'"),
-        ("mlp", {"hidden": (4, 0)}, r"hidden must be a whole number of at least 1, got 0"),
-        ("mlp", {"hidden": (4.5,)}, r"hidden must be a whole number of at least 1, got 4\.5"),
-        ("mlp", {"hidden": (True,)}, r"hidden must be a whole number of at least 1, got True"),
-        ("mlp", {"dropout": 1.0}, r"dropout must be a number at least 0 and below 1, got 1\.0"),
-        ("mlp", {"dropout": -0.1}, r"dropout must be a number at least 0 and below 1, got -0\.1"),
-        ("mlp", {"dropout": (0.1, float("nan"))}, r"dropout must be .*, got nan"),
-        ("mlp", {"dropout": "0.1"}, r"dropout must be .*, got '0\.1'"),
-        ("mlp", {"dropout": None}, r"dropout must be .*, got None"),
-        ("mlp", {"init_scale": 0}, r"init_scale must be a number above 0, got 0"),
-        ("mlp", {"init_scale": float("inf")}, r"init_scale must be a number above 0, got inf"),
-        ("mlp", {"test_dropout": 1}, r"test_dropout must be true or false, got 1"),
-        ("squad", {"bins": 1}, r"bins must be a whole number of at least 2, got 1"),
-        ("squad", {"spacing": "log"}, r"spacing must be one of 'linear', 'gaussian', got 'log'"),
-        ("squad", {"prior": []}, r"prior must be one of 'uniform', 'gaussian', got \[\]"),
-        ("squad", {"learn_values": None}, r"learn_values must be one of 'per_layer', .*, got None"),
-        ("squad", {"limit": 0.0}, r"limit must be a number above 0, got 0\.0"),
-        ("squad-factorized", {"rank": 0}, r"rank must be a whole number of at least 1, got 0"),
-        ("squad-factorized", {"shared": "yes"}, r"shared must be true or false, got 'yes'"),
-        ("maxout-dropout", {"pieces": 0}, r"pieces must be a whole number of at least 1, got 0"),
-        ("squad", {"bin": 3}, r"bin is not a setting of the network squad\. Did you mean bins\?"),
-        ("mlp", {"bins": 3}, r"bins is not a setting of the network mlp\. "),
-        ("squad", {"zzz": 3}, r"zzz is not a setting of the network squad\. There are hidden, dropout, .*, bins"),
-        ("squat", {}, r"model must be one of 'squad', .*, got 'squat'\. Did you mean 'squad'\?"),
-        (["squad"], {}, r"model must be one of 'squad', .*, got \['squad'\]\."),
-        (None, {}, r"model must be one of 'squad', .*, got None\."),
+        ("squad", {"hidden": ()}, r"^hidden .*got \(\)"),
+        ("squad", {"hidden": 32}, r"^hidden .*got 32"),
+        ("squad", {"hidden": "32"}, r"^hidden .*got '32'"),
+        ("mlp", {"hidden": (4, 0)}, r"^hidden .*got 0"),
+        ("mlp", {"hidden": (4.5,)}, r"^hidden .*got 4\.5"),
+        ("mlp", {"hidden": (True,)}, r"^hidden .*got True"),
+        ("mlp", {"dropout": 1.0}, r"^dropout .*got 1\.0"),
+        ("mlp", {"dropout": -0.1}, r"^dropout .*got -0\.1"),
+        ("mlp", {"dropout": (0.1, float("nan"))}, r"^dropout .*got nan"),
+        ("mlp", {"dropout": "0.1"}, r"^dropout .*got '0\.1'"),
+        ("mlp", {"dropout": None}, r"^dropout .*got None"),
+        ("mlp", {"init_scale": 0}, r"^init_scale .*got 0"),
+        ("mlp", {"init_scale": float("inf")}, r"^init_scale .*got inf"),
+        ("mlp", {"test_dropout": 1}, r"^test_dropout .*got 1"),
+        ("squad", {"bins": 1}, r"^bins .*got 1"),
+        ("squad", {"spacing": "log"}, r"^spacing .*got 'log'"),
+        ("squad", {"prior": []}, r"^prior .*got \[\]"),
+        ("squad", {"learn_values": None}, r"^learn_values .*got None"),
+        ("squad", {"limit": 0.0}, r"^limit .*got 0\.0"),
+        ("squad-factorized", {"rank": 0}, r"^rank .*got 0"),
+        ("squad-factorized", {"shared": "yes"}, r"^shared .*got 'yes'"),
+        ("maxout-dropout", {"pieces": 0}, r"^pieces .*got 0"),
+        ("squad", {"bin": 3}, r"bin .*squad.*bins\?"),
+        ("mlp", {"bins": 3}, r"^bins .*mlp"),
+        ("squad", {"zzz": 3}, r"^zzz .*squad.*hidden, dropout, .*, bins"),
+        ("squat", {}, r"^model .*'dlgm'.*got 'squat'.*'squad'\?"),
+        (["squad"], {}, r"^model .*got \['squad'\]\."),
+        (None, {}, r"^model .*got None\."),
     ],
 )
-def test_wrong_settings_are_told(name: str, settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         network_config(name, settings)
 
@@ -110,11 +110,11 @@ def test_settings_of_one_member() -> None:
     assert config.member(1) == SquadConfig(dropout=0.5, init_scale=3.0, hidden=(4,))
     assert SquadConfig(dropout=0.5).member(3) == SquadConfig(dropout=0.5)
     config.check_members(2)
-    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 3 members, got 2 numbers"):
+    with pytest.raises(ArgumentError, match=r"dropout.* 3 members.*got 2"):
         config.check_members(3)
 
 
-# ---- how predictions are made
+# ---- sampling modes
 
 
 @pytest.mark.parametrize(
@@ -134,22 +134,22 @@ def test_settings_of_one_member() -> None:
     ],
     ids=str,
 )
-def test_sampling_unless_another_is_asked_for(config: NetworkConfig, sampling: str, samples: int) -> None:
+def test_default_sampling_mode_and_number_of_samples(config: NetworkConfig, sampling: str, samples: int) -> None:
     assert config.check_sampling(None, None) == (sampling, samples)
-    assert config.ways[0] == sampling
-    for other in config.ways:
+    assert config.sampling_modes[0] == sampling
+    for other in config.sampling_modes:
         assert config.check_sampling(other, 3) == (other, 3)
 
 
-def test_wrong_sampling_is_told() -> None:
-    with pytest.raises(ArgumentError, match="sampling must be one of 'mean' for the network mlp, got 'sample'"):
+def test_invalid_sampling_is_rejected() -> None:
+    with pytest.raises(ArgumentError, match=r"sampling.*'mean'.* mlp.*got 'sample'"):
         network_config("mlp").check_sampling("sample", None)
     for wrong in (0, 1_000_000, 2.5, True):
-        with pytest.raises(ArgumentError, match="num_samples must be a whole number between 1 and 999999"):
+        with pytest.raises(ArgumentError, match=rf"num_samples.*got {wrong}"):
             network_config("squad").check_sampling(None, wrong)  # type: ignore[arg-type]
 
 
-def test_dropout_is_off_at_test_time_except_in_mc_dropout() -> None:
+def test_dropout_is_inactive_at_test_time_except_in_mc_dropout() -> None:
     on = {name for name in NAMES if network_config(name).test_dropout}
     assert on == {"relu-dropout", "maxout-dropout"}
     assert {name for name in NAMES if network_config(name).dropout != 0} == on

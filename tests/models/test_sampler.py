@@ -1,4 +1,4 @@
-"""Prediction with T samples: the same as a plain loop, in blocks, with what can be shared computed once."""
+"""Prediction with T samples: equal to a plain loop, computed in blocks, with shared work done once."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ from squad.core.noise import make_key
 from squad.errors import ArgumentError
 from squad.layers import sampling_modes
 from squad.models import Network, Sampler, build, network_config
-from squad.models.sampler import KEPT
+from squad.models.sampler import MAX_NOISE_ELEMENTS
 from tests.contracts.answers import FEATURES, WAYS, AnswerContract, example, rows
 
 
@@ -32,7 +32,7 @@ def power(*temperatures: float, dtype: torch.dtype = torch.float64) -> sampling_
 
 
 def plain_loop(network: Network, x: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-    """The layers' own eval mode, sample by sample."""
+    """Average the predictions of the layers' own eval mode, sample by sample."""
     total, entropy = torch.zeros(()), torch.zeros(())
     with torch.no_grad():
         for index in range(samples):
@@ -69,7 +69,7 @@ def test_equals_a_plain_loop_over_the_layers(name: str, sampling: str) -> None:
     torch.testing.assert_close(found.entropy, h, rtol=0, atol=1e-9)
 
 
-def test_cold_relaxed_samples_take_the_other_path_to_the_same_answer() -> None:
+def test_relaxed_samples_at_low_temperature_equal_the_plain_loop() -> None:
     network = example("squad", dtype=torch.float64)
     x = rows(40).double()
     for temperature in (0.05, 0.39, 0.41, 2.0):
@@ -78,7 +78,7 @@ def test_cold_relaxed_samples_take_the_other_path_to_the_same_answer() -> None:
         torch.testing.assert_close(found, plain_loop(network, x, 5)[0], rtol=0, atol=1e-9)
 
 
-def test_dropout_of_squad_is_off_unless_asked_for() -> None:
+def test_dropout_of_squad_is_inactive_unless_test_dropout_is_set() -> None:
     x = rows(50)
     settings = {"hidden": (8, 8), "dropout": 0.4}
     off = build(network_config("squad", settings), FEATURES, 3, [1])
@@ -94,47 +94,47 @@ def test_dropout_of_squad_is_off_unless_asked_for() -> None:
     without.load_state_dict(other)
     dropped = Sampler(on, "stratified", 8)(x).probabilities
     assert (dropped - Sampler(without, "stratified", 8)(x).probabilities).abs().max() > 1e-2
-    # The mean has nothing random left.
+    # Nothing is random with sampling "mean".
     torch.testing.assert_close(
         Sampler(on, "mean", 8)(x).probabilities, Sampler(without, "mean", 8)(x).probabilities, rtol=0, atol=1e-6
     )
 
 
 @pytest.fixture
-def matmul_precision(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """Inputs of all matrix products that make logits, (M, S, rows, in)."""
+def matmul_inputs(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Inputs of all matrix products that compute logits, (M, S, rows, in)."""
     inputs: list[Tensor] = []
-    original = Sampler._prepared
+    original = Sampler._distribution_parameters
 
-    def spy(self: Sampler, place: int, x: Tensor, *rest: sampling_modes.Scratch) -> Tensor:
+    def spy(self: Sampler, index: int, x: Tensor, *rest: sampling_modes.Scratch) -> Tensor:
         inputs.append(x)
-        return original(self, place, x, *rest)
+        return original(self, index, x, *rest)
 
-    monkeypatch.setattr(Sampler, "_prepared", spy)
+    monkeypatch.setattr(Sampler, "_distribution_parameters", spy)
     return inputs
 
 
-def test_the_first_layer_is_computed_once_however_many_samples(matmul_precision: list[Tensor]) -> None:
+def test_the_first_layer_is_computed_once_for_all_samples(matmul_inputs: list[Tensor]) -> None:
     for sampling in ("relaxed", "stratified", "hard"):
-        matmul_precision.clear()
+        matmul_inputs.clear()
         Sampler(example("squad"), sampling, 16, rows=64)(rows(64))
-        shapes = [tuple(x.shape) for x in matmul_precision]
+        shapes = [tuple(x.shape) for x in matmul_inputs]
         assert shapes[0] == (1, 1, 64, FEATURES), sampling
         assert all(shape[-1] != FEATURES for shape in shapes[1:])
         assert sum(shape[1] for shape in shapes[1:]) == 16
 
 
 @pytest.mark.parametrize("sampling", ["stratified"])  # tests/slow has "hard"
-def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_for_any_number_of_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.harness import peak_memory
 
-    monkeypatch.setitem(KEPT, "cpu", 1 << 20)
+    monkeypatch.setitem(MAX_NOISE_ELEMENTS, "cpu", 1 << 20)
     network = build(network_config("squad", {"hidden": (8, 8)}), FEATURES, 3, [0])
     peaks = []
     for samples, count in ((10_000, 8), (30_000, 8), (10_000, 32)):
         sampler = Sampler(network, sampling, samples, rows=8)
         assert sampler.noise is None
-        # Levels, one number a sample and latent, are kept for all samples; a look at them counts as memory taken.
+        # Levels, one number per sample and latent, are stored for all samples; reading them counts as memory.
         known = count * 4 * 8 + sum(0 if levels is None else levels.nbytes for levels in sampler.levels)
         x = rows(count)
         peaks.append(peak_memory(lambda sampler=sampler, x=x: sampler(x), "cpu") - known)  # type: ignore[misc]
@@ -142,10 +142,10 @@ def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypa
 
 
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_noise_drawn_part_by_part_is_the_same(name: str, sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_is_the_same_when_drawn_in_parts(name: str, sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = example(name), rows(10)
     whole = Sampler(network, sampling, 50)(x)
-    monkeypatch.setattr(Sampler, "_kept", lambda self: 0)
+    monkeypatch.setattr(Sampler, "_max_stored_samples", lambda self: 0)
     drawn = Sampler(network, sampling, 50)
     drawn.part = 7
     torch.testing.assert_close(drawn(x), whole, rtol=0, atol=1e-6)
@@ -158,7 +158,7 @@ def test_padding_a_layer_with_bins_changes_no_noise() -> None:
     assert torch.equal(few.others, many.others[..., :5, :])
 
 
-def test_autocast_around_does_not_change_an_answer() -> None:
+def test_autocast_does_not_change_predictions() -> None:
     sampler, x = Sampler(example("squad"), "mean", 1), rows(50)
     expected = sampler(x).probabilities
     with torch.autocast("cpu", torch.bfloat16):
@@ -175,13 +175,13 @@ def test_cold_samples_do_not_overflow_in_single_precision() -> None:
     assert float((relaxed - expected).abs().median()) < 1e-4
 
 
-def test_one_pass_where_nothing_is_random() -> None:
+def test_a_single_pass_if_nothing_is_random() -> None:
     assert Sampler(example("squad"), "mean", 32).num_samples == 1
     assert Sampler(example("mlp"), "mean", 32).num_samples == 1
     assert Sampler(example("maxout-dropout"), "sample", 32).num_samples == 32
 
 
-def test_stratified_takes_samples_of_a_single_layer() -> None:
+def test_stratified_samples_the_only_latent_layer() -> None:
     network = build(network_config("squad", {"hidden": (8,)}), FEATURES, 3, [0])
     x = rows(30)
     few, many = (Sampler(network, "stratified", t)(x).probabilities for t in (4, 4000))
@@ -201,8 +201,8 @@ def test_levels_are_a_latin_hypercube(neurons: int, samples: int) -> None:
     assert bool((found.others > 0).all())
 
 
-def test_stratified_winners_are_exact_in_number() -> None:
-    """At a low temperature a sample is its winner: over T samples each bin wins T p times, rounded."""
+def test_stratified_winning_bins_have_exact_frequencies() -> None:
+    """At a low temperature a sample equals its winning bin: over T samples each bin wins T p times, rounded."""
     torch.manual_seed(0)
     logits = torch.randn(1, 1, 3, 5, 4, dtype=torch.float64) * 1.5
     values = torch.arange(5.0, dtype=torch.float64).view(1, 1, 1, 5, 1)
@@ -211,13 +211,13 @@ def test_stratified_winners_are_exact_in_number() -> None:
     z = sampling_modes.stratified(logits, values, noise, power(1e-6))
     p = logits.softmax(-2).squeeze(1)
     for value in range(5):
-        share = (z.round() == value).double().mean(1)
-        assert float((share - p[..., value, :]).abs().max()) < 2 / samples
+        fraction = (z.round() == value).double().mean(1)
+        assert float((fraction - p[..., value, :]).abs().max()) < 2 / samples
 
 
 @pytest.mark.parametrize("temperatures", [(0.5, 0.5), (0.5, 0.7), (0.05, 2.0)])
-def test_stratified_by_its_definition(temperatures: tuple[float, float]) -> None:
-    """softmax(G / t), with exp(-G) of the winner and of the others as the docstring has them."""
+def test_stratified_follows_its_definition(temperatures: tuple[float, float]) -> None:
+    """softmax(G / τ), with exp(-G) of the winning bin and of the others as in the docstring."""
     torch.manual_seed(0)
     logits = torch.randn(2, 1, 3, 5, 4, dtype=torch.float64)
     values = torch.randn(2, 1, 1, 5, 1, dtype=torch.float64)
@@ -234,8 +234,8 @@ def test_stratified_by_its_definition(temperatures: tuple[float, float]) -> None
     torch.testing.assert_close(found, ((g / scale).softmax(-2) * values).sum(-2), rtol=0, atol=1e-12)
 
 
-def test_stratified_has_the_law_of_relaxed_samples() -> None:
-    """Over levels that are uniform, moments and quantiles agree."""
+def test_stratified_has_the_distribution_of_relaxed_samples() -> None:
+    """Moments and quantiles agree over uniform levels."""
     torch.manual_seed(0)
     logits = torch.tensor([0.3, -1.0, 1.2, 0.0], dtype=torch.float64).view(1, 1, 1, 4, 1).expand(1, 1, 1, 4, 64)
     values = torch.tensor([-2.0, -0.5, 0.7, 2.0], dtype=torch.float64).view(1, 1, 1, 4, 1)
@@ -249,8 +249,8 @@ def test_stratified_has_the_law_of_relaxed_samples() -> None:
     levels = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
     sorted_ours, sorted_plain = ours.sort().values, plain.double().sort().values
     ranks = (levels * len(ours)).long()
-    share = torch.searchsorted(sorted_ours, sorted_plain[ranks]).double() / len(ours)
-    assert float((share - levels).abs().max()) < 2 * error
+    fraction = torch.searchsorted(sorted_ours, sorted_plain[ranks]).double() / len(ours)
+    assert float((fraction - levels).abs().max()) < 2 * error
 
 
 def test_a_bin_without_mass_is_never_drawn() -> None:
@@ -263,7 +263,7 @@ def test_a_bin_without_mass_is_never_drawn() -> None:
 
 
 def test_stratified_needs_fewer_samples() -> None:
-    """The error of 8 stratified samples of one layer is well below that of 8 plain ones."""
+    """The error of 8 stratified samples of one layer is well below that of 8 relaxed ones."""
     network = build(network_config("squad", {"hidden": (16,)}), FEATURES, 4, list(range(20)))
     x = rows(50)
     truth = Sampler(network, "relaxed", 500)(x).probabilities
@@ -273,29 +273,29 @@ def test_stratified_needs_fewer_samples() -> None:
     assert errors["stratified"] < 0.8 * errors["relaxed"]
 
 
-def test_wrong_settings_are_refused() -> None:
-    for sampling, samples, words in (("gumbel", 4, "one of"), ("relaxed", 0, "at least 1|between")):
+def test_invalid_settings_are_rejected() -> None:
+    for sampling, samples, words in (("gumbel", 4, "sampling.*got 'gumbel'"), ("relaxed", 0, "num_samples.*got 0")):
         with pytest.raises(ArgumentError, match=words):
             Sampler(example("squad"), sampling, samples)
-    with pytest.raises(ArgumentError, match="'sample', 'mean' for the network dlgm"):
+    with pytest.raises(ArgumentError, match=r"sampling.*'sample', 'mean'.*dlgm"):
         network_config("dlgm").check_sampling("relaxed", None)
     with pytest.raises(ArgumentError, match="num_samples"):
         network_config("squad").check_sampling("relaxed", 0)
 
 
-def test_long_sums_in_single_precision_are_made_in_full_blocks(matmul_precision: list[Tensor]) -> None:
-    """What follows, and what is computed in float64, is made for the rows that there are."""
+def test_long_sums_in_single_precision_are_computed_in_full_blocks(matmul_inputs: list[Tensor]) -> None:
+    """Later layers, and anything computed in float64, are computed for the actual rows only."""
     for sampling, first, rest in (
         ("relaxed", {32}, {8, 32}),
         ("stratified", {8, 32}, {8, 32}),
         ("mean", {32}, {32}),
     ):
-        matmul_precision.clear()
+        matmul_inputs.clear()
         sampler = Sampler(example("squad"), sampling, 4, rows=32, exact=False)
         for count in (1, 7, 31, 32, 33, 100):
             assert sampler(rows(count)).probabilities.shape == (2, count, 5)
-        assert {x.shape[2] for x in matmul_precision if x.shape[-1] == FEATURES} == first, sampling
-        assert {x.shape[2] for x in matmul_precision if x.shape[-1] != FEATURES} == rest, sampling
+        assert {x.shape[2] for x in matmul_inputs if x.shape[-1] == FEATURES} == first, sampling
+        assert {x.shape[2] for x in matmul_inputs if x.shape[-1] != FEATURES} == rest, sampling
 
 
 @pytest.mark.parametrize(
@@ -310,16 +310,16 @@ def test_long_sums_in_single_precision_are_made_in_full_blocks(matmul_precision:
     ],
 )
 def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: str, layers: int, exact: int) -> None:
-    """And nothing after the last of them in a validation pass, but all of it in prediction."""
+    """A validation pass computes nothing after the last choice in float64, prediction everything."""
     found: list[torch.dtype] = []
-    original = Sampler._prepared
+    original = Sampler._distribution_parameters
 
-    def spy(self: Sampler, place: int, x: Tensor, *rest: sampling_modes.Scratch) -> Tensor:
-        out = original(self, place, x, *rest)
+    def spy(self: Sampler, index: int, x: Tensor, *rest: sampling_modes.Scratch) -> Tensor:
+        out = original(self, index, x, *rest)
         found.append(out.dtype)
         return out
 
-    monkeypatch.setattr(Sampler, "_prepared", spy)
+    monkeypatch.setattr(Sampler, "_distribution_parameters", spy)
     network = build(network_config("squad", {"hidden": (6,) * layers}), FEATURES, 3, [0])
     Sampler(network, sampling, 4, exact=False)(rows(3))
     assert found == [torch.float64] * exact + [torch.float32] * (layers - exact)
@@ -329,8 +329,8 @@ def test_choices_are_made_in_float64(monkeypatch: pytest.MonkeyPatch, sampling: 
 
 
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_prediction_rounds_as_in_float64(name: str, sampling: str) -> None:
-    """A network in single precision is the function of its weights, to the precision of float64."""
+def test_prediction_is_computed_in_float64(name: str, sampling: str) -> None:
+    """A network in single precision predicts exactly as if it were converted to float64."""
     network, x = example(name), rows(70)
     found = Sampler(network, sampling, 6)(x)
     expected = Sampler(network.double(), sampling, 6)(x.double())
@@ -341,9 +341,9 @@ def test_a_few_rows_are_not_padded_to_a_block_in_float64(monkeypatch: pytest.Mon
     heights = []
     original = Sampler._stage
 
-    def spy(self: Sampler, place: int, x: Tensor, *rest: Any) -> Tensor:
+    def spy(self: Sampler, index: int, x: Tensor, *rest: Any) -> Tensor:
         heights.append(x.shape[2])
-        return original(self, place, x, *rest)
+        return original(self, index, x, *rest)
 
     monkeypatch.setattr(Sampler, "_stage", spy)
     for name, sampling in WAYS:
@@ -352,8 +352,8 @@ def test_a_few_rows_are_not_padded_to_a_block_in_float64(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_what_single_precision_cannot_hold_is_no_number(name: str, sampling: str) -> None:
-    """An input so far away is referred, as on a GPU, and touches no other row."""
+def test_overflow_of_single_precision_gives_nan(name: str, sampling: str) -> None:
+    """The model abstains on such an extreme input, as on a GPU, and no other row is affected."""
     network, x = example(name), rows(20)
     expected = Sampler(network, sampling, 4)(x).probabilities
     x[3] = 3e38
@@ -369,14 +369,14 @@ def test_levels_are_uniform_within_their_strata() -> None:
     within = (levels * samples) % 1
     assert abs(float(within.mean()) - 0.5) < 0.015
     assert abs(float(within.std()) - 12**-0.5) < 0.01
-    # Neighbouring latents go through the strata in orders of their own.
+    # The order of the strata differs between neighbouring latents.
     order = (levels[0] * samples).floor()
     correlation = torch.corrcoef(order.T) - torch.eye(200, dtype=torch.float64)
     assert float(correlation.abs().max()) < 0.75
     assert abs(float(correlation.mean())) < 0.005
 
 
-def test_more_members_take_fewer_samples_at_once() -> None:
+def test_more_members_compute_fewer_samples_at_once() -> None:
     config = network_config("squad", {"hidden": (64, 64)})
     one, four = (Sampler(build(config, FEATURES, 3, list(range(count))), "relaxed", 8) for count in (1, 4))
     assert 1 <= four.part == one.part // 4
@@ -384,7 +384,7 @@ def test_more_members_take_fewer_samples_at_once() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard", "mean"])
-def test_a_network_in_half_precision_is_asked_in_single(sampling: str, dtype: torch.dtype) -> None:
+def test_a_network_in_half_precision_predicts_in_single_precision(sampling: str, dtype: torch.dtype) -> None:
     network = build(network_config("squad", {"hidden": (8, 6), "bins": 5}), 7, 3, [0]).eval().to(dtype)
     x = torch.randn(9, 7, generator=torch.Generator().manual_seed(0))
     found = Sampler(network, sampling, 8)(x).probabilities

@@ -1,7 +1,7 @@
-"""Answers of saved models in a process of its own: what tests/slow/test_machines.py starts under several settings.
+"""Predictions of saved models, run by tests/slow/test_machines.py in subprocesses with several settings.
 
-Usage: python -m tests.slow.machines MODELS RESULT: every model of the folder MODELS predicts the rows beside it, in
-several ways, into the file RESULT.
+Usage: python -m tests.slow.machines MODELS RESULT.  Every model in the folder MODELS predicts the rows in the array
+file next to it, in several kinds of calls, into the file RESULT.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from squad.predictor import Answer, Predictor
 from tests.contracts.guaranteed import CLOSE, EXACT
 from tests.rounding import OtherRounding
 
-#: Rows that are predicted one by one.
+#: Rows that are predicted one at a time.
 ALONE = (0, 63, 64, 1999)
 SEED = 7
 
 
-def every_way(predictor: Predictor, x: NDArray[np.float64]) -> Iterator[tuple[str, list[int], Answer]]:
-    """What is done, which rows come out, and the answers to them."""
+def all_calls(predictor: Predictor, x: NDArray[np.float64]) -> Iterator[tuple[str, list[int], Answer]]:
+    """Iterate over kinds of calls, with the rows predicted and their predictions."""
     everything = list(range(len(x)))
     shuffled = np.random.default_rng(SEED).permutation(len(x)).tolist()
     torch.set_num_threads(1)
@@ -34,33 +34,33 @@ def every_way(predictor: Predictor, x: NDArray[np.float64]) -> Iterator[tuple[st
     for row in ALONE:
         yield f"row {row} alone", [row], predictor.answer(x[[row]])
     torch.set_num_threads(2)
-    few = everything[-333:]  # next to busy neighbours two threads wait for each other
+    few = everything[-333:]  # few rows, because on a busy machine two threads wait long for each other
     yield "a batch with two threads", few, predictor.answer(x[few])
     yield "a row with two threads", [7], predictor.answer(x[[7]])
     torch.set_num_threads(1)
     with OtherRounding(SEED):
-        yield "products that round otherwise", everything, predictor.answer(x)
+        yield "products that round differently", everything, predictor.answer(x)
         for row in ALONE:
-            yield f"row {row} alone with products that round otherwise", [row], predictor.answer(x[[row]])
+            yield f"row {row} alone with products that round differently", [row], predictor.answer(x[[row]])
 
 
 @contextlib.contextmanager
-def _as_many_threads_as_there_are() -> Iterator[None]:
-    """Let products this small use them too."""
+def _all_threads() -> Iterator[None]:
+    """Use all threads even for small matrix products."""
     before, threads.WORTH = threads.WORTH, 0
     yield
     threads.WORTH = before
 
 
 def main(models: Path, result: Path) -> None:
-    """Write arrays named "model|what was done|field"."""
+    """Write arrays named "model|kind of call|field"."""
     arrays = {}
-    with _as_many_threads_as_there_are():
+    with _all_threads():
         for folder in sorted(models.glob("*-model")):
             predictor = squad.load(folder)
             x = np.load(models / f"{folder.name}.npy")
-            for done, rows, answer in every_way(predictor, x):
-                key = f"{folder.name}|{done}"
+            for call, rows, answer in all_calls(predictor, x):
+                key = f"{folder.name}|{call}"
                 arrays[f"{key}|rows"] = np.array(rows)
                 for name in EXACT + CLOSE:
                     value = getattr(answer, name)

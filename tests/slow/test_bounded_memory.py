@@ -1,4 +1,4 @@
-"""Memory that answers take, and the rows that a model remembers, where both take longer to measure."""
+"""Memory of predictions, and chance repeats of training rows: cases that take long to measure."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from tests.data import test_chance_repeats
 from tests.models import test_sampler
 
 
-def test_memory_is_bounded_whatever_the_samples_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    test_sampler.test_memory_is_bounded_whatever_the_samples_and_rows("hard", monkeypatch)
+def test_memory_is_bounded_for_any_number_of_samples_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    test_sampler.test_memory_is_bounded_for_any_number_of_samples_and_rows("hard", monkeypatch)
 
 
 @pytest.mark.parametrize("table", [test_chance_repeats.TABLES[0], test_chance_repeats.TABLES[3]])

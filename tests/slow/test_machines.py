@@ -1,6 +1,6 @@
-"""The same answers under every instruction set that this machine can be told to use, and with every number of threads.
+"""Predictions are the same with every instruction set that can be selected on this machine, and any number of threads.
 
-What is guaranteed (docs/prediction.md): labels, confidences and decisions to the bit, probabilities to 1e-6.
+The guarantee (docs/prediction.md): labels, confidences and decisions are equal to the bit, probabilities to 1e-6.
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.predictor.examples import QUICK, points
 
 ROWS = 2000
 
-#: What makes libraries take other kernels; each in a process of its own, since they look once.
+#: Environment variables that make libraries use other kernels; each in its own process, since they are read once.
 SETTINGS = [
     {},
     {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
@@ -44,7 +44,7 @@ Arrays = dict[str, dict[str, dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model for every network and sampling mode, a sure one, and certified ones."""
+    """A model for every network and sampling mode, a highly confident one, and certified ones."""
     folder = tmp_path_factory.mktemp("models")
     x = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
 
@@ -57,12 +57,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plain = example(network)
         made = Predictor(plain, config, ArrayTransform.fit(x), tuple("abcde"), sampling=sampling, num_samples=4)
         save(f"{network}-{sampling}", made, x)
-    sure = example("squad")
+    confident = example("squad")
     with torch.no_grad():
-        for parameter in list(sure.parameters())[-2:]:
+        for parameter in list(confident.parameters())[-2:]:
             parameter.mul_(8)
     config = network_config("squad", {"hidden": (12, 9)})
-    save("sure", Predictor(sure, config, ArrayTransform.fit(x), tuple("abcde"), num_samples=4), x)
+    save("confident", Predictor(confident, config, ArrayTransform.fit(x), tuple("abcde"), num_samples=4), x)
 
     fitted = fit_predictor(*points(600, 0), QUICK)
     rows, _ = points(ROWS, 8)
@@ -73,46 +73,48 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def predicted(models: Path, settings: dict[str, str]) -> Arrays:
-    """By model, by what was done, by field."""
-    name = "-".join(f"{key}={value}" for key, value in settings.items()) or "as-it-is"
+def predictions(models: Path, settings: dict[str, str]) -> Arrays:
+    """Predict in a subprocess; return arrays by model, by kind of call, by field."""
+    name = "-".join(f"{key}={value}" for key, value in settings.items()) or "default"
     result = models / f"{name}.npz"
-    own = {key: value for key, value in os.environ.items() if not key.startswith(("MKL_", "ATEN_", "ONEDNN_", "OMP_"))}
-    own["OMP_WAIT_POLICY"] = "PASSIVE"  # a thread that waits leaves its core to others
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MKL_", "ATEN_", "ONEDNN_", "OMP_"))
+    }
+    environment["OMP_WAIT_POLICY"] = "PASSIVE"  # a waiting thread leaves its core to others
     command = [sys.executable, "-m", "tests.slow.machines", str(models), str(result)]
-    done = subprocess.run(command, env={**own, **settings}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env={**environment, **settings}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found: Arrays = {}
     with np.load(result) as arrays:
         for key in arrays.files:
-            model, what, field = key.split("|")
-            found.setdefault(model, {}).setdefault(what, {})[field] = arrays[key]
+            model, call, field = key.split("|")
+            found.setdefault(model, {}).setdefault(call, {})[field] = arrays[key]
     return found
 
 
 @pytest.fixture(scope="module")
 def expected(models: Path) -> Arrays:
-    """As this machine predicts when it is told nothing."""
-    return predicted(models, {})
+    """Predictions with the machine's default settings."""
+    return predictions(models, {})
 
 
-def test_there_is_something_to_get_wrong(expected: Arrays) -> None:
+def test_confidences_and_decisions_vary(expected: Arrays) -> None:
     assert len(expected) == len(WAYS) + 4
-    for model, ways in expected.items():
-        whole = ways["whole"]
+    for model, calls in expected.items():
+        whole = calls["whole"]
         assert len(set(whole["confidence"].tolist())) > ROWS / 50, model
         if model in ("certified-model", "temperature-model", "isotonic-model"):
             assert set(whole["decision"].tolist()) == {"accepted", "referred"}
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: " ".join(map("=".join, settings.items())) or "none")
-def test_answers_are_the_same(models: Path, expected: Arrays, settings: dict[str, str]) -> None:
-    found = predicted(models, settings) if settings else expected
+def test_predictions_are_the_same(models: Path, expected: Arrays, settings: dict[str, str]) -> None:
+    found = predictions(models, settings) if settings else expected
     assert found.keys() == expected.keys()
-    for model, ways in found.items():
+    for model, calls in found.items():
         whole = expected[model]["whole"]
-        for done, answer in ways.items():
+        for call, answer in calls.items():
             try:
                 assert_same({name: value for name, value in answer.items() if name != "rows"}, whole, answer["rows"])
             except AssertionError as cause:
-                raise AssertionError(f"{model}, {done}, {settings}: {cause}") from None
+                raise AssertionError(f"{model}, {call}, {settings}: {cause}") from None

@@ -1,4 +1,4 @@
-"""A training that is killed: it goes on from its last checkpoint."""
+"""Killed training runs resume from their last checkpoint."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.train.test_checkpoint import assert_same, train
 
 
-def test_killed_while_it_works(tmp_path: Path) -> None:
-    """SIGKILL at whatever moment: no half-written file is ever read."""
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    """SIGKILL never leaves a partly written checkpoint."""
     path = tmp_path / "run.checkpoint"
     code = f"from pathlib import Path; from tests.train.test_checkpoint import train; train(Path({str(path)!r}))"
     for _ in range(2):
@@ -25,4 +25,19 @@ def test_killed_while_it_works(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert path.exists()
+    assert_same(train(path), train(None))
+
+
+def test_sigterm_ends_a_program_without_a_handler(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    code = (
+        "import signal, sys; from pathlib import Path; from tests.train.test_save_on_interrupt import train, Listener\n"
+        "class SendSignal(Listener):\n"
+        "    def epoch(self, report):\n"
+        "        super().epoch(report)\n"
+        "        if report.epoch == 3: signal.raise_signal(signal.SIGTERM)\n"
+        "train(Path(sys.argv[1]), SendSignal())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGTERM, "")
     assert_same(train(path), train(None))

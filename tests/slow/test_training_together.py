@@ -1,4 +1,4 @@
-"""Members trained together are what they are alone: the networks and types that the fast suite leaves out."""
+"""Members trained together equal members trained alone: networks and dtypes that the fast suite omits."""
 
 import pytest
 import torch
@@ -11,13 +11,16 @@ from tests.train import test_loop, test_slots
     ("name", "dtype", "tolerance"),
     [
         *((name, torch.float64, 1e-10) for name in CONFIGS if name != "squad"),
+        ("squad", torch.float64, 1e-10),
         ("squad", torch.float32, 1e-5),
+        ("maxout-dropout", torch.float32, 1e-5),
     ],
 )
-def test_together_as_alone_over_200_steps(name: str, dtype: torch.dtype, tolerance: float) -> None:
-    test_loop.test_together_as_alone_over_200_steps(name, dtype, tolerance)
+def test_members_trained_together_equal_members_trained_alone(name: str, dtype: torch.dtype, tolerance: float) -> None:
+    """Over 200 steps."""
+    test_loop.test_members_trained_together_equal_members_trained_alone(name, dtype, tolerance, epochs=25)
 
 
 @pytest.mark.parametrize("model", test_slots.MODELS)
-def test_padded_members_are_what_they_are_alone(model: str) -> None:
-    test_slots.test_padded_members_are_what_they_are_alone(model, 5)
+def test_padded_members_equal_runs_trained_alone(model: str) -> None:
+    test_slots.test_padded_members_equal_runs_trained_alone(model, 5)

@@ -1,4 +1,4 @@
-"""Small things to learn, made on the spot."""
+"""Small synthetic classification problems and networks."""
 
 import contextlib
 
@@ -15,7 +15,7 @@ HIDDEN = {"hidden": (6, 5)}
 def blobs(
     count: int = 300, classes: int = 3, dtype: torch.dtype = torch.float32, members: int = 1, noise: float = 1.0
 ) -> TrainingData:
-    """Clouds in six dimensions, a fifth of them for validation; each member's own split if there are several."""
+    """Gaussian clusters in six dimensions, a fifth of the rows for validation; one split per member."""
     generator = torch.Generator().manual_seed(0)
     centers = 2 * torch.randn(classes, 6, generator=generator, dtype=torch.float64)
     y = torch.randint(classes, (count,), generator=generator)
@@ -29,12 +29,12 @@ def small(name: str, **settings: object) -> NetworkConfig:
 
 
 def precisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Those that samplers ask for from now on, each time they are asked."""
-    asked: list[str] = []
+    """Record the precision of each prediction made by samplers from now on."""
+    used: list[str] = []
 
     def spy(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
-        asked.append(precision)
+        used.append(precision)
         return matmul_precision(precision, device)
 
     monkeypatch.setattr(sampler, "matmul_precision", spy)
-    return asked
+    return used

@@ -1,17 +1,18 @@
-"""Adam over members is torch's Adam, member by member: by torch's fused step, and by the one for other devices."""
+"""Adam with members equals torch's Adam for each member: with torch's fused step, and with that for other devices."""
 
 from typing import Any
 
 import pytest
 import torch
+from torch.optim.adam import adam as torch_adam
 
 import squad
 from squad.layers.members import take
 from squad.train.adam import Adam, flatten
 
 
-@pytest.fixture(params=[("cpu",), ()], ids=["fused", "in passes"], autouse=True)
-def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[("cpu",), ()], ids=["fused", "unfused"], autouse=True)
+def fused_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Adam, "fused_on", request.param)
 
 
@@ -21,7 +22,7 @@ def loss(network: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 def plain(network: torch.nn.Module, lr: float, decay: float) -> torch.optim.Adam:
-    """torch's own, with the decay for weight matrices alone."""
+    """torch's own Adam, with weight decay for weight matrices only."""
     weights = [parameter for name, parameter in network.named_parameters() if "weight" in name]
     biases = [parameter for name, parameter in network.named_parameters() if "bias" in name]
     groups: list[dict[str, Any]] = [{"params": weights, "weight_decay": decay}, {"params": biases}]
@@ -50,7 +51,7 @@ def test_equals_torch_optim_member_by_member() -> None:
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-def test_decay_is_for_weight_matrices_alone() -> None:
+def test_only_weight_matrices_decay() -> None:
     network = torch.nn.Sequential(squad.SquadLinear(3, 4, members=1), squad.Linear(4, 2, members=1))
     with torch.no_grad():
         for parameter in network.parameters():
@@ -64,7 +65,7 @@ def test_decay_is_for_weight_matrices_alone() -> None:
         assert moved == name.endswith("weight"), name
 
 
-def test_keeping_some_members_keeps_their_course() -> None:
+def test_removing_members_does_not_change_the_others() -> None:
     torch.manual_seed(0)
     network = squad.Linear(4, 3, members=4).double()
     x = torch.randn(4, 10, 4, dtype=torch.float64)
@@ -83,18 +84,21 @@ def test_keeping_some_members_keeps_their_course() -> None:
     torch.testing.assert_close(flatten(network), flatten(whole)[[1, 3]], rtol=1e-12, atol=0)
 
 
-def test_members_with_other_settings_are_stepped_apart_and_alike_ones_at_once() -> None:
+def test_one_fused_call_for_all_parameters_with_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[float, float, int]] = []
+
+    def spy(parameters: list[torch.Tensor], *rest: Any, lr: float, weight_decay: float, **options: Any) -> None:
+        calls.append((round(lr, 6), weight_decay, len(parameters)))
+        torch_adam(parameters, *rest, lr=lr, weight_decay=weight_decay, **options)
+
+    monkeypatch.setattr("squad.train.adam.adam", spy)
     network = torch.nn.Sequential(squad.Linear(4, 8, members=3), squad.Linear(8, 2, members=3))
-    adam = Adam(network, torch.tensor([0.1, 0.1, 0.2]), torch.tensor([0.5, 0.5, 0.0]))
-    if not adam.fused_on:
-        assert not adam._groups
-        return
-    # Weights and biases of the first two, and all of the third.
-    groups = [(round(group.lr, 6), group.decay, len(group.places)) for group in adam._groups]
-    assert groups == [(0.1, 0.5, 4), (0.2, 0.0, 4), (0.1, 0.0, 4)]
+    Adam(network, torch.tensor([0.1, 0.1, 0.2]), torch.tensor([0.5, 0.5, 0.0])).step()
+    # Weights of the first two members, all parameters of the third, biases of the first two.
+    assert calls == ([(0.1, 0.5, 4), (0.2, 0.0, 4), (0.1, 0.0, 4)] if Adam.fused_on else [])
 
 
-def test_a_new_learning_rate_is_taken_at_once() -> None:
+def test_a_new_learning_rate_applies_to_the_next_step() -> None:
     network = squad.Linear(4, 3, members=2).double()
     adam = Adam(network, torch.tensor([0.1, 0.1]), torch.zeros(2))
     adam.set_lr([0.1, 0.0])
@@ -105,10 +109,10 @@ def test_a_new_learning_rate_is_taken_at_once() -> None:
     assert torch.equal(adam.flat[1], before[1])
 
 
-def test_what_has_no_gradient_goes_on_by_its_momentum() -> None:
-    """As if the gradient were zero; so does one whose memory is laid out in another way."""
+def test_a_missing_gradient_counts_as_zero() -> None:
+    """Parameters still move by their momentum; the memory layout of the gradient does not matter."""
     found = []
-    for kind in ("none", "zero", "turned"):
+    for kind in ("none", "zero", "transposed"):
         torch.manual_seed(0)
         network = squad.Linear(4, 3, members=2).double()
         adam = Adam(network, torch.tensor([0.1, 0.2]), torch.tensor([0.1, 0.0]))
@@ -118,7 +122,7 @@ def test_what_has_no_gradient_goes_on_by_its_momentum() -> None:
         if kind == "zero":
             for parameter in network.parameters():
                 parameter.grad = torch.zeros_like(parameter)
-        if kind == "turned":
+        if kind == "transposed":
             network.weight.grad = torch.zeros(2, 3, 4, dtype=torch.float64).mT
         adam.step()
         assert adam.steps.tolist() == [2, 2]
@@ -127,7 +131,7 @@ def test_what_has_no_gradient_goes_on_by_its_momentum() -> None:
     torch.testing.assert_close(found[0], found[2], rtol=0, atol=0)
 
 
-def test_a_turned_gradient_is_read_by_its_places() -> None:
+def test_a_transposed_gradient() -> None:
     gradient = torch.randn(2, 3, 4, dtype=torch.float64).mT
     found = []
     for grad in (gradient, gradient.contiguous()):
@@ -140,7 +144,7 @@ def test_a_turned_gradient_is_read_by_its_places() -> None:
     assert torch.equal(*found)
 
 
-def test_a_nan_stays_with_its_member() -> None:
+def test_nan_does_not_spread_to_other_members() -> None:
     network = squad.Linear(4, 3, members=3)
     adam = Adam(network, torch.full((3,), 0.1), torch.zeros(3))
     for parameter in network.parameters():
@@ -151,8 +155,8 @@ def test_a_nan_stays_with_its_member() -> None:
     assert adam.flat[[0, 2]].isfinite().all()
 
 
-def test_each_member_counts_its_own_steps() -> None:
-    """As after members of different age were put together: the corrections of the moments differ."""
+def test_steps_are_counted_per_member() -> None:
+    """Members with different numbers of steps have different bias corrections."""
     torch.manual_seed(0)
     network = squad.Linear(4, 3, members=2).double()
     lr, decay = torch.tensor([0.1, 0.1]), torch.zeros(2)

@@ -1,4 +1,4 @@
-"""The output layer and the loss in one kernel, against torch."""
+"""The kernel that computes output layer and loss, compared with torch."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from squad.train import triton_kernels
 def test_gradients_and_totals(members: int, rows: int, features: int, classes: int, layers: int) -> None:
     g = torch.Generator().manual_seed(0)
     z = torch.randn(members, rows, features, generator=g).requires_grad_()
-    # As in training: a part of a longer row for each member.
+    # As in training, a part of a longer row for each member.
     flat = torch.randn(members, features * classes + classes + 5, generator=g)
     weight = flat[:, : features * classes].view(members, features, classes).requires_grad_()
     bias = flat[:, features * classes : features * classes + classes].requires_grad_()
@@ -35,7 +35,7 @@ def test_gradients_and_totals(members: int, rows: int, features: int, classes: i
     torch.testing.assert_close(totals, before + torch.stack([nll.detach() + beta * mean, mean]))
 
 
-def test_what_is_too_large_is_left_to_torch() -> None:
+def test_large_output_layers_are_not_supported() -> None:
     assert triton_kernels.has_head(32, 10)
     assert not triton_kernels.has_head(256, 10)
     assert not triton_kernels.has_head(32, 100)

@@ -1,4 +1,4 @@
-"""The step by hand is the step by autograd: losses, and the gradient of every parameter."""
+"""The manual backward pass equals autograd: losses, and the gradient of every parameter."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +20,10 @@ IN, CLASSES, ROWS = 6, 3, 11
 
 
 def problem(config: NetworkConfig, members: int, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
-    """What :func:`squad.train.step.backward` takes, but for reach."""
+    """Arguments of :func:`squad.train.step.backward`, without ``reach``."""
     torch.manual_seed(members)
     network = build(config, IN, CLASSES, list(range(members))).to(dtype).train()
-    with torch.no_grad():  # biases and values as after some steps: none at zero, none like its neighbour
+    with torch.no_grad():  # as after some steps: no zero biases, no equal values
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
     if network.has_temperature:
@@ -33,7 +33,7 @@ def problem(config: NetworkConfig, members: int, dtype: torch.dtype = torch.floa
 
 
 def gradients(network: Network, run: Callable[[], Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-    """What a step returns and what it sets."""
+    """Return the result of a step and the gradients it sets."""
     network.zero_grad()
     found = run()
     return found, {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
@@ -41,7 +41,7 @@ def gradients(network: Network, run: Callable[[], Tensor]) -> tuple[Tensor, dict
 
 def agree(config: NetworkConfig, members: int = 1, dtype: torch.dtype = torch.float64) -> None:
     network, x, y, beta, seed, number = problem(config, members, dtype)
-    assert manual_backward.serves(network, x)
+    assert manual_backward.supports(network, x)
 
     def autograd() -> Tensor:
         loss, kl = step.losses(network, x, y, beta, seed, number)
@@ -69,8 +69,8 @@ def test_with_dropout(hidden: tuple[int, ...]) -> None:
     agree(SquadConfig(hidden=hidden, bins=4, dropout=(0.0, 0.3, 0.8)), 3)
 
 
-def test_with_bins_that_a_member_does_not_have() -> None:
-    """A bias of -inf, as in a population; their gradients are none."""
+def test_with_padding_bins() -> None:
+    """Their bias is -inf, as in a population, and their gradients are zero."""
     network, x, y, beta, seed, number = problem(SquadConfig(hidden=(5, 4), bins=4, learn_values="per_neuron"), 2)
     for layer in network.modules():
         if isinstance(layer, SquadLayer):
@@ -96,24 +96,24 @@ def test_in_single_precision() -> None:
 
 
 @pytest.mark.parametrize("members", [1, 3])
-def test_in_halves(monkeypatch: pytest.MonkeyPatch, members: int) -> None:
-    """A product in two halves is the product; of 6, 5 and 4 inputs, 5 have no halves."""
-    monkeypatch.setattr(manual_backward, "WIDE", 1)
+def test_split_products(monkeypatch: pytest.MonkeyPatch, members: int) -> None:
+    """Products in two halves give the same; of 6, 5 and 4 inputs, 5 cannot be halved."""
+    monkeypatch.setattr(manual_backward, "SPLIT_ELEMENTS", 1)
     network, *_ = problem(SquadConfig(hidden=(5, 4), bins=3), members)
-    assert [manual_backward._wide(stage.layer) for stage in network.stages] == [True, False, True]
+    assert [manual_backward._is_split(stage.layer) for stage in network.stages] == [True, False, True]
     agree(SquadConfig(hidden=(5, 4), bins=3), members)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_neither_members_nor_threads_decide_on_halves(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    """A member would be rounded otherwise than alone, and a run would depend on the machine's cores."""
+def test_splitting_does_not_depend_on_members_or_threads(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Otherwise a member would be rounded differently than alone, and results would depend on the number of cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         network, *_ = problem(SquadConfig(hidden=(4,), bins=5), 3)
-        monkeypatch.setattr(manual_backward, "WIDE", network.stages[0].layer.weight[0].numel())
+        monkeypatch.setattr(manual_backward, "SPLIT_ELEMENTS", network.stages[0].layer.weight[0].numel())
         for one in (network, take(network, [1])):
-            assert [manual_backward._wide(stage.layer) for stage in one.stages] == [True, False]
+            assert [manual_backward._is_split(stage.layer) for stage in one.stages] == [True, False]
     finally:
         torch.set_num_threads(before)
 
@@ -128,12 +128,12 @@ def test_neither_members_nor_threads_decide_on_halves(monkeypatch: pytest.Monkey
     ],
     ids=lambda config: f"{config.name} {config.dropout}",
 )
-def test_other_networks_are_left_to_autograd(config: NetworkConfig) -> None:
+def test_other_networks_are_not_supported(config: NetworkConfig) -> None:
     network, x, *_ = problem(config, 2)
-    assert not manual_backward.serves(network, x)
+    assert not manual_backward.supports(network, x)
 
 
-def spoil(what: str, network: Network, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+def change(what: str, network: Network, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> Tensor:
     (layer,) = (layer for layer in network.modules() if isinstance(layer, SquadLayer))
     if what == "eval mode":
         network.eval()
@@ -168,21 +168,21 @@ def spoil(what: str, network: Network, x: Tensor, monkeypatch: pytest.MonkeyPatc
      "one layer in eval mode", "a weight that layers share", "a hook of a module", "a hook of a parameter",
      "a weight made of others"],
 )  # fmt: skip
-def test_what_needs_the_layers_is_left_to_them(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_unsupported_states_of_a_network(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     network, x, *_ = problem(SquadConfig(hidden=(4,)), 2)
-    assert manual_backward.serves(network, x)
-    assert not manual_backward.serves(network, spoil(what, network, x, monkeypatch))
+    assert manual_backward.supports(network, x)
+    assert not manual_backward.supports(network, change(what, network, x, monkeypatch))
 
 
-def test_autocast_is_left_to_autograd() -> None:
+def test_autocast_is_not_supported() -> None:
     network, x, *_ = problem(SquadConfig(hidden=(4,)), 2)
     with torch.autocast("cpu"):
-        assert not manual_backward.serves(network, x)
+        assert not manual_backward.supports(network, x)
 
 
-def test_the_step_of_a_run_is_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_steps_use_the_manual_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     network, x, y, beta, seed, _ = problem(SquadConfig(hidden=(4,)), 1, torch.float32)
-    monkeypatch.setattr(step, "losses", None)  # autograd's way
+    monkeypatch.setattr(step, "losses", None)  # used with autograd only
     adam = Adam(network, torch.tensor([0.1]), torch.tensor([0.0]))
     before = adam.flat.clone()
     totals = step.PlainSteps(network, adam, x[0], y[0], beta, seed, None).epoch(torch.arange(10).view(1, 2, 5), 0)
@@ -190,7 +190,7 @@ def test_the_step_of_a_run_is_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not torch.equal(adam.flat, before)
 
 
-def test_a_member_that_diverges_leaves_the_others_alone() -> None:
+def test_divergence_of_a_member_does_not_change_the_others() -> None:
     config = SquadConfig(hidden=(5, 4), bins=3)
     network, x, *rest = problem(config, 3)
     expected, wanted = gradients(network, lambda: manual_backward.backward(network, x, *rest))

@@ -1,4 +1,4 @@
-"""What a person sees: lines in a file, a bar on a terminal."""
+"""Progress display: lines in a file, a bar on a terminal."""
 
 import io
 
@@ -14,7 +14,7 @@ def report(epoch: int, **changes: object) -> EpochReport:
     return EpochReport(epoch, 4, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_lines_say_what_is_asked_for() -> None:
+def test_plain_lines() -> None:
     stream = io.StringIO()
     progress = make_progress(stream, "training")
     assert isinstance(progress, PlainProgress)
@@ -23,7 +23,7 @@ def test_lines_say_what_is_asked_for() -> None:
         progress.epoch(report(epoch))
     progress.message("something happened")
     progress.close()
-    first, told, last = stream.getvalue().splitlines()
+    first, message, last = stream.getvalue().splitlines()
     for words in (
         "epoch 1 of 4",
         "loss 0.5000",
@@ -34,12 +34,12 @@ def test_lines_say_what_is_asked_for() -> None:
     ):
         assert words in first
     assert "members" not in first
-    assert told == "training: something happened"
+    assert message == "training: something happened"
     assert "epoch 4 of 4" in last
     assert "\x1b" not in stream.getvalue()
 
 
-def test_what_a_network_does_not_have_is_not_shown() -> None:
+def test_no_kl_and_temperature_for_networks_without() -> None:
     text = report(1, kl=None, temperature=None, training=3, members=5).text()
     assert "KL" not in text
     assert "temperature" not in text
@@ -62,22 +62,22 @@ def test_a_bar_on_a_terminal() -> None:
     assert "something happened" in shown
 
 
-def test_closing_before_anything_was_said() -> None:
+def test_closing_before_the_start() -> None:
     stream = io.StringIO()
     progress = PlainProgress(stream)
     progress.close()
     assert stream.getvalue() == ""
 
 
-def test_a_title_comes_first_and_once() -> None:
+def test_the_title_comes_first_and_once() -> None:
     stream = io.StringIO()
     progress = make_progress(stream, title="600 rows")
     assert stream.getvalue() == ""
-    progress.message("going on")
+    progress.message("resuming")
     progress.start(0, 4)
     progress.epoch(report(1))
     progress.close()
-    assert stream.getvalue().splitlines()[:2] == ["600 rows", "training: going on"]
+    assert stream.getvalue().splitlines()[:2] == ["600 rows", "training: resuming"]
     assert stream.getvalue().count("600 rows") == 1
 
 
@@ -85,19 +85,23 @@ REPORT = EpochReport(12, 200, 0.4531, 48.41, 0.9172, 0.69, 3, 3)
 
 
 @pytest.mark.parametrize(
-    ("room", "text"),
+    ("width", "text"),
     [
         (200, REPORT.text()),
-        (55, "loss 0.453 KL 48.4 val. acc. 91.7 % T 0.69 3/3 members"),
-        (43, "loss 0.453 KL 48.4 val. acc. 91.7 % T 0.69"),
-        (36, "loss 0.453 val. acc. 91.7 % T 0.69"),
+        (55, "loss 0.453 KL 48.4 val. acc. 91.7 % τ 0.69 3/3 members"),
+        (43, "loss 0.453 KL 48.4 val. acc. 91.7 % τ 0.69"),
+        (36, "loss 0.453 val. acc. 91.7 % τ 0.69"),
         (30, "loss 0.453 val. acc. 91.7 %"),
         (20, "val. acc. 91.7 %"),
         (3, ""),
     ],
 )
-def test_what_matters_least_goes_first(room: int, text: str) -> None:
-    assert REPORT.fitted(room) == text
+def test_the_least_important_results_are_omitted_first(width: int, text: str) -> None:
+    assert REPORT.short_text(width) == text
+
+
+def test_a_terminal_without_greek_letters() -> None:
+    assert REPORT.short_text(45, ascii_only=True) == "loss 0.453 val. acc. 91.7 % temperature 0.69"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])

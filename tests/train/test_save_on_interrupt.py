@@ -1,5 +1,6 @@
-"""Ctrl-C, SIGTERM and full disks: what was trained is kept, and the weights come out the same."""
+"""Ctrl-C, SIGTERM and full disks: runs are saved, and the resumed run ends with the same weights."""
 
+import dataclasses
 import errno
 import os
 import signal
@@ -12,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from squad.train import checkpoint, fit
+from squad.train import TrainConfig, checkpoint, fit, save_on_interrupt
 from squad.train.adam import Adam
 from squad.train.loop import Fitted
-from squad.train.save_on_interrupt import ECHO, Saving
+from squad.train.save_on_interrupt import DUPLICATE_SECONDS, SaveOnInterrupt
 from tests.train.problems import blobs, small
 from tests.train.test_checkpoint import SETTINGS, assert_same
 from tests.train.test_loop import Listener
 
 
-def train(path: Path | None, progress: object = None, seconds: float = 1e9) -> Fitted:
-    """As in test_checkpoint, but no checkpoint is ever due."""
+def train(path: Path | None, progress: object = None, seconds: float = 1e9, settings: TrainConfig = SETTINGS) -> Fitted:
+    """As in test_checkpoint, but no periodic checkpoint is ever due."""
     data = blobs(members=3, noise=2.0)
     network = small("squad", dropout=0.1)
-    return fit(network, SETTINGS, data, [1, 2, 3], checkpoint=path, checkpoint_seconds=seconds, progress=progress)  # type: ignore[arg-type]
+    return fit(network, settings, data, [1, 2, 3], checkpoint=path, checkpoint_seconds=seconds, progress=progress)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +35,24 @@ def whole() -> Fitted:
 
 
 @pytest.fixture
-def heard() -> Iterator[list[int]]:
-    """What reaches a handler of the user's own, which raises as Python's for Ctrl-C does."""
-    came: list[int] = []
+def received_signals() -> Iterator[list[int]]:
+    """Signals that reach the user's own handler, which raises KeyboardInterrupt as Python's does for Ctrl-C."""
+    received: list[int] = []
 
-    def hear(number: int, _: object) -> None:
-        came.append(number)
+    def handle(number: int, _: object) -> None:
+        received.append(number)
         raise KeyboardInterrupt
 
-    before = [signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)]
-    yield came
+    before = [signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield received
     for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
         signal.signal(number, handler)
 
 
-class Blow(Listener):
-    """Sends a signal in the middle of a step, after so many epochs."""
+class SendSignal(Listener):
+    """Sends a signal in the middle of an epoch, after ``after`` epochs."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int, blow: signal.Signals) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int, number: signal.Signals) -> None:
         super().__init__()
         self.sent = False
         step = Adam.step
@@ -60,43 +61,47 @@ class Blow(Listener):
             step(adam)
             if len(self.reports) == after and not self.sent:
                 self.sent = True
-                signal.raise_signal(blow)
+                signal.raise_signal(number)
 
         monkeypatch.setattr(Adam, "step", interrupted)
 
 
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("after", [1, 7, 11])
+@pytest.mark.parametrize(("number", "after"), [(signal.SIGTERM, 1), (signal.SIGINT, 7), (signal.SIGTERM, 11)])
 def test_a_signal_in_the_middle_of_an_epoch(
-    tmp_path: Path, whole: Fitted, heard: list[int], monkeypatch: pytest.MonkeyPatch, blow: signal.Signals, after: int
+    tmp_path: Path,
+    whole: Fitted,
+    received_signals: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    after: int,
 ) -> None:
     path = tmp_path / "run.checkpoint"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        train(path, Blow(patch, after, blow))
-    assert heard == [blow], "whoever listened before is told, once"
+        train(path, SendSignal(patch, after, number))
+    assert received_signals == [number], "the previous handler is called once"
     listener = Listener()
     assert_same(train(path, listener), whole)
     assert listener.first == after
 
 
-def test_before_the_first_epoch_there_is_nothing_to_keep(
-    tmp_path: Path, heard: list[int], monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_saved_before_the_first_epoch(
+    tmp_path: Path, received_signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "run.checkpoint", Blow(monkeypatch, 0, signal.SIGINT))
+        train(tmp_path / "run.checkpoint", SendSignal(monkeypatch, 0, signal.SIGINT))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_that_is_swallowed_counts(
-    tmp_path: Path, whole: Fitted, heard: list[int], monkeypatch: pytest.MonkeyPatch
+def test_a_swallowed_interrupt_ends_the_run_after_the_epoch(
+    tmp_path: Path, whole: Fitted, received_signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Libraries in between may catch more than is theirs: then the run ends with its epoch."""
+    """Libraries may catch the KeyboardInterrupt."""
     path, step = tmp_path / "run.checkpoint", Adam.step
 
     class Counting(Listener):
         def swallow(self, adam: Adam) -> None:
             step(adam)
-            if len(self.reports) == 3 and not heard:
+            if len(self.reports) == 3 and not received_signals:
                 try:
                     signal.raise_signal(signal.SIGINT)
                 except BaseException:
@@ -107,13 +112,14 @@ def test_an_interrupt_that_is_swallowed_counts(
         patch.setattr(Adam, "step", lambda adam: listener.swallow(adam))
         with pytest.raises(KeyboardInterrupt):
             train(path, listener)
-    assert heard == [signal.SIGINT]
+    assert received_signals == [signal.SIGINT]
     again = Listener()
     assert_same(train(path, again), whole)
     assert again.first == 4
 
 
-def test_nothing_changes_without_a_checkpoint_or_in_another_thread(tmp_path: Path) -> None:
+def test_handlers_do_not_change_without_a_checkpoint_or_in_another_thread(tmp_path: Path) -> None:
+    short = dataclasses.replace(SETTINGS, max_epochs=2, anneal_epochs=1)
     before = signal.getsignal(signal.SIGTERM)
     seen: list[object] = []
 
@@ -122,57 +128,57 @@ def test_nothing_changes_without_a_checkpoint_or_in_another_thread(tmp_path: Pat
             seen.append(signal.getsignal(signal.SIGTERM))
             super().epoch(report)  # type: ignore[arg-type]
 
-    train(None, Look())
-    thread = threading.Thread(target=train, args=(tmp_path / "run.checkpoint", Look()))
+    train(None, Look(), settings=short)
+    thread = threading.Thread(target=train, args=(tmp_path / "run.checkpoint", Look(), 1e9, short))
     thread.start()
     thread.join()
+    assert len(seen) == 4
     assert set(seen) == {before}
-    train(tmp_path / "run.checkpoint", Look())
+    train(tmp_path / "run.checkpoint", Look(), settings=short)
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Saving(lambda: None):
+        with SaveOnInterrupt(lambda: None):
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_second_interrupt_gives_up_the_saving(heard: list[int]) -> None:
+def test_a_second_interrupt_abandons_the_saving(received_signals: list[int]) -> None:
     def save() -> None:
-        signal.raise_signal(signal.SIGINT)  # at once: the same one, handed on by a wrapper
+        signal.raise_signal(signal.SIGINT)  # immediately: the same signal, forwarded by a wrapper
         signal.raise_signal(signal.SIGTERM)
-        time.sleep(ECHO)
+        time.sleep(DUPLICATE_SECONDS)
         signal.raise_signal(signal.SIGTERM)
-        steps.append("goes on")
+        steps.append("continues")
         signal.raise_signal(signal.SIGINT)
         steps.append("not reached")
 
     steps: list[str] = []
-    with pytest.raises(KeyboardInterrupt), Saving(save):
+    with pytest.raises(KeyboardInterrupt), SaveOnInterrupt(save):
         signal.raise_signal(signal.SIGINT)
-    assert steps == ["goes on"]
+    assert steps == ["continues"]
 
 
-def test_sigterm_ends_a_program_that_does_not_listen(tmp_path: Path, whole: Fitted) -> None:
-    path = tmp_path / "run.checkpoint"
+def test_sigterm_without_a_handler_ends_the_process_after_saving() -> None:
+    """The module is run as a file, without importing torch; tests/slow has a real training run."""
     code = (
-        "import signal, sys; from pathlib import Path; from tests.train.test_save_on_interrupt import train, Listener\n"
-        "class Blow(Listener):\n"
-        "    def epoch(self, report):\n"
-        "        super().epoch(report)\n"
-        "        if report.epoch == 3: signal.raise_signal(signal.SIGTERM)\n"
-        "train(Path(sys.argv[1]), Blow())"
+        "import runpy, signal, sys\n"
+        "names = runpy.run_path(sys.argv[1])\n"
+        "with names['SaveOnInterrupt'](lambda: print('saved', flush=True)):\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "print('not reached')"
     )
-    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (-signal.SIGTERM, "")
-    assert_same(train(path), whole)
+    command = [sys.executable, "-c", code, save_on_interrupt.__file__]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGTERM, "saved\n", "")
 
 
 class Disk:
-    """Full, for so many writes."""
+    """A disk that is full for the first ``full`` writes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, full: int) -> None:
         self.left, write = full, checkpoint.write
@@ -190,12 +196,12 @@ def test_a_full_disk_does_not_end_a_run(tmp_path: Path, whole: Fitted, monkeypat
     Disk(monkeypatch, 3)
     listener = Listener()
     assert_same(train(tmp_path / "run.checkpoint", listener, seconds=0), whole)
-    told = [text for text in listener.messages if "checkpoint" in text]
-    assert len(told) == 2
-    assert told[0].startswith("warning: ")
-    assert "No space left" in told[0]
-    assert not told[1].startswith("warning: ")
-    assert "epoch 4" in told[1]
+    messages = [text for text in listener.messages if "checkpoint" in text]
+    assert len(messages) == 2
+    assert messages[0].startswith("warning: ")
+    assert "No space left" in messages[0]
+    assert not messages[1].startswith("warning: ")
+    assert "epoch 4" in messages[1]
     assert checkpoint.read(tmp_path / "run.checkpoint", _fingerprint(tmp_path)) is not None
 
 
@@ -206,22 +212,24 @@ def _fingerprint(folder: Path) -> str:
         return str(file.metadata()["fingerprint"])
 
 
-def test_a_disk_that_stays_full_is_told_of_again(
+def test_a_disk_that_stays_full_is_reported_again_at_the_end(
     tmp_path: Path, whole: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Disk(monkeypatch, 10**6)
     listener = Listener()
     assert_same(train(tmp_path / "run.checkpoint", listener, seconds=0), whole)
-    told = [text for text in listener.messages if "checkpoint" in text]
-    assert len(told) == 2
-    assert all(text.startswith("warning: ") for text in told)
+    messages = [text for text in listener.messages if "checkpoint" in text]
+    assert len(messages) == 2
+    assert all(text.startswith("warning: ") for text in messages)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interrupted_on_a_full_disk(tmp_path: Path, heard: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_on_a_full_disk(
+    tmp_path: Path, received_signals: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     Disk(monkeypatch, 10**6)
-    listener = Blow(monkeypatch, 2, signal.SIGTERM)
+    listener = SendSignal(monkeypatch, 2, signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "run.checkpoint", listener)
-    assert heard == [signal.SIGTERM]
+    assert received_signals == [signal.SIGTERM]
     assert any(text.startswith("warning: ") and "No space left" in text for text in listener.messages)

@@ -1,4 +1,4 @@
-"""Runs that share a batched model with others, come and go: each is what it would be alone."""
+"""Runs that start and end at different times in one batched network: each equals a run trained alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,15 +35,14 @@ def alone(run: Run, data: TrainingData) -> Any:
 
 
 def epoch(slots: Slots, sampling: str | None = None) -> None:
-    """One of all runs, whose validation rows are looked at whenever a fit would judge by them."""
+    """Train all runs for one epoch, with a validation pass once annealing has ended."""
     slots.launch()
     losses = slots.wait()
-    config = slots.wide
-    way = config.check_sampling(sampling, None)
+    sampling_mode = slots.padded.check_sampling(sampling, None)
     due = [slot for slot in slots.active if slots.arrived[slot]]
-    seen = dict(examine(slots, due, *way))
+    examined = dict(examine(slots, due, *sampling_mode))
     for slot in slots.active:
-        slots.advance(slot, losses[slot], seen.get(slot))
+        slots.advance(slot, losses[slot], examined.get(slot))
     slots.settle()
 
 
@@ -87,13 +86,13 @@ MODELS: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
 }
 
 
-def wide_of(runs: list[Run]) -> Any:
+def padded_for(runs: list[Run]) -> Any:
     sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
     return wide_config(runs[0].network, max(sizes, default=None), dropping=True)
 
 
 def together(runs: list[Run], slots: Slots, *, between: Callable[[Slots], Slots] = lambda slots: slots) -> Slots:
-    """Begin a run an epoch, each in the first free slot, until all have ended: each has a clock of its own."""
+    """Start one run per epoch in the first free slot, until all runs have ended."""
     waiting = list(runs)
     while waiting or slots.active:
         for slot, run in enumerate(slots.runs):
@@ -116,60 +115,60 @@ def runs_of(model: str, **training: Any) -> list[Run]:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("count", [2])  # tests/slow has five
-def test_padded_members_are_what_they_are_alone(model: str, count: int) -> None:
-    """Of other bins, priors, spacings, ways to learn values, rates and scales, begun at other times.
+def test_padded_members_equal_runs_trained_alone(model: str, count: int) -> None:
+    """Runs differ in bins, priors, spacings, learn_values, learning rates and scales, and start at different times.
 
-    With two slots a run takes over one that another has left; with five some are empty.
+    With two slots a run reuses the slot of another; with five some are empty.
     """
     data, runs = rows(), runs_of(model)
-    together(runs, Slots(DeviceData(data, "cpu"), wide_of(runs), count, runs[0].config))
+    together(runs, Slots(DeviceData(data, "cpu"), padded_for(runs), count, runs[0].config))
     for run in runs:
         agrees(run, alone(run, data))
 
 
 def test_adversarial_examples_and_patience() -> None:
-    data, runs = rows(), runs_of("squad", adversarial=0.05, lr_patience=1, stop_patience=2, max_epochs=12)
-    together(runs, Slots(DeviceData(data, "cpu"), wide_of(runs), 3, runs[0].config))
+    data, runs = rows(), runs_of("squad", adversarial=0.05, lr_patience=1, stop_patience=2, max_epochs=12)[1:3]
+    together(runs, Slots(DeviceData(data, "cpu"), padded_for(runs), 2, runs[0].config))
     assert {run.ended for run in runs} == {"stopped early"}
     for run in runs:
         agrees(run, alone(run, data))
 
 
-def test_runs_move_to_other_slots_and_go_on() -> None:
+def test_runs_continue_in_other_slots() -> None:
     data, runs = rows(), runs_of("squad")
-    place, wide, config = DeviceData(data, "cpu"), wide_of(runs), runs[0].config
+    device_data, padded, config = DeviceData(data, "cpu"), padded_for(runs), runs[0].config
 
     def moved(slots: Slots) -> Slots:
-        other = Slots(place, wide, 6, config)
+        other = Slots(device_data, padded, 6, config)
         for slot in slots.active:
             other.adopt(5 - slot, slots, slot)
         assert slots.active == []
         return other
 
-    together(runs, Slots(place, wide, 4, config), between=moved)
+    together(runs, Slots(device_data, padded, 4, config), between=moved)
     for run in runs:
         agrees(run, alone(run, data))
 
 
-def test_one_that_diverges_leaves_the_others_to_the_bit_and_its_slot_clean() -> None:
+def test_a_diverged_run_does_not_change_others_or_the_next_run_in_its_slot() -> None:
     data = rows(torch.float32)
 
-    def others(lr: float) -> tuple[Run, Run, Run]:
-        wild, calm, later = (run_of("squad", {"bins": 5}, {"lr": rate}, seed=2) for rate in (lr, 0.01, 0.01))
-        together([wild, calm, later], Slots(DeviceData(data, "cpu"), wide_of([wild]), 2, wild.config))
-        return wild, calm, later
+    def train(lr: float) -> tuple[Run, Run, Run]:
+        diverged, healthy, later = (run_of("squad", {"bins": 5}, {"lr": rate}, seed=2) for rate in (lr, 0.01, 0.01))
+        together([diverged, healthy, later], Slots(DeviceData(data, "cpu"), padded_for([diverged]), 2, diverged.config))
+        return diverged, healthy, later
 
-    wild, calm, later = others(1e30)
-    assert (wild.ended, calm.ended, later.ended) == ("diverged", "at max_epochs", "at max_epochs")
-    assert wild.confidence is None
-    # The one in the slot of the diverged one is as the one beside it, which has the same seed and settings.
-    assert [entry["loss"] for entry in later.state.history] == [entry["loss"] for entry in calm.state.history]
-    assert [e["loss"] for e in others(0.02)[1].state.history] == [e["loss"] for e in calm.state.history]
+    diverged, healthy, later = train(1e30)
+    assert (diverged.ended, healthy.ended, later.ended) == ("diverged", "at max_epochs", "at max_epochs")
+    assert diverged.confidence is None
+    # The next run in that slot equals the healthy run, which has the same seed and settings.
+    assert [entry["loss"] for entry in later.state.history] == [entry["loss"] for entry in healthy.state.history]
+    assert [e["loss"] for e in train(0.02)[1].state.history] == [e["loss"] for e in healthy.state.history]
 
 
-def test_what_the_best_weights_say_is_kept() -> None:
+def test_predictions_of_the_best_weights_are_kept() -> None:
     data, run = rows(), run_of("squad", {"bins": 5}, {"lr": 0.02, "max_epochs": 8})
-    together([run], Slots(DeviceData(data, "cpu"), wide_of([run]), 1, run.config))
+    together([run], Slots(DeviceData(data, "cpu"), padded_for([run]), 1, run.config))
     fitted = alone(run, data)
     p = Sampler(fitted.network, "stratified", 8)(data.x[data.validation[0]]).probabilities[0]
     assert run.confidence == pytest.approx(p.max(-1).values.numpy(), abs=1e-9)
@@ -178,30 +177,30 @@ def test_what_the_best_weights_say_is_kept() -> None:
     assert run.correct.mean() == pytest.approx(run.state.best_accuracy[0])
 
 
-def test_many_validation_rows_are_examined_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_validation_rows_are_evaluated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     data, runs = rows(), runs_of("squad")
-    slots = Slots(DeviceData(data, "cpu"), wide_of(runs), 4, runs[0].config)
+    slots = Slots(DeviceData(data, "cpu"), padded_for(runs), 4, runs[0].config)
     for slot, run in enumerate(runs):
         slots.put(slot, run)
     whole = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
-    monkeypatch.setattr("squad.train.slots.NUMBERS", 2 * 20 * CLASSES)
+    monkeypatch.setattr("squad.train.slots.MAX_PROBABILITIES", 2 * 20 * CLASSES)
     parts = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
     for slot, found in parts.items():
         torch.testing.assert_close(found.probabilities, whole[slot].probabilities, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "float32"])
-def test_validation_has_the_products_of_training(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_has_the_precision_of_training(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("maxout-dropout", {}, {"precision": precision})
-    slots = Slots(DeviceData(rows(), "cpu"), wide_of([run]), 1, run.config)
+    slots = Slots(DeviceData(rows(), "cpu"), padded_for([run]), 1, run.config)
     slots.put(0, run)
-    asked = precisions(monkeypatch)
+    used = precisions(monkeypatch)
     epoch(slots)
-    assert asked == [precision]
+    assert used == [precision]
 
 
-def test_a_network_that_does_not_fit_is_refused() -> None:
+def test_a_network_that_does_not_fit_is_rejected() -> None:
     run = run_of("squad", {"bins": 3, "dropout": 0.2}, {})
     slots = Slots(DeviceData(rows(), "cpu"), wide_config(run.network, dropping=False), 1, run.config)
-    with pytest.raises(ArgumentError, match="dropping=True"):
+    with pytest.raises(ArgumentError, match=r"Dropout.*dropping=True"):
         slots.put(0, run)

@@ -1,4 +1,4 @@
-"""Networks by name, and prediction with T samples of them."""
+"""Network configurations and constructors by name, and prediction with T samples per network."""
 
 from squad.models.config import (
     CONFIGS,

@@ -1,6 +1,6 @@
-"""What a network is made of: one frozen class of settings for each of the paper's networks, by name.
+"""Network configurations: one frozen dataclass of hyperparameters for each of the paper's networks, by name.
 
-A setting that says "one a member" takes a number for all members, or a tuple with one for each.
+A setting marked "per member" takes one number for all members, or a tuple with one number for each.
 """
 
 import dataclasses
@@ -25,32 +25,34 @@ __all__ = [
     "network_config",
 ]
 
+#: A number for all members, or one number for each.
 PerMember: TypeAlias = float | tuple[float, ...]
 
-#: Samples of MC dropout and of Gaussian latents.
+#: Default number of samples T of MC dropout and of Gaussian latents.
 MC_SAMPLES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Settings that all networks have.
+    """Settings that all networks share.
 
     Attributes:
-        hidden: the number of units of each hidden layer.
-        dropout: rate of the dropout before each layer, the output layer among them; 0 is none; one a member.
-        test_dropout: whether prediction drops too (MC dropout).
-        init_scale: of the hidden layers' weights, whose std is sqrt(init_scale / fan_in); He's is 2; one a member.
+        hidden: number of units of each hidden layer.
+        dropout: dropout rate before each layer, including the output layer; 0 disables dropout; per member.
+        test_dropout: whether dropout stays active at prediction time (MC dropout).
+        init_scale: scale of the hidden layers' initial weights, whose standard deviation is
+            sqrt(init_scale / fan_in); 2 is He initialization; per member.
     """
 
-    #: What the command, files and the estimator call the network.
+    #: Name of the network in commands, files and the estimator.
     name: ClassVar[str]
-    #: How it can be sampled at prediction time; the first is what is taken unless another is asked for.
+    #: Sampling modes available at prediction time; the first is the default.
     samplings: ClassVar[tuple[str, ...]] = ("mean",)
-    #: How many samples it takes unless told otherwise.
+    #: Default number of samples T.
     num_samples: ClassVar[int] = 1
-    #: The multiplier of its KL unless another is asked for.
+    #: Default KL multiplier.
     kl_multiplier: ClassVar[float] = 0.0
-    #: Epochs over which its temperature falls unless told otherwise; 0 for a network that has none.
+    #: Default number of epochs over which the temperature is annealed; 0 for networks without a temperature.
     anneal_epochs: ClassVar[int] = 0
 
     hidden: tuple[int, ...] = (32, 32)
@@ -63,36 +65,44 @@ class NetworkConfig:
         if not isinstance(hidden, (tuple, list)) or not hidden:
             raise ArgumentError.of("hidden", repr(self.hidden), "a list of layer sizes, such as [32, 32]")
         object.__setattr__(self, "hidden", tuple(check_size("hidden", size, 1) for size in hidden))
-        for name, least, most in (("dropout", 0.0, 1.0), ("init_scale", 0.0, float("inf"))):
+        for name, low, high in (("dropout", 0.0, 1.0), ("init_scale", 0.0, float("inf"))):
             value = getattr(self, name)
-            each = value if isinstance(value, (tuple, list)) else (value,)
-            out = most if name == "dropout" else least
-            # Python's own floats, whatever type they came in: files know no other.
-            found = tuple(check_number(name, number, least, most, exclude=out) for number in each)
-            object.__setattr__(self, name, found if isinstance(value, (tuple, list)) else found[0])
+            numbers = value if isinstance(value, (tuple, list)) else (value,)
+            excluded = high if name == "dropout" else low
+            # Converted to Python floats, whatever type was passed, because JSON and TOML know no others.
+            checked = tuple(check_number(name, number, low, high, exclude=excluded) for number in numbers)
+            object.__setattr__(self, name, checked if isinstance(value, (tuple, list)) else checked[0])
         if not isinstance(self.test_dropout, bool):
             raise ArgumentError.of("test_dropout", repr(self.test_dropout), "true or false")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """From a mapping, such as a table of a TOML file; an unknown key is an error with a suggestion."""
+        """Create a configuration from a mapping, such as a table of a TOML file.
+
+        Raises:
+            ArgumentError: For an unknown key, with the closest valid one as a suggestion.
+        """
         check_keys(f"the network {cls.name}", settings, [field.name for field in fields(cls)])
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, for files."""
+        """Return the settings as plain data, for files."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
-    def ways(self) -> tuple[str, ...]:
-        """How a network with these settings can be sampled; the first is the default."""
+    def sampling_modes(self) -> tuple[str, ...]:
+        """Sampling modes of a network with these settings; the first is the default."""
         return ("sample", "mean") if self.samplings == ("mean",) and self.random_dropout else self.samplings
 
     def check_sampling(self, sampling: str | None, num_samples: int | None) -> tuple[str, int]:
-        """How predictions are made: what was asked for, or the defaults."""
-        sampling = self.ways[0] if sampling is None else sampling
-        if sampling not in self.ways:
-            allowed = "one of " + ", ".join(map(repr, self.ways))
+        """Return the sampling mode and the number of samples, with defaults in place of None.
+
+        Raises:
+            ArgumentError: For a sampling mode that this network does not have, or a number of samples out of range.
+        """
+        sampling = self.sampling_modes[0] if sampling is None else sampling
+        if sampling not in self.sampling_modes:
+            allowed = "one of " + ", ".join(map(repr, self.sampling_modes))
             raise ArgumentError.of("sampling", repr(sampling), f"{allowed} for the network {self.name}")
         if num_samples is None:
             num_samples = MC_SAMPLES if self.random_dropout else self.num_samples
@@ -100,19 +110,19 @@ class NetworkConfig:
 
     @property
     def random_dropout(self) -> bool:
-        """Whether any member drops anything at prediction time."""
+        """Whether dropout is active at prediction time for any member."""
         rates = self.dropout if isinstance(self.dropout, tuple) else (self.dropout,)
         return self.test_dropout and any(rate > 0 for rate in rates)
 
     def member(self, index: int) -> Self:
-        """The settings of one member."""
+        """Return the settings of one member."""
         own = {
             name: value[index] for name in ("dropout", "init_scale") if isinstance(value := getattr(self, name), tuple)
         }
         return dataclasses.replace(self, **own)
 
     def check_members(self, members: int) -> None:
-        """That what is given one a member is given for each of them."""
+        """Check that settings with one number per member have ``members`` numbers."""
         for name in ("dropout", "init_scale"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != members:
@@ -126,12 +136,12 @@ class SquadConfig(NetworkConfig):
     """``squad``: layers of quantized latents, :class:`squad.SquadLinear`.
 
     Attributes:
-        bins: C, how many values a latent can take.
-        spacing: where the values start, "linear" or "gaussian".
-        limit: of linear spacing, over [-limit, limit].
-        prior: "uniform" or "gaussian".
-        learn_values: "per_layer", "per_neuron" or "fixed".
-        init_scale: the paper's 3.214.
+        bins: C, the number of values a latent can take.
+        spacing: initial spacing of the values, "linear" or "gaussian".
+        limit: range of linear spacing, [-limit, limit].
+        prior: prior over the bins, "uniform" or "gaussian".
+        learn_values: how the values are learned: "per_layer", "per_neuron" or "fixed".
+        init_scale: the paper's 3.214; see :class:`NetworkConfig`.
     """
 
     name = "squad"
@@ -161,9 +171,9 @@ class FactorizedSquadConfig(SquadConfig):
     """``squad-factorized``: many bins for few weights, :class:`squad.FactorizedSquadLinear`.
 
     Attributes:
-        rank: B, how many numbers stand between the input and a neuron's C logits.
-        shared: one W' for a whole layer instead of one a neuron.
-        init_scale: of W''.
+        rank: B, the size of the bottleneck between the input and a neuron's C logits.
+        shared: one W' per layer instead of one per neuron.
+        init_scale: scale of the initial W''.
         others: as in ``squad``; the defaults are those that did best on SVHN.
     """
 
@@ -207,7 +217,7 @@ class MaxoutDropoutConfig(ReluDropoutConfig):
     """``maxout-dropout``: MC dropout on maxout units, the paper's stronger baseline.
 
     Attributes:
-        pieces: C, the linear pieces of a unit.
+        pieces: C, the number of linear pieces per unit.
     """
 
     name = "maxout-dropout"
@@ -221,7 +231,7 @@ class MaxoutDropoutConfig(ReluDropoutConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DLGMConfig(NetworkConfig):
-    """``dlgm``: Gaussian latents with a mean-field posterior, the information bottleneck with Gaussians."""
+    """``dlgm``: Gaussian latents with a mean-field posterior (the variational information bottleneck)."""
 
     name = "dlgm"
     samplings = ("sample", "mean")
@@ -229,7 +239,7 @@ class DLGMConfig(NetworkConfig):
     kl_multiplier = 1e-3
 
 
-_ALL: tuple[type[NetworkConfig], ...] = (
+_CONFIG_CLASSES: tuple[type[NetworkConfig], ...] = (
     SquadConfig,
     FactorizedSquadConfig,
     MLPConfig,
@@ -237,17 +247,29 @@ _ALL: tuple[type[NetworkConfig], ...] = (
     ReluDropoutConfig,
     DLGMConfig,
 )
-CONFIGS: dict[str, type[NetworkConfig]] = {config.name: config for config in _ALL}
+#: Configuration classes by the name of their network.
+CONFIGS: dict[str, type[NetworkConfig]] = {config.name: config for config in _CONFIG_CLASSES}
 
 
 def network_config(name: str, settings: Mapping[str, Any] | None = None) -> NetworkConfig:
-    """The settings of the network called ``name``, its defaults changed by ``settings``.
+    """Return the configuration of the network ``name``: its defaults, overridden by ``settings``.
 
-    >>> network_config("maxout-dropout", {"dropout": 0.3}).dropout
-    0.3
+    Args:
+        name: One of the keys of :data:`CONFIGS`, such as ``"squad"``.
+        settings: Settings that differ from the defaults.
+
+    Raises:
+        ArgumentError: For an unknown network or setting, with a suggestion.
+
+    See Also:
+        :func:`build`: Creates a network from a configuration.
+
+    Examples:
+        >>> network_config("maxout-dropout", {"dropout": 0.3}).dropout
+        0.3
     """
     if not isinstance(name, str) or name not in CONFIGS:
-        near = difflib.get_close_matches(str(name), CONFIGS, 1)
-        hint = f"Did you mean {near[0]!r}?" if near else ""
+        suggestions = difflib.get_close_matches(str(name), CONFIGS, 1)
+        hint = f"Did you mean {suggestions[0]!r}?" if suggestions else ""
         raise ArgumentError.of("model", repr(name), "one of " + ", ".join(map(repr, CONFIGS)), hint)
     return CONFIGS[name].of(settings or {})

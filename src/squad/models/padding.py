@@ -1,7 +1,8 @@
-"""Networks of different settings as members of one: padded to the most bins, with values held for each neuron.
+"""Padding of networks with different settings, so that they can be members of one network.
 
-A bin that a member does not have is one without mass: its bias is -inf, its prior has nothing there.  Its logit is then
--inf whatever x is, it adds nothing and gets no gradient, so a padded member is what it would be alone.
+Members are padded to the largest number of bins, and their values are stored per neuron.  A padding bin has no
+probability mass: its bias and its log prior are -inf.  Its logit is then -inf for every x, so it contributes nothing
+and gets no gradient, and a padded member computes exactly what it would compute alone.
 """
 
 import dataclasses
@@ -19,26 +20,27 @@ from squad.models.networks import Network, Stage
 
 __all__ = ["put_member", "wide_config"]
 
-#: Parameters with an axis of bins, filled with what a bin without mass has.
-FILLINGS = {"weight": 0.0, "weight2": 0.0, "bias": -float("inf"), "bias2": -float("inf"), "values": 0.0,
-            "log_prior": -float("inf")}  # fmt: skip
+#: Value of padding bins (bins without mass), for each parameter with an axis of bins.
+PADDING_VALUES = {"weight": 0.0, "weight2": 0.0, "bias": -float("inf"), "bias2": -float("inf"), "values": 0.0,
+                  "log_prior": -float("inf")}  # fmt: skip
 
 
 def wide_config(config: NetworkConfig, most: int | None = None, *, dropping: bool | None = None) -> NetworkConfig:
-    """The settings of a network that one with ``config`` can be a member of: equal for all that can train together.
+    """Return the settings of the padded network that a network with ``config`` can be a member of.
 
-    Bins, values, prior, spacing, how values are learned, initial scale and dropout are then data of a member.
+    They are equal for all configurations that can be trained together.  The number of bins, values, prior, spacing,
+    the way values are learned, initial scale and dropout may differ between members.
 
     Args:
-        config: of the member.
-        most: how many bins, or pieces of a maxout unit, any member may have; by default as many as this one.
-        dropping: whether any may have dropout; by default whether this one has.
+        config: Settings of the member.
+        most: Largest number of bins, or of pieces of a maxout unit, of any member; default: that of this one.
+        dropping: Whether any member may have dropout; default: whether this one has.
     """
     dropping = config.dropout != 0 if dropping is None else dropping
     changed: dict[str, Any] = {"dropout": 0.5 if dropping else 0.0, "init_scale": 1.0}
     if isinstance(config, SquadConfig):
-        same = {"spacing": "linear", "limit": 1.0, "prior": "uniform", "learn_values": "per_neuron"}
-        changed |= {"bins": max(config.bins, most or 0), **same}
+        fixed = {"spacing": "linear", "limit": 1.0, "prior": "uniform", "learn_values": "per_neuron"}
+        changed |= {"bins": max(config.bins, most or 0), **fixed}
     if isinstance(config, MaxoutDropoutConfig):
         changed["pieces"] = max(config.pieces, most or 0)
     return dataclasses.replace(config, **changed)
@@ -46,23 +48,29 @@ def wide_config(config: NetworkConfig, most: int | None = None, *, dropping: boo
 
 @torch.no_grad()
 def put_member(network: Network, index: int, own: Network) -> None:
-    """Write a network into one place of a wide one, in place.
+    """Write a network over one member of a padded network, in place.
 
     Args:
-        network: with members, made from :func:`wide_config`.
-        index: which of its members is replaced.
-        own: with one member, made from settings of its own.
+        network: Padded network with members, created from :func:`wide_config`.
+        index: Index of the member to replace.
+        own: Network with one member, created from its own settings.
+
+    Raises:
+        ArgumentError: If ``own`` has layers that ``network`` does not have.
     """
-    for wide, narrow in zip(_layers(network), _layers(own), strict=True):
-        if wide is None and narrow is None:
+    for padded, source in zip(_layers(network), _layers(own), strict=True):
+        if padded is None and source is None:
             continue
-        if wide is None or (narrow is not None and type(wide) is not type(narrow)):
-            raise ArgumentError.of("own", "a layer more", "a network that fits into the other", "Take dropping=True.")
-        if narrow is None:  # no dropout among others that drop
-            cast(Tensor, wide.rate)[index] = 0.0
+        if padded is None or (source is not None and type(padded) is not type(source)):
+            extra = type(source).__name__
+            raise ArgumentError(
+                f"own has a layer {extra} that the padded network does not have. Create it with dropping=True."
+            )
+        if source is None:  # a member without dropout among others with dropout
+            cast(Tensor, padded.rate)[index] = 0.0
             continue
-        for name, tensor in _tensors(wide).items():
-            _write(wide, name, tensor[index], cast(Tensor, getattr(narrow, name))[0])
+        for name, tensor in _tensors(padded).items():
+            _write(padded, name, tensor[index], cast(Tensor, getattr(source, name))[0])
 
 
 def _layers(network: Network) -> list[MemberModule | None]:
@@ -70,22 +78,22 @@ def _layers(network: Network) -> list[MemberModule | None]:
 
 
 def _tensors(layer: MemberModule) -> dict[str, Tensor]:
-    found = {**layer._parameters, **layer._buffers}
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
+    tensors = {**layer._parameters, **layer._buffers}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
-def _write(layer: MemberModule, name: str, wide: Tensor, own: Tensor) -> None:
-    """One member's tensor into its place; what is beyond its own bins is filled."""
-    if not isinstance(layer, (SquadLayer, MaxoutLinear)) or name not in FILLINGS:
-        wide.copy_(own)
+def _write(layer: MemberModule, name: str, padded: Tensor, source: Tensor) -> None:
+    """Copy one member's tensor into its padded counterpart and fill the padding bins."""
+    if not isinstance(layer, (SquadLayer, MaxoutLinear)) or name not in PADDING_VALUES:
+        padded.copy_(source)
         return
-    wide.fill_(FILLINGS[name])
+    padded.fill_(PADDING_VALUES[name])
     if isinstance(layer, FactorizedSquadLinear) and name in ("weight2", "bias2"):  # bins last
-        wide[..., : own.shape[-1]].copy_(own)
+        padded[..., : source.shape[-1]].copy_(source)
         return
     neurons = layer.out_features
     if name in ("weight", "bias"):  # (in, C * K) and (C * K,)
-        wide, own = (tensor.view(*tensor.shape[:-1], -1, neurons) for tensor in (wide, own))
-        wide[..., : own.shape[-2], :].copy_(own)
-    else:  # (C,), or values of each neuron (C, K)
-        wide[: len(own)].copy_(own.unsqueeze(-1) if own.dim() < wide.dim() else own)
+        padded, source = (tensor.view(*tensor.shape[:-1], -1, neurons) for tensor in (padded, source))
+        padded[..., : source.shape[-2], :].copy_(source)
+    else:  # (C,), or values per neuron (C, K)
+        padded[: len(source)].copy_(source.unsqueeze(-1) if source.dim() < padded.dim() else source)

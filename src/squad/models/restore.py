@@ -1,4 +1,4 @@
-"""A network from saved tensors, which may be damaged or made up: what does not fit is told, before memory is taken."""
+"""Restore a network from saved tensors, which may be damaged or forged: check them before allocating memory."""
 
 from collections.abc import Mapping
 
@@ -12,40 +12,51 @@ from squad.models.networks import Network, blank
 
 __all__ = ["restore"]
 
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+#: Data types that weights may have.
+FLOAT_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def restore(
     config: NetworkConfig, in_features: int, classes: int, members: int, tensors: Mapping[str, Tensor]
 ) -> Network:
-    """The network with these settings and tensors, on the CPU, in the precision of its tensors.
+    """Create the network with the given settings and tensors, on the CPU and in the precision of the tensors.
 
     Args:
-        config: its settings.
-        in_features: size of a row of x.
-        classes: how many there are.
-        members: how many networks it is.
-        tensors: all that ``state_dict`` gave, members first.
+        config: Kind of network and its settings.
+        in_features: Number of features of a row of x.
+        classes: Number of classes.
+        members: M, the number of members.
+        tensors: The network's ``state_dict``, with the member axis first.
+
+    Raises:
+        ArgumentError: If the tensors do not fit the settings, or contain invalid numbers.
+
+    Examples:
+        >>> from squad.models import MLPConfig, build
+        >>> config = MLPConfig(hidden=(8,))
+        >>> network = build(config, in_features=4, classes=3, seeds=[0, 1])
+        >>> restore(config, 4, 3, members=2, tensors=network.state_dict()).members
+        2
     """
     _check_sizes(config, in_features, classes, members, tensors)
     network = blank(config, in_features, classes, members)
-    # By name: the order in which a file gives its tensors is not always the same.
+    # Sorted by name, because files do not always list their tensors in the same order.
     dtype = next((tensors[name].dtype for name in sorted(tensors) if name.endswith(".weight")), torch.float32)
-    if dtype not in FLOATS:
+    if dtype not in FLOAT_DTYPES:
         raise ArgumentError.of("weights", dtype, "floating-point numbers")
     network = network.to(dtype)
     expected = network.state_dict()
-    if absent := sorted(expected.keys() - tensors.keys()):
-        raise ArgumentError(f"The weights must have {absent[0]!r}; it is missing.")
-    if more := sorted(tensors.keys() - expected.keys()):
-        raise ArgumentError(f"The weights have {more[0][:80]!r}, which the network {config.name} has not.")
+    if missing := sorted(expected.keys() - tensors.keys()):
+        raise ArgumentError(f"The weights lack the tensor {missing[0]!r}, which the network {config.name} needs.")
+    if unknown := sorted(tensors.keys() - expected.keys()):
+        raise ArgumentError(f"The weights have a tensor {unknown[0][:80]!r} that the network {config.name} lacks.")
     for name, tensor in expected.items():
-        found = tensors[name]
-        if found.shape != tensor.shape or found.dtype != tensor.dtype:
-            got, wanted = (f"{tuple(one.shape)} of {one.dtype}" for one in (found, tensor))
+        given = tensors[name]
+        if given.shape != tensor.shape or given.dtype != tensor.dtype:
+            got, wanted = (f"{tuple(one.shape)} of {one.dtype}" for one in (given, tensor))
             raise ArgumentError.of(f"{name!r} of the weights", got, wanted)
-        _check_numbers(name, found)
-    # Copies: what is read from a file need not lie in memory as torch's own tensors do, on which last bits may depend.
+        _check_numbers(name, given)
+    # Copies: tensors read from a file may be aligned differently in memory, which can change the last bits of results.
     network.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
     return network
 
@@ -53,20 +64,22 @@ def restore(
 def _check_sizes(
     config: NetworkConfig, in_features: int, classes: int, members: int, tensors: Mapping[str, Tensor]
 ) -> None:
-    """That no size is beyond what the tensors could hold: even to look at such a network could fill the memory."""
+    """Check that no size exceeds the tensors' sizes: merely creating such a network could exhaust memory."""
     total = sum(tensor.numel() for tensor in tensors.values())
     stages = len(config.hidden) + 1
     if stages > len(tensors):
-        raise ArgumentError.of("hidden", f"{stages - 1} layers", f"what the weights' {len(tensors)} tensors can be of")
+        layers = f"{stages - 1} layers"
+        raise ArgumentError.of("hidden", layers, f"at most as long as the weights have tensors, {len(tensors)}")
     for name, size in (("members", members), ("in_features", in_features), ("classes", classes)):
         if check_count(name, size, 1) > total:
-            raise ArgumentError.of(name, size, f"no more than the {total} numbers of the weights")
-    numbers = max(config.hidden) * (config.bins if isinstance(config, SquadConfig) else 1)
-    if numbers > total:
-        raise ArgumentError.of("hidden", config.hidden, f"no more than the {total} numbers of the weights allow")
+            raise ArgumentError.of(name, size, f"at most {total}, the number of elements of the weights")
+    logits = max(config.hidden) * (config.bins if isinstance(config, SquadConfig) else 1)
+    if logits > total:
+        raise ArgumentError.of("hidden", config.hidden, f"small enough for the {total} elements of the weights")
     for name, tensor in sorted(tensors.items()):
         if not tensor.dim() or len(tensor) != members:
-            raise ArgumentError.of(f"{name!r} of the weights", f"shape {tuple(tensor.shape)}", f"of {members} members")
+            got, wanted = f"shape {tuple(tensor.shape)}", f"of shape ({members}, ...), one slice per member"
+            raise ArgumentError.of(f"{name!r} of the weights", got, wanted)
 
 
 def _check_numbers(name: str, tensor: Tensor) -> None:

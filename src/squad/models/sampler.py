@@ -1,18 +1,19 @@
-"""Prediction with T samples: what does not depend on the sample is computed once, in blocks of bounded memory.
+"""Prediction with T samples, in blocks of bounded memory; whatever does not depend on the sample is computed once.
 
-An answer is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row.  What is
-left is rounding: a matrix product adds in another order at the edge of a block, with another number of rows or threads,
-and with another processor's instructions.  On a CPU prediction is therefore computed in float64 from the first layer
-to the last, whatever the network's own precision: rounding then changes a probability by 1e-14 or so, and takes a
-coincidence of 1 in 10^9 to turn a step of the confidence's grid, and of 1 in 10^12 to turn a choice between bins.
+A prediction is a function of its input.  Noise is keyed by (seed, layer, sample, neuron, bin), never by the row.  The
+only remaining source of variation is rounding: a matrix product sums in a different order at the edge of a block, for a
+different number of rows or threads, and with the instructions of a different processor.  On a CPU prediction is
+therefore computed in float64 from the first layer to the last, whatever the network's own precision.  Rounding then
+changes a probability by about 1e-14; the probability that it moves a confidence to the next grid point is about 1 in
+10^9, and that it changes a choice between bins about 1 in 10^12.
 
-On a GPU, where float64 is slow, and in validation passes during training, float64 ends with the last choice (hard and
-stratified samples), because a choice that turns makes an answer jump.  Long sums in single precision, those of the
-products up to the first draw, are made in products of one shape, the last block being padded: a row meets the same
-arithmetic alone and in any batch, up to the rounding of a product's edges (1e-7 or so).
+On a GPU, where float64 is slow, and in validation passes during training, float64 is used only up to the last discrete
+choice (hard and stratified samples), because a changed choice makes a prediction jump.  Long sums in single precision,
+those of the matrix products up to the first draw, are computed in products of one shape, with the last block padded: a
+row goes through the same arithmetic alone and in any batch, up to the rounding at a product's edges (about 1e-7).
 
-No random number is drawn for a row.  A sampler draws its noise when it is made, and makes ready what depends on noise,
-values and temperature alone; nothing waits for a GPU to say what a temperature is.
+No random number is drawn per row.  A sampler draws its noise when it is created, and precomputes everything that
+depends on noise, values and temperature only, so that prediction never waits for a GPU to report a temperature.
 """
 
 import contextlib
@@ -36,25 +37,26 @@ from squad.ops.matmul_precision import PRECISIONS, matmul_precision
 
 __all__ = ["SAMPLINGS", "Draws", "Sampler"]
 
+#: Sampling modes of all networks.
 SAMPLINGS = ("stratified", "relaxed", "hard", "sample", "mean")
 
-#: Rows of a block: few, so that a single row is not padded to many; on a GPU enough to keep it busy.
+#: Rows per block, by device type: few on a CPU, so that a single row is not padded to many; enough to keep a GPU busy.
 ROWS = {"cpu": 64, "cuda": 2048}
-#: A block of fewer rows is cut to a multiple of this where it may be.
-GRAIN = {"cpu": 8, "cuda": 128}
-#: Numbers of the largest tensor of a block, at the most (if one sample of one block fits).  On a CPU 1 MiB: it stays
-#: in a core's cache, and is memory that is used again, not asked of the system anew for every block.
+#: A block with fewer rows is padded only to a multiple of this, where results do not depend on it.
+ROW_MULTIPLE = {"cpu": 8, "cuda": 128}
+#: Maximum number of elements of the largest tensor of a block (unless one sample of one block is larger).  On a CPU
+#: 1 MiB, which stays in a core's cache and is reused instead of being allocated anew for every block.
 NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}
-#: Numbers of noise that are kept, at the most.
-KEPT = {"cpu": 1 << 22, "cuda": 1 << 24}
+#: Maximum number of elements of stored noise; noise of more samples is drawn again for each block.
+MAX_NOISE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 24}
 
-#: The largest number in single precision.
+#: The largest float32 number.
 FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
 @functools.cache
 def _kernels(device: torch.device) -> ModuleType | None:
-    """The Triton kernels, if they can serve this device; imported when they are first asked for."""
+    """Return the module of Triton kernels if they support this device, else None; imported at first use."""
     if device.type != "cuda" or not has_triton() or torch.cuda.get_device_capability(device) < (8, 0):
         return None
     from squad.ops import triton_sampling
@@ -63,11 +65,11 @@ def _kernels(device: torch.device) -> ModuleType | None:
 
 
 class Draws(NamedTuple):
-    """What T samples of each member say about N rows, in float64.
+    """Predictions for N rows, averaged over the T samples of each of M members, in float64.
 
     Attributes:
-        probabilities: (M, N, classes), the mean over a member's samples.
-        entropy: (M, N), the mean over a member's samples of each one's entropy in nats.
+        probabilities: (M, N, classes), class probabilities averaged over a member's samples.
+        entropy: (M, N), entropy of each sample's prediction in nats, averaged over a member's samples.
     """
 
     probabilities: Tensor
@@ -75,18 +77,18 @@ class Draws(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """What a stage draws for some samples, (M, T, ...): factors of its dropout, and numbers of its layer."""
+    """Noise of a stage for some samples, (M, T, ...): factors of its dropout, and noise of its latents."""
 
     masks: Tensor | None
     table: Tensor | latents.Gumbels | latents.Strata | None
 
 
-class Ready(NamedTuple):
-    """What draws of a SQUAD layer need beside noise.
+class DrawConstants(NamedTuple):
+    """Constants needed to draw the latents of a SQUAD layer.
 
     Attributes:
-        values: (M, 1, 1, C, 1 or K), in the dtype of the result.
-        power: of the temperature; of a temperature of 1 for means.
+        values: Values of the bins, (M, 1, 1, C, 1 or K), in the dtype of the result.
+        power: Power that applies the temperature; a temperature of 1 for means.
     """
 
     values: Tensor
@@ -94,20 +96,30 @@ class Ready(NamedTuple):
 
 
 class Sampler:
-    """A network, made ready for prediction: its noise drawn, its layers in the precision that they are computed in.
+    """Predicts with T samples of a network; noise and constants are computed when it is created.
 
     Args:
-        network: with or without members; in eval mode or not, it is used as in eval mode.  Weights are those of now,
-            and what was made ready is not changed with them: make a new sampler after a training step.
-        sampling: "stratified" (relaxed samples whose winners are stratified, the last of several latent layers by its
-            mean), "relaxed", "hard" or "mean" for SQUAD; "sample" or "mean" for MC dropout and Gaussian latents.
-            The layers' own ``sampling`` is not looked at.
-        num_samples: T; with "mean", or nothing random, one pass is made whatever T is.
-        rows: of a block; by default 64 on a CPU and 2,048 on a GPU.
-        precision: of products in single precision on a GPU.  Answers that anybody relies on are made in "float32";
-            training looks at its validation rows in the precision of its steps.
-        exact: on a CPU, compute everything in float64.  False, for validation passes, stays in the precision of the
-            network, but for what choices depend on.  On other devices that is so in any case.
+        network: With or without members; it is always evaluated as in eval mode.  A sampler uses the weights at the
+            time of its creation: create a new one after a training step.
+        sampling: "stratified" (relaxed samples with stratified winning bins; the last of several latent layers is
+            replaced by its mean), "relaxed", "hard" or "mean" for SQUAD; "sample" or "mean" for MC dropout and Gaussian
+            latents.  The layers' own ``sampling`` is ignored.
+        num_samples: T; with "mean", or if nothing is random, a single pass is made for any T.
+        rows: Rows per block; default: 64 on a CPU and 2,048 on a GPU.
+        precision: Precision of matrix products in single precision on a GPU.  Predictions are made in "float32";
+            validation passes during training use the precision of the training steps.
+        exact: On a CPU, compute everything in float64.  False, for validation passes, computes in the precision of the
+            network, except what discrete choices depend on.  Other devices always do the latter.
+
+    See Also:
+        :class:`squad.Predictor`: Trained networks with their transforms and certificate.
+
+    Examples:
+        >>> from squad.models import SquadConfig, build
+        >>> network = build(SquadConfig(hidden=(8,)), in_features=4, classes=3, seeds=[0, 1])
+        >>> sampler = Sampler(network, "stratified", num_samples=8)
+        >>> sampler(torch.zeros(5, 4)).probabilities.shape
+        torch.Size([2, 5, 3])
     """
 
     def __init__(
@@ -126,173 +138,179 @@ class Sampler:
         self.members = cast(int, self.network.members)
         self.stages = cast(list[Stage], list(self.network.stages))
         parameter = next(self.network.parameters())
-        # A network in half precision is asked in single: its noise and exponentials would not fit.
+        # A network in half precision is evaluated in single precision, because noise and exponentials could overflow.
         self.device, self.dtype = parameter.device, torch.promote_types(parameter.dtype, torch.float32)
-        #: Whether numbers are wider than the network's own: what it could not hold is no number here either.
+        #: Whether the computation is wider than the network's own dtype: numbers that overflow the latter become NaN.
         self.widened = exact and self.device.type == "cpu" and self.dtype != torch.float64
         if self.widened:
             self.dtype = torch.float64
-        self.rows = check_count("rows", rows or self._of(ROWS), 1)
-        latent = [place for place, stage in enumerate(self.stages) if isinstance(stage.layer, SquadLayer)]
-        #: The last latent layer of several is replaced by its mean in stratified sampling.
+        self.rows = check_count("rows", rows or self._for_device(ROWS), 1)
+        latent = [index for index, stage in enumerate(self.stages) if isinstance(stage.layer, SquadLayer)]
+        #: Index of the latent layer replaced by its mean: the last of several, in stratified sampling.
         self.averaged = latent[-1] if sampling == "stratified" and len(latent) > 1 else None
-        choices = [place for place in latent if place != self.averaged] if sampling in ("hard", "stratified") else []
-        #: Stages up to this one, not included, are computed in float64, whatever follows.
+        choices = [index for index in latent if index != self.averaged] if sampling in ("hard", "stratified") else []
+        #: Number of leading stages that are computed in float64, because a discrete choice depends on them.
         self.exact = choices[-1] + 1 if choices else 0
         self.first_random = next((p for p in range(len(self.stages)) if self._is_random(p)), None)
-        #: The layer whose logits, or moments, are the same for all samples.
-        self.shared = None if self.first_random is None or self._drops(self.first_random) else self.first_random
+        #: Index of the layer whose logits, or moments, are the same for all samples.
+        self.shared = (
+            None if self.first_random is None or self._is_dropout_random(self.first_random) else self.first_random
+        )
         self.num_samples = 1 if self.first_random is None else check_count("num_samples", num_samples, 1, 999_999)
         self.kernels = _kernels(self.device) if self.dtype in (torch.float32, torch.float64) else None
         with torch.no_grad():
             self.stages = [
-                stage if parameter.dtype == self._working(place) else copy.deepcopy(stage).to(self._working(place))
-                for place, stage in enumerate(self.stages)
+                stage if parameter.dtype == self._dtype(index) else copy.deepcopy(stage).to(self._dtype(index))
+                for index, stage in enumerate(self.stages)
             ]
-            self.ready = [self._ready(place) for place in range(len(self.stages))]
-            widest = max(self._width(place) for place in range(self.first_random or 0, len(self.stages)))
-            most = max(1, self._of(NUMBERS) // (self.members * self.rows * widest))
-            #: Samples that are computed at once: parts of one size, so that none is nearly empty.
-            self.part = -(-self.num_samples // -(-self.num_samples // most))
-            #: Multiplications of a block's products, about.
-            self.work = self.members * self.rows * sum(map(self._products, range(len(self.stages))))
+            self.constants = [self._draw_constants(index) for index in range(len(self.stages))]
+            widest = max(self._width(index) for index in range(self.first_random or 0, len(self.stages)))
+            max_part = max(1, self._for_device(NUMBERS) // (self.members * self.rows * widest))
+            #: Number of samples computed at once; all parts have nearly the same size.
+            self.part = -(-self.num_samples // -(-self.num_samples // max_part))
+            #: Approximate number of multiplications per block.
+            self.work = self.members * self.rows * sum(map(self._multiplications, range(len(self.stages))))
             with threads_for(self.work, self.device):
-                self.levels = [self._levels(place) for place in range(len(self.stages))]
-                #: One table for all rows, part by part; of too many samples it is drawn for each block anew.
-                self.noise = [*map(self._noise, self._parts())] if self.num_samples <= self._kept() else None
+                self.levels = [self._levels(index) for index in range(len(self.stages))]
+                #: Noise for all rows, part by part; None if it is too large to store and is drawn again for each block.
+                self.noise = (
+                    [*map(self._noise, self._parts())] if self.num_samples <= self._max_stored_samples() else None
+                )
 
-    def _of(self, sizes: dict[str, int]) -> int:
+    def _for_device(self, sizes: dict[str, int]) -> int:
         return sizes.get(self.device.type, sizes["cuda"])
 
-    def _kept(self) -> int:
-        """So many samples' noise is kept."""
-        numbers = sum(_noise_numbers(stage) for place, stage in enumerate(self.stages) if self._is_random(place))
-        return self._of(KEPT) // (self.members * max(1, numbers))
+    def _max_stored_samples(self) -> int:
+        """Return the maximum number of samples whose noise is stored."""
+        per_sample = sum(_noise_size(stage) for index, stage in enumerate(self.stages) if self._is_random(index))
+        return self._for_device(MAX_NOISE_ELEMENTS) // (self.members * max(1, per_sample))
 
-    def _drops(self, place: int) -> bool:
-        dropout = self.stages[place].dropout
+    def _is_dropout_random(self, index: int) -> bool:
+        dropout = self.stages[index].dropout
         return dropout is not None and dropout.sampling == "sample" and self.sampling != "mean"
 
-    def _draws(self, place: int) -> bool:
-        layer = self.stages[place].layer
-        return isinstance(layer, (SquadLayer, GaussianLinear)) and self.sampling != "mean" and place != self.averaged
+    def _draws_latents(self, index: int) -> bool:
+        layer = self.stages[index].layer
+        return isinstance(layer, (SquadLayer, GaussianLinear)) and self.sampling != "mean" and index != self.averaged
 
-    def _is_random(self, place: int) -> bool:
-        return self._drops(place) or self._draws(place)
+    def _is_random(self, index: int) -> bool:
+        return self._is_dropout_random(index) or self._draws_latents(index)
 
-    def _working(self, place: int) -> torch.dtype:
-        return torch.float64 if place < self.exact else self.dtype
+    def _dtype(self, index: int) -> torch.dtype:
+        return torch.float64 if index < self.exact else self.dtype
 
-    def _ready(self, place: int) -> Ready | None:
-        layer = self.stages[place].layer
+    def _draw_constants(self, index: int) -> DrawConstants | None:
+        layer = self.stages[index].layer
         if not isinstance(layer, SquadLayer):
             return None
-        stratified = self.sampling == "stratified" and self._draws(place)
-        # What follows the last choice is continuous in its noise, and single precision will do.
-        dtype = self._working(place + 1 if stratified else place)
-        power = latents.Power.of(layer.temperature if self._draws(place) else torch.ones_like(layer.temperature), dtype)
-        return Ready(layer.op_values(5).detach().to(dtype), power)
+        stratified = self.sampling == "stratified" and self._draws_latents(index)
+        # The computation after the last choice is continuous in its noise, so single precision suffices.
+        dtype = self._dtype(index + 1 if stratified else index)
+        power = latents.Power.of(
+            layer.temperature if self._draws_latents(index) else torch.ones_like(layer.temperature), dtype
+        )
+        return DrawConstants(layer.op_values(5).detach().to(dtype), power)
 
-    def _fused(self, place: int) -> bool:
-        """Whether one kernel serves a latent layer, product and all."""
-        layer = self.stages[place].layer
-        choice = self._draws(place) and self.sampling in ("hard", "stratified")
-        if self.kernels is None or type(layer) is not SquadLinear or choice or place == self.shared:
+    def _is_fused(self, index: int) -> bool:
+        """Whether a single kernel computes this latent layer, including its matrix product."""
+        layer = self.stages[index].layer
+        choice = self._draws_latents(index) and self.sampling in ("hard", "stratified")
+        if self.kernels is None or type(layer) is not SquadLinear or choice or index == self.shared:
             return False
-        return bool(self.kernels.serves_linear(layer.in_features, self._working(place)))
+        return bool(self.kernels.serves_linear(layer.in_features, self._dtype(index)))
 
-    def _width(self, place: int) -> int:
-        """Numbers a row and sample of the largest tensor of a stage."""
-        layer = self.stages[place].layer
+    def _width(self, index: int) -> int:
+        """Return the number of elements per row and sample of the largest tensor of a stage."""
+        layer = self.stages[index].layer
         if not isinstance(layer, SquadLayer):
             return max(layer.in_features, layer.out_features * getattr(layer, "pieces", 2))
-        if self._fused(place) or (place == self.shared and self.kernels is not None):
-            return max(layer.in_features if place != self.shared else 1, layer.out_features)
+        if self._is_fused(index) or (index == self.shared and self.kernels is not None):
+            return max(layer.in_features if index != self.shared else 1, layer.out_features)
         return layer.bins * layer.out_features
 
-    def _products(self, place: int) -> int:
-        """Multiplications a row of a stage's product, for the samples of a part."""
-        layer = self.stages[place].layer
-        shared = self.first_random is None or place < self.first_random or place == self.shared
-        each = layer.in_features * layer.out_features * getattr(layer, "bins", getattr(layer, "pieces", 1))
-        return int(each) * (1 if shared else self.part)
+    def _multiplications(self, index: int) -> int:
+        """Return the number of multiplications per row of a stage's matrix product, for one part of the samples."""
+        layer = self.stages[index].layer
+        shared = self.first_random is None or index < self.first_random or index == self.shared
+        per_sample = layer.in_features * layer.out_features * getattr(layer, "bins", getattr(layer, "pieces", 1))
+        return int(per_sample) * (1 if shared else self.part)
 
-    def _levels(self, place: int) -> Tensor | None:
-        """Where the winners of all samples are looked up, (M, T, K): an order of strata is one of all of them."""
-        layer = self.stages[place].layer
-        if self.sampling != "stratified" or not isinstance(layer, SquadLayer) or not self._draws(place):
+    def _levels(self, index: int) -> Tensor | None:
+        """Return the levels at which winning bins are looked up, (M, T, K): strata are permuted over all T samples."""
+        layer = self.stages[index].layer
+        if self.sampling != "stratified" or not isinstance(layer, SquadLayer) or not self._draws_latents(index):
             return None
         return layer.levels(self.num_samples)
 
     def _noise(self, part: slice) -> list[Noise]:
-        """What every stage draws for some of the samples, (M, T, ...)."""
-        return [Noise(self._masks(place, part), self._table(place, part)) for place in range(len(self.stages))]
+        """Draw the noise of all stages for a part of the samples, (M, T, ...)."""
+        return [Noise(self._masks(index, part), self._layer_noise(index, part)) for index in range(len(self.stages))]
 
-    def _masks(self, place: int, part: slice) -> Tensor | None:
-        """(M, T, 1, features)."""
-        dropout = self.stages[place].dropout
-        if dropout is None or not self._drops(place):
+    def _masks(self, index: int, part: slice) -> Tensor | None:
+        """Return the dropout factors of a stage, (M, T, 1, features), or None."""
+        dropout = self.stages[index].dropout
+        if dropout is None or not self._is_dropout_random(index):
             return None
-        return dropout.masks(part.stop - part.start, part.start).unsqueeze(2).to(self._working(place))
+        return dropout.masks(part.stop - part.start, part.start).unsqueeze(2).to(self._dtype(index))
 
-    def _table(self, place: int, part: slice) -> Tensor | latents.Gumbels | latents.Strata | None:
-        """Noise (M, T, ...) of a random layer."""
-        layer, count, ready = self.stages[place].layer, part.stop - part.start, self.ready[place]
-        if not self._draws(place):
+    def _layer_noise(self, index: int, part: slice) -> Tensor | latents.Gumbels | latents.Strata | None:
+        """Draw the noise (M, T, ...) of a random layer, or return None for others."""
+        layer, count, constants = self.stages[index].layer, part.stop - part.start, self.constants[index]
+        if not self._draws_latents(index):
             return None
         if isinstance(layer, GaussianLinear):
-            return layer.normals(count, part.start, self._working(place)).unsqueeze(2)
+            return layer.normals(count, part.start, self._dtype(index)).unsqueeze(2)
         assert isinstance(layer, SquadLayer)
-        assert ready is not None
-        levels = self.levels[place]
+        assert constants is not None
+        levels = self.levels[index]
         if levels is not None:
-            return layer.strata(levels[:, part], part.start, ready.values.dtype)
-        gumbels = layer.gumbels(count, part.start, self._working(place)).unsqueeze(2)
+            return layer.strata(levels[:, part], part.start, constants.values.dtype)
+        gumbels = layer.gumbels(count, part.start, self._dtype(index)).unsqueeze(2)
         if self.sampling == "hard":
             return gumbels
-        return latents.Gumbels.of(gumbels, ready.values, ready.power, shared=place == self.shared)
+        return latents.Gumbels.of(gumbels, constants.values, constants.power, shared=index == self.shared)
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Draws:
-        """x (N, in), or (M or 1, N, in) for rows of each member's own -> (M, N, classes) and (M, N)."""
+        """Predict for rows x (N, in), or (M or 1, N, in) if each member has its own rows."""
         x = self.network.with_member_axis(x)
         count = x.shape[1]
         shape = self.members, count
         probabilities = torch.zeros(*shape, self.network.classes, dtype=torch.float64, device=self.device)
         entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
         scratch = latents.Scratch()
-        few = min(1.0, count / self.rows)  # of a block
-        with _products(self.precision, self.device), threads_for(few * self.work, self.device):
+        fraction = min(1.0, count / self.rows)  # of a full block
+        with _matmul_settings(self.precision, self.device), threads_for(fraction * self.work, self.device):
             for start in range(0, count, self.rows):
                 rows = slice(start, start + self.rows)
-                block = x[:, rows].to(self.device, self._working(0))
+                block = x[:, rows].to(self.device, self._dtype(0))
                 self._block(block, probabilities[:, rows], entropy[:, rows], scratch)
         return Draws(probabilities, entropy)
 
     def _block(self, x: Tensor, probabilities: Tensor, entropy: Tensor, scratch: latents.Scratch) -> None:
-        """Add what samples say about x (M or 1, N, in), with N <= rows, to (M, N, classes) and (M, N)."""
+        """Add the predictions for a block x (M or 1, N, in), N <= rows, to (M, N, classes) and (M, N)."""
         count = x.shape[1]
-        few = min(self.rows, -(-count // self._of(GRAIN)) * self._of(GRAIN))
+        sampled_rows = min(self.rows, -(-count // self._for_device(ROW_MULTIPLE)) * self._for_device(ROW_MULTIPLE))
         if self.shared is None and self.dtype != torch.float64:
-            few = self.rows
-        short = self._working(self.shared or 0) == torch.float64
-        height = few if short else self.rows
+            sampled_rows = self.rows
+        # In float64 the shape of a product hardly changes its result, so that a short block needs less padding.
+        height = sampled_rows if self._dtype(self.shared or 0) == torch.float64 else self.rows
         if count < height:
             x = nn.functional.pad(x, (0, 0, 0, height - count))
-        x = x.unsqueeze(1)  # the axis of the samples, of size 1 until something is drawn
-        random = len(self.stages) if self.first_random is None else self.first_random
-        for place in range(random):
-            x = self._stage(place, x, Noise(None, None), scratch)
+        x = x.unsqueeze(1)  # sample axis, of size 1 until something is drawn
+        first_random = len(self.stages) if self.first_random is None else self.first_random
+        for index in range(first_random):
+            x = self._stage(index, x, Noise(None, None), scratch)
         if self.shared is not None:
-            x = self._prepared(self.shared, x)[:, :, :few]
+            x = self._distribution_parameters(self.shared, x)[:, :, :sampled_rows]
         for noise in self.noise or map(self._noise, self._parts()):
             y = x
-            for place in range(random, len(self.stages)):
-                y = self._stage(place, y, noise[place], scratch)
-            self._add(self._held(y), probabilities, entropy)
+            for index in range(first_random, len(self.stages)):
+                y = self._stage(index, y, noise[index], scratch)
+            self._add(self._overflow_to_nan(y), probabilities, entropy)
 
-    def _held(self, x: Tensor) -> Tensor:
-        """``x`` with NaN for numbers that would have been infinite in the network's own precision."""
+    def _overflow_to_nan(self, x: Tensor) -> Tensor:
+        """Return x with NaN in place of numbers that would be infinite in the network's own precision."""
         if not self.widened:
             return x
         low, high = torch.aminmax(x)
@@ -301,85 +319,93 @@ class Sampler:
         return x.masked_fill((x.abs() > FLOAT32_MAX) & x.isfinite(), torch.nan)
 
     def _parts(self) -> Iterator[slice]:
-        """The samples, in parts that are computed at once."""
+        """Iterate over the samples in parts that are computed at once."""
         for start in range(0, self.num_samples, self.part):
             yield slice(start, min(start + self.part, self.num_samples))
 
     def _add(self, y: Tensor, probabilities: Tensor, entropy: Tensor) -> None:
-        """Add what some samples say, y (M, S, rows, classes), to their sums."""
+        """Add the predictions of some samples, from logits y (M, S, rows, classes), to the sums."""
         add = latents.add_answers if self.kernels is None else self.kernels.add_answers
         add(y, probabilities, entropy, self.num_samples)
 
-    def _prepared(self, place: int, x: Tensor, scratch: latents.Scratch | None = None) -> Tensor:
-        """What a random layer makes of x (M, S, rows, in) before it draws: its logits, or its moments side by side."""
-        layer = self.stages[place].layer
-        x = x.to(self._working(place))
+    def _distribution_parameters(self, index: int, x: Tensor, scratch: latents.Scratch | None = None) -> Tensor:
+        """Return the logits of a random layer for x (M, S, rows, in), or its concatenated mean and deviation."""
+        layer = self.stages[index].layer
+        x = x.to(self._dtype(index))
         if isinstance(layer, GaussianLinear):
             return torch.cat(layer.moments(x), -1)
         assert isinstance(layer, SquadLayer)
         if scratch is None or type(layer) is not SquadLinear:
-            return self._held(layer.logits(x)) if place == 0 else layer.logits(x)
+            return self._overflow_to_nan(layer.logits(x)) if index == 0 else layer.logits(x)
         shape = (self.members, *x.shape[1:-1], layer.bins, layer.out_features)
         out = scratch.take(0, shape, x)
         flat = x.reshape(x.shape[0], -1, x.shape[-1]).expand(self.members, -1, -1)
         torch.baddbmm(layer.bias.unsqueeze(1), flat, layer.weight, out=out.view(*flat.shape[:2], -1))
-        return self._held(out) if place == 0 else out  # what later latents are given is bounded by values
+        return self._overflow_to_nan(out) if index == 0 else out  # inputs of later latents are bounded by the values
 
-    def _stage(self, place: int, x: Tensor, noise: Noise, scratch: latents.Scratch) -> Tensor:
-        """x (M, S, rows, in), or what was prepared of it -> (M, S or T, rows, out)."""
-        stage, table = self.stages[place], noise.table
+    def _stage(self, index: int, x: Tensor, noise: Noise, scratch: latents.Scratch) -> Tensor:
+        """Apply a stage to x (M, S, rows, in), or to the parameters of its distribution: (M, S or T, rows, out)."""
+        stage, table = self.stages[index], noise.table
         layer = stage.layer
         if noise.masks is not None:
             x = x * noise.masks
         if not isinstance(layer, (SquadLayer, GaussianLinear)):
-            out = layer(x.to(self._working(place)))
+            out = layer(x.to(self._dtype(index)))
             return cast(Tensor, out.relu() if stage.relu else out)
-        if self._fused(place):
-            return self._in_one(place, x, table)
-        made = x if place == self.shared else self._prepared(place, x, scratch if self.kernels is None else None)
+        if self._is_fused(index):
+            return self._fused_layer(index, x, table)
+        if index == self.shared:
+            parameters = x
+        else:
+            parameters = self._distribution_parameters(index, x, scratch if self.kernels is None else None)
         if isinstance(layer, GaussianLinear):
-            mu, sigma = made.chunk(2, -1)
+            mu, sigma = parameters.chunk(2, -1)
             return mu if table is None else mu + sigma * cast(Tensor, table)
-        ready = self.ready[place]
-        assert ready is not None
+        constants = self.constants[index]
+        assert constants is not None
         if self.kernels is not None:
-            return _by(self.kernels, made, ready, table)
-        out = _drawn(made, ready, table, scratch)
-        # The largest of numbers among which there is none would still be a value.
-        return out.masked_fill_(made.isnan().any(-2), torch.nan) if self.sampling == "hard" else out
+            return _draw_with_kernels(self.kernels, parameters, constants, table)
+        out = _draw(parameters, constants, table, scratch)
+        # The argmax of NaN logits would still select a value.
+        return out.masked_fill_(parameters.isnan().any(-2), torch.nan) if self.sampling == "hard" else out
 
-    def _in_one(self, place: int, x: Tensor, table: object) -> Tensor:
-        """A latent layer by one kernel."""
-        layer, ready = self.stages[place].layer, self.ready[place]
+    def _fused_layer(self, index: int, x: Tensor, table: object) -> Tensor:
+        """Compute a latent layer with a single kernel."""
+        layer, constants = self.stages[index].layer, self.constants[index]
         assert self.kernels is not None
         assert isinstance(layer, SquadLinear)
-        assert ready is not None
+        assert constants is not None
         scaled = table.scaled if isinstance(table, latents.Gumbels) else None
-        x = layer.check_input(x.to(self._working(place)))
-        return cast(Tensor, self.kernels.linear(x, layer.weight, layer.bias, ready.values, scaled, ready.power.inverse))
+        x = layer.check_input(x.to(self._dtype(index)))
+        return cast(
+            Tensor, self.kernels.linear(x, layer.weight, layer.bias, constants.values, scaled, constants.power.inverse)
+        )
 
 
-def _drawn(
+def _draw(
     logits: Tensor,
-    ready: Ready,
+    constants: DrawConstants,
     table: Tensor | latents.Gumbels | latents.Strata | None,
     scratch: latents.Scratch,
 ) -> Tensor:
-    """Latents from their logits: (M, S, rows, C, K) -> (M, S or T, rows, K)."""
+    """Draw latents from their logits: (M, S, rows, C, K) -> (M, S or T, rows, K)."""
     if table is None:
-        return latents.mean(logits, ready.values, scratch)
+        return latents.mean(logits, constants.values, scratch)
     if isinstance(table, latents.Strata):
-        return latents.stratified(logits, ready.values, table, ready.power, scratch)
+        return latents.stratified(logits, constants.values, table, constants.power, scratch)
     if isinstance(table, latents.Gumbels):
-        return latents.relaxed(logits, ready.values, table, ready.power, scratch)
-    return latents.hard(logits, ready.values, table)
+        return latents.relaxed(logits, constants.values, table, constants.power, scratch)
+    return latents.hard(logits, constants.values, table)
 
 
-def _by(
-    kernels: ModuleType, logits: Tensor, ready: Ready, table: Tensor | latents.Gumbels | latents.Strata | None
+def _draw_with_kernels(
+    kernels: ModuleType,
+    logits: Tensor,
+    constants: DrawConstants,
+    table: Tensor | latents.Gumbels | latents.Strata | None,
 ) -> Tensor:
-    """The same by kernels."""
-    values, power = ready
+    """Draw latents from their logits with Triton kernels, as :func:`_draw` does."""
+    values, power = constants
     if table is None:
         out = kernels.mean(logits, values, power.inverse)
     elif isinstance(table, latents.Strata):
@@ -392,14 +418,14 @@ def _by(
     return cast(Tensor, out)
 
 
-def _noise_numbers(stage: Stage) -> int:
-    """Numbers of a sample's noise."""
+def _noise_size(stage: Stage) -> int:
+    """Return the number of elements of the noise of one sample."""
     layer = stage.layer
     return layer.in_features + layer.out_features * getattr(layer, "bins", 1)
 
 
 @contextlib.contextmanager
-def _products(precision: str, device: torch.device) -> Iterator[None]:
-    """Matrix products in this precision, whatever the caller allows: bfloat16 and TF32 keep three decimals."""
+def _matmul_settings(precision: str, device: torch.device) -> Iterator[None]:
+    """Compute matrix products in this precision, whatever the caller allows: bfloat16 and TF32 keep three decimals."""
     with torch.autocast(device.type, enabled=False), matmul_precision(precision, device):
         yield

@@ -1,4 +1,4 @@
-"""One training run: settings, the loop, its optimizer, checkpoints and progress."""
+"""Training: configuration, training loop, optimizer, checkpoints and progress display."""
 
 from squad.train.checkpoint import CheckpointError
 from squad.train.config import TrainConfig

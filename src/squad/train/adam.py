@@ -1,4 +1,4 @@
-"""Adam over members: all parameters of a network as one matrix with a row for each member."""
+"""Adam for networks with members: all parameters are stored in one matrix with one row per member."""
 
 import itertools
 from collections.abc import Iterable
@@ -12,28 +12,28 @@ from torch.optim.adam import adam
 __all__ = ["Adam", "flatten", "point_into"]
 
 
-#: Numbers that a parameter's place in a row is a multiple of: a GPU's matrix products are twice as fast on weights that
-#: begin at whole sectors of memory.
+#: Alignment of each parameter within a row, in elements: matrix products on a GPU are twice as fast if weights start at
+#: a sector of memory.
 ALIGN = 32
 
 
 def flatten(network: nn.Module) -> Tensor:
-    """A copy of all parameters (M, ...) of a network with members, side by side: (M, P), zeros between them."""
-    return _side_by_side([parameter.detach() for parameter in network.parameters()])
+    """Copy all parameters (M, ...) of a network with members into one matrix (M, P), with zeros as padding."""
+    return _concatenate([parameter.detach() for parameter in network.parameters()])
 
 
-def _side_by_side(tensors: list[Tensor]) -> Tensor:
+def _concatenate(tensors: list[Tensor]) -> Tensor:
     return torch.cat([F.pad(tensor.flatten(1), (0, -tensor[0].numel() % ALIGN)) for tensor in tensors], 1)
 
 
 @torch.no_grad()
 def point_into(network: nn.Module, flat: Tensor) -> None:
-    """Make the parameters of ``network`` views of ``flat`` (M, P): what changes one changes the other."""
-    for parameter, part in zip(network.parameters(), _parts(network, flat), strict=True):
-        parameter.data = part
+    """Make the parameters of ``network`` views of ``flat`` (M, P), so that a change of one changes the other."""
+    for parameter, view in zip(network.parameters(), _parameter_views(network, flat), strict=True):
+        parameter.data = view
 
 
-def _parts(network: nn.Module, flat: Tensor) -> Iterable[Tensor]:
+def _parameter_views(network: nn.Module, flat: Tensor) -> Iterable[Tensor]:
     shapes = [parameter.shape for parameter in network.parameters()]
     sizes = [shape[1:].numel() for shape in shapes]
     parts = flat.split([size + -size % ALIGN for size in sizes], 1)
@@ -41,45 +41,48 @@ def _parts(network: nn.Module, flat: Tensor) -> Iterable[Tensor]:
         yield part[:, :size].view(shape)
 
 
-def _of(x: Tensor, member: int) -> Tensor:
-    """A member's part of ``x`` (M, ...); all of it where there is one, which spares the indexing."""
+def _member_view(x: Tensor, member: int) -> Tensor:
+    """Return one member's part of x (M, ...); for M = 1 all of x, which saves the indexing."""
     return x if len(x) == 1 else x[member]
 
 
 class _Group(NamedTuple):
-    """What is stepped at once: parameters of members that share a learning rate and a decay.
+    """Parameters of members with the same learning rate and weight decay, updated by one fused call.
 
     Attributes:
-        lr, decay: what they share.
-        places: (index of the parameter, member) of each.
-        flat, mean, square: the parts of the optimizer's matrices at these places.
+        lr, decay: Their learning rate and weight decay.
+        indices: (index of the parameter, member) of each.
+        flat, mean, square: The corresponding parts of the optimizer's matrices.
     """
 
     lr: float
     decay: float
-    places: list[tuple[int, int]]
+    indices: list[tuple[int, int]]
     flat: list[Tensor]
     mean: list[Tensor]
     square: list[Tensor]
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015) as in torch.optim, with a learning rate, a weight decay and a step count a member.
+    """Adam as in torch.optim, with a learning rate, a weight decay and a step count per member.
 
-    Weight decay is added to the gradient, and is for weight matrices alone (parameters named ``weight...``).
-    What it works on is one matrix, so a step is a handful of operations however many parameters a network has.  On the
-    CPU each of them would be a pass through memory: there torch's fused step serves, one pass in all.
+    Weight decay is added to the gradient of weight matrices only (parameters named ``weight...``).  The parameters are
+    one matrix, so a step is a handful of operations for any number of parameters.  On the CPU each of these would be a
+    pass through memory; there torch's fused step is used, which makes a single pass.
 
     Attributes:
         flat, mean, square: (M, P): the parameters and the running moments of their gradients.
         lr, decay: (M,).
-        steps: (M,), how many were taken.
-        parameters, decaying: those of the network that is served, and whether decay is for them.
+        steps: (M,), number of steps taken.
+        parameters, decaying: Parameters of the attached network, and whether weight decay applies to each.
+
+    References:
+        Kingma and Ba, "Adam: A method for stochastic optimization", ICLR 2015.
     """
 
     betas = 0.9, 0.999
     epsilon = 1e-8
-    #: Where torch's fused step serves.  It takes learning rates from the host: on a GPU each step would wait for them.
+    #: Device types with torch's fused step.  It reads learning rates on the host, for which a GPU would have to wait.
     fused_on: ClassVar[tuple[str, ...]] = ("cpu",)
 
     def __init__(self, network: nn.Module, lr: Tensor, decay: Tensor) -> None:
@@ -92,72 +95,72 @@ class Adam:
         self.attach(network)
 
     def attach(self, network: nn.Module) -> None:
-        """Serve ``network``, whose parameters become views of ``flat``."""
+        """Attach to ``network``, whose parameters become views of ``flat``."""
         point_into(network, self.flat)
         self.parameters = list(network.parameters())
         self.decaying = [name.rpartition(".")[2].startswith("weight") for name, _ in network.named_parameters()]
-        weights = [
+        masks = [
             torch.full_like(parameter[:1], decays, dtype=torch.bool)
             for parameter, decays in zip(self.parameters, self.decaying, strict=True)
         ]
-        self._decayed = _side_by_side(weights)
-        self._held = [list(_parts(network, matrix)) for matrix in (self.flat, self.mean, self.square)]
+        self._decay_mask = _concatenate(masks)
+        self._views = [list(_parameter_views(network, matrix)) for matrix in (self.flat, self.mean, self.square)]
         self._group()
 
     def _group(self) -> None:
-        """Sort the parameters by the settings they share, where the fused step serves."""
+        """Group the parameters by learning rate and decay, if the fused step is used."""
         self._groups: list[_Group] = []
         if self.flat.device.type not in self.fused_on:
             return
         settings = list(zip(self.lr.tolist(), self.decay.tolist(), strict=True))
-        places: dict[tuple[float, float], list[tuple[int, int]]] = {}
+        grouped: dict[tuple[float, float], list[tuple[int, int]]] = {}
         for (index, decays), (member, (lr, decay)) in itertools.product(enumerate(self.decaying), enumerate(settings)):
-            places.setdefault((lr, decay if decays else 0.0), []).append((index, member))
-        for shared, found in places.items():
-            held = ([_of(parts[index], member) for index, member in found] for parts in self._held)
-            self._groups.append(_Group(*shared, found, *held))
+            grouped.setdefault((lr, decay if decays else 0.0), []).append((index, member))
+        for shared, indices in grouped.items():
+            views = ([_member_view(parts[index], member) for index, member in indices] for parts in self._views)
+            self._groups.append(_Group(*shared, indices, *views))
 
-    def keep(self, network: nn.Module, places: list[int]) -> None:
-        """Go on with these members only, in ``network``."""
-        index = torch.tensor(places, device=self.flat.device)
+    def keep(self, network: nn.Module, rows: list[int]) -> None:
+        """Drop all members except those in ``rows``, and attach to ``network``, which has only these."""
+        index = torch.tensor(rows, device=self.flat.device)
         self.restore(network, {name: tensor[index] for name, tensor in self.state().items()})
 
     def state(self) -> dict[str, Tensor]:
-        """All it holds, by name."""
+        """Return all tensors of the optimizer, by name."""
         return {name: getattr(self, name) for name in ("flat", "mean", "square", "steps", "lr", "decay")}
 
     def restore(self, network: nn.Module, state: dict[str, Tensor]) -> None:
-        """Go on in ``network`` from what :meth:`state` gave."""
+        """Continue from a :meth:`state`, attached to ``network``."""
         for name, tensor in state.items():
             setattr(self, name, tensor.to(self.flat))
         self.attach(network)
 
     def set_lr(self, lr: list[float]) -> None:
-        """Another learning rate for each member."""
+        """Set the learning rate of each member."""
         self.lr.copy_(torch.tensor(lr, dtype=torch.float64))
         self._group()
 
     def restart(self, row: int, lr: float, decay: float) -> None:
-        """Begin anew in a row, in place: with other settings, and nothing known of gradients."""
+        """Reset the moments and the step count of a row, in place, and set its learning rate and decay."""
         for tensor in (self.mean, self.square, self.steps):
             tensor[row].zero_()
         self.lr[row], self.decay[row] = lr, decay
         self._group()
 
-    def adopt(self, row: int, other: "Adam", place: int) -> None:
-        """Go on in a row with what ``other`` holds in its row ``place``."""
+    def adopt(self, row: int, other: "Adam", source: int) -> None:
+        """Copy row ``source`` of ``other`` into row ``row``."""
         for name, tensor in self.state().items():
-            tensor[row].copy_(other.state()[name][place])
+            tensor[row].copy_(other.state()[name][source])
         self._group()
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Reset the gradients to None."""
         for parameter in self.parameters:
             parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take a step along the gradients."""
+        """Update the parameters along their gradients."""
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
         if self._groups:
             self._fused_step(grads)
@@ -166,16 +169,16 @@ class Adam:
 
     def _fused_step(self, grads: list[Tensor]) -> None:
         members = len(self.steps)
-        # torch counts for each tensor by itself, in place and in float32; ours are counted once.
+        # torch counts steps per tensor, in place and in float32; here they are counted once per member.
         counts = self.steps.float().repeat(len(grads)).unbind()
         for group in self._groups:
             adam(
                 group.flat,
-                [_of(grads[index], member).contiguous() for index, member in group.places],
+                [_member_view(grads[index], member).contiguous() for index, member in group.indices],
                 group.mean,
                 group.square,
                 [],
-                [counts[index * members + member] for index, member in group.places],
+                [counts[index * members + member] for index, member in group.indices],
                 fused=True,
                 amsgrad=False,
                 beta1=self.betas[0],
@@ -188,15 +191,15 @@ class Adam:
         self.steps += 1
 
     def _step(self, grads: list[Tensor]) -> None:
-        grad = _side_by_side(grads)
-        # Not a product with 0 where nothing decays: a bias may be -inf (a bin that a member does not have).
-        grad.add_(torch.where(self._decayed, self.flat * self.decay.unsqueeze(1), 0))
+        grad = _concatenate(grads)
+        # Not a product with 0 where nothing decays: a bias may be -inf (a padding bin).
+        grad.add_(torch.where(self._decay_mask, self.flat * self.decay.unsqueeze(1), 0))
         first, second = self.betas
         self.steps += 1
         self.mean.lerp_(grad, 1 - first)
         self.square.mul_(second).addcmul_(grad, grad, value=1 - second)
         steps = self.steps.double()  # 1 - .999 has few digits left in single precision
-        size = (self.lr / (1 - first**steps)).to(self.flat)
+        step_size = (self.lr / (1 - first**steps)).to(self.flat)
         root = (1 - second**steps).sqrt().to(self.flat)
-        spread = self.square.sqrt().div_(root.unsqueeze(1)).add_(self.epsilon)
-        self.flat.sub_(self.mean.mul(size.unsqueeze(1)).div_(spread))
+        scale = self.square.sqrt().div_(root.unsqueeze(1)).add_(self.epsilon)
+        self.flat.sub_(self.mean.mul(step_size.unsqueeze(1)).div_(scale))

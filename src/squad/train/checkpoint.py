@@ -1,4 +1,4 @@
-"""Where a run stands, in one file: written whole or not at all, read without running anything from it."""
+"""Checkpoint files of training runs: written atomically, read without executing anything from them."""
 
 import hashlib
 import json
@@ -12,16 +12,23 @@ from squad.files import write_bytes
 
 __all__ = ["CheckpointError", "read", "write"]
 
-#: Raised with every change that makes older checkpoints unreadable.
+#: Version of the file format; incremented with every incompatible change.
 FORMAT = 2
 
 
 class CheckpointError(SquadError):
-    """A checkpoint that cannot be gone on from."""
+    """A checkpoint from which training cannot be resumed."""
 
 
 def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any], fingerprint: str) -> None:
-    """Put a checkpoint in the place of the one before."""
+    """Write a checkpoint atomically, replacing the previous one.
+
+    Args:
+        path: The checkpoint file.
+        tensors: Tensors of the optimizer and the best weights, by name.
+        state: Plain data that JSON can represent.
+        fingerprint: Hash of the settings and data of the run.
+    """
     from safetensors.torch import save
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -31,7 +38,18 @@ def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any], fingerp
 
 
 def read(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The tensors and the state of a checkpoint, or None if there is none."""
+    """Read a checkpoint.
+
+    Args:
+        path: The checkpoint file.
+        fingerprint: Hash of the settings and data of the run that is to be resumed.
+
+    Returns:
+        The tensors and the state, or None if the file does not exist.
+
+    Raises:
+        CheckpointError: If the file is damaged, or belongs to another version or another run.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not path.exists():
@@ -42,27 +60,30 @@ def read(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         if header.get("format") != str(FORMAT):
             raise CheckpointError(
-                f"{path} is of format {header.get('format')}; this version reads {FORMAT}. Delete it."
+                f"{path} has checkpoint format {header.get('format')}, but this version reads format {FORMAT}. "
+                "Delete the file to start over."
             )
         if header.get("fingerprint") != fingerprint:
             raise CheckpointError(
                 f"{path} belongs to a run with other settings or other data. "
-                "Run that one again to finish it, or delete the file to start anew."
+                "Repeat that run to finish it, or delete the file to start over."
             )
         if header["sha256"] != _digest(tensors, header["state"]):
             raise CheckpointError(
-                f"{path} is damaged: its content does not have its checksum. Delete it to start anew."
+                f"{path} is damaged: its content does not match its checksum. Delete the file to start over."
             )
         state = json.loads(header["state"])
     except (SafetensorError, OSError, ValueError, KeyError) as cause:
-        raise CheckpointError(f"{path} cannot be read as a checkpoint ({cause}). Delete it to start anew.") from cause
+        raise CheckpointError(
+            f"{path} cannot be read as a checkpoint ({cause}). Delete the file to start over."
+        ) from cause
     return tensors, state
 
 
 def _digest(tensors: dict[str, Tensor], state: str) -> str:
-    """Of everything that a run goes on from."""
-    found = hashlib.sha256(state.encode())
+    """Return the SHA-256 of the state and of all tensors."""
+    digest = hashlib.sha256(state.encode())
     for name in sorted(tensors):
-        found.update(name.encode())
-        found.update(tensors[name].numpy().data)
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(tensors[name].numpy().data)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: one every so often, and one of where it last stood still when it is interrupted."""
+"""Checkpoints of a training run: written periodically, and when the run is interrupted."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,45 +15,45 @@ __all__ = ["CheckpointWriter"]
 
 
 class CheckpointWriter:
-    """Knows where a run last stood between two epochs, and writes it to a file.
+    """Records the state of a run after each epoch, and writes it to a file from time to time.
 
-    A file that cannot be written, such as on a full disk, does not end the run: it is told of, tried again when the
-    next one is due, and told of again when it could be written, or in the end.
+    A file that cannot be written, for example on a full disk, does not end the run.  A warning is reported, writing is
+    tried again when the next checkpoint is due, and a message follows when it succeeds, or when the run ends without.
 
     Args:
-        path: of the checkpoint.
-        fingerprint: of the run.
-        seconds: between two checkpoints, at least.
-        tell: is called with what to say.
+        path: The checkpoint file.
+        fingerprint: Hash of the settings and data of the run.
+        seconds: Minimum time between two checkpoints.
+        report: Called with each message.
     """
 
-    def __init__(self, path: Path, fingerprint: str, seconds: float, tell: Callable[[str], None]) -> None:
-        self.path, self.fingerprint, self.seconds, self.tell = path, fingerprint, seconds, tell
+    def __init__(self, path: Path, fingerprint: str, seconds: float, report: Callable[[str], None]) -> None:
+        self.path, self.fingerprint, self.seconds, self.report = path, fingerprint, seconds, report
         self.latest: tuple[dict[str, Tensor], dict[str, Any]] | None = None
-        self.since = time.monotonic()
-        self.epoch = 0  # of what the file holds
+        self.last_attempt = time.monotonic()
+        self.written_epoch = 0
         self.failing = False
 
     def read(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What the file holds of this run, or None if there is none."""
+        """Return the tensors and the state of an earlier checkpoint of this run, or None if there is no file."""
         found = checkpoint.read(self.path, self.fingerprint)
         if found is not None:
-            self.epoch = int(found[1]["epoch"])
+            self.written_epoch = int(found[1]["epoch"])
         return found
 
-    def note(self, tensors: Mapping[str, Tensor], state: State) -> None:
-        """Take note of where the run stands; to be called between two epochs."""
-        # Copies: an interrupt may come while the next epoch changes them.  On the host, which has room.
-        held = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-        # Of lists whose entries stay as they are, the history's too.
+    def record(self, tensors: Mapping[str, Tensor], state: State) -> None:
+        """Record the current state of the run, between two epochs, and write it if a checkpoint is due."""
+        # Copies, because an interrupt may come while the next epoch changes the tensors; on the host, which has room.
+        copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        # Shallow copies of lists suffice: their entries never change, nor do those of the history.
         plain = {name: list(value) if isinstance(value, list) else value for name, value in vars(state).items()}
-        self.latest = held, plain  # at once, or not at all
-        if time.monotonic() - self.since >= self.seconds:
+        self.latest = copies, plain  # one assignment, so that an interrupt never sees half of it
+        if time.monotonic() - self.last_attempt >= self.seconds:
             self.write()
 
     def write(self) -> None:
-        """Write where the run last stood, unless the file has it."""
-        if self.latest is None or self.latest[1]["epoch"] == self.epoch:
+        """Write the last recorded state, unless the file already has it."""
+        if self.latest is None or self.latest[1]["epoch"] == self.written_epoch:
             return
         tensors, state = self.latest
         try:
@@ -61,29 +61,29 @@ class CheckpointWriter:
         except (OSError, SquadError) as error:
             if not self.failing:
                 reason = (isinstance(error, OSError) and error.strerror) or str(error)
-                self.tell(
+                self.report(
                     f"warning: the checkpoint {self.path} cannot be written: {reason}."
-                    f" Training goes on; {self._kept()}."
+                    f" Training continues; {self._resume_point()}."
                 )
             self.failing = True
         else:
-            self.epoch = state["epoch"]
+            self.written_epoch = state["epoch"]
             if self.failing:
-                self.tell(f"the checkpoint {self.path} could be written again, after epoch {self.epoch}")
+                self.report(f"the checkpoint {self.path} was written again, after epoch {self.written_epoch}")
             self.failing = False
-        self.since = time.monotonic()
+        self.last_attempt = time.monotonic()
 
-    def stop(self) -> None:
-        """The run is interrupted: write where it last stood."""
+    def write_and_close(self) -> None:
+        """Write the last recorded state of an interrupted run."""
         self.write()
         self.close()
 
     def close(self) -> None:
-        """The run has ended: tell if nothing could be written."""
+        """Report at the end of the run if the last checkpoint could not be written."""
         if self.failing:
-            self.tell(f"warning: the checkpoint {self.path} could not be written in the end either; {self._kept()}.")
+            self.report(f"warning: the checkpoint {self.path} could not be written; {self._resume_point()}.")
 
-    def _kept(self) -> str:
-        if self.epoch:
-            return f"an interrupted run goes on after epoch {self.epoch}"
-        return "an interrupted run begins anew"
+    def _resume_point(self) -> str:
+        if self.written_epoch:
+            return f"an interrupted run will resume after epoch {self.written_epoch}"
+        return "an interrupted run will start over"

@@ -1,4 +1,4 @@
-"""How a network is trained: the paper's settings as defaults."""
+"""Training configuration, with the paper's hyperparameters as defaults."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,36 +14,43 @@ from squad.ops.matmul_precision import PRECISIONS
 
 __all__ = ["TrainConfig"]
 
-#: The paper's, for its 50,000 images.
+#: Batch size and learning rate of the paper, for its 50,000 images.
 PAPER_BATCH, PAPER_LR = 244, 8e-4
-#: For data with fewer rows than 32 of the paper's batches.
+#: Default learning rate for data with fewer rows than 32 of the paper's batches.
 SMALL_LR = 3e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Settings of a training run.  "One a member": a number for all, or a tuple with one for each.
+    """Settings of a training run.
+
+    "Per member" means: a number for all members, or a tuple with one number for each.
 
     Attributes:
-        lr: learning rate of Adam at the beginning; one a member.  None: the paper's .0008, and .003 where there are
-            fewer than 7,808 training rows, which make few steps.
-        kl_multiplier: the paper's beta, the weight of the KL in the loss; one a member.  None: the network's own,
+        lr: initial learning rate of Adam; per member.  None: the paper's .0008, or .003 with fewer than 7,808 training
+            rows, which make few steps.
+        kl_multiplier: the paper's beta, the weight of the KL in the loss; per member.  None: the network's default,
             .0027 for squad.
-        weight_decay: of the weight matrices, added to their gradient; one a member.
-        batch_size: rows of a step.  None: the paper's 244, and a 32nd of the training rows where there are fewer than
-            7,808, but 16 at least.
-        max_epochs: passes over the training rows, at the most.
-        anneal_epochs: epochs over which the temperature falls in a straight line; one a member.  None: the network's
-            own, 60 for squad, but two thirds of max_epochs at the most.
-        temperature_start, temperature_end: of the relaxed samples; one a member.
+        weight_decay: weight decay of the weight matrices, added to their gradient; per member.
+        batch_size: rows per step.  None: the paper's 244; with fewer than 7,808 training rows a 32nd of them, but at
+            least 16.
+        max_epochs: maximum number of passes over the training rows.
+        anneal_epochs: epochs over which the temperature is annealed linearly; per member.  None: the network's
+            default, 60 for squad, but at most two thirds of max_epochs.
+        temperature_start: temperature of the relaxed samples in the first epoch; per member.
+        temperature_end: temperature of the relaxed samples after annealing; per member.
         lr_patience: epochs without better validation accuracy after which the learning rate is divided by 10.
-        stop_patience: epochs without better validation accuracy after which a member stops.
-        adversarial: train on adversarial examples beside the given ones, each feature moved by this share of its
-            range (deep ensembles take .01); 0 is none.
-        precision: of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, as NVIDIA's
-            tensor cores take them, and is several times faster than "float32".  Validation rows are looked at in the
-            same; predictions are always in full.
-        backend: of the sampling operation: "auto", or "compile" for long runs on a CPU; see squad.ops.
+        stop_patience: epochs without better validation accuracy after which a member stops (early stopping).
+        adversarial: train on adversarial examples in addition to the given ones, each feature moved by this fraction
+            of its range (deep ensembles use .01); 0 disables it.
+        precision: precision of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, the
+            format of NVIDIA's tensor cores, and is several times faster than "float32".  Validation uses the same
+            precision; predictions are always made in full precision.
+        backend: implementation of the sampling operation: "auto", or "compile" for long runs on a CPU; see squad.ops.
+
+    Examples:
+        >>> TrainConfig(max_epochs=30).max_epochs
+        30
     """
 
     lr: PerMember | None = None
@@ -61,17 +68,17 @@ class TrainConfig:
     backend: BackendName = "auto"
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _NUMBERS.items():
+        for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             value = tuple(value) if isinstance(value, (tuple, list)) else value
             if value is None and name in ("lr", "kl_multiplier"):
                 continue
-            # Plain floats: a number of numpy's could not be saved.
-            each = tuple(
-                check_number(name, number, least, most, exclude=0.0 if least == 0 and name == "lr" else None)
+            # Converted to Python floats, because numpy's numbers could not be saved.
+            checked = tuple(
+                check_number(name, number, low, high, exclude=0.0 if low == 0 and name == "lr" else None)
                 for number in (value if isinstance(value, tuple) else (value,))
             )
-            object.__setattr__(self, name, each if isinstance(value, tuple) else each[0])
+            object.__setattr__(self, name, checked if isinstance(value, tuple) else checked[0])
         for name, choices in (("precision", PRECISIONS), ("backend", ("auto", *BACKENDS))):
             value = getattr(self, name)
             if not isinstance(value, str):
@@ -86,22 +93,31 @@ class TrainConfig:
             value = tuple(value) if isinstance(value, (tuple, list)) else value
             for count in value if isinstance(value, tuple) else (value,):
                 if check_count("anneal_epochs", count, 0) >= self.max_epochs:
-                    hint = "The best weights are looked for once the temperature has arrived."
+                    hint = "The best weights are selected after annealing has ended."
                     raise ArgumentError.of("anneal_epochs", count, f"below max_epochs, {self.max_epochs}", hint)
             object.__setattr__(self, "anneal_epochs", value)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "TrainConfig":
-        """From a mapping, such as a table of a TOML file; an unknown key is an error with a suggestion."""
+        """Create a configuration from a mapping, such as a table of a TOML file.
+
+        Raises:
+            ArgumentError: For an unknown key, with the closest valid one as a suggestion.
+        """
         check_keys("training", settings, [field.name for field in fields(cls)])
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, for files."""
+        """Return the settings as plain data, for files."""
         return dataclasses.asdict(self)
 
     def resolved(self, network: NetworkConfig, rows: int) -> "TrainConfig":
-        """With a number for everything that was left to the network and the data: what is run, and saved."""
+        """Return the settings with network- and data-dependent defaults filled in, as they are run and saved.
+
+        Args:
+            network: Configuration of the network.
+            rows: Number of training rows.
+        """
         anneal = self.anneal_epochs
         if network.anneal_epochs == 0:
             anneal = 0
@@ -119,7 +135,7 @@ class TrainConfig:
         )
 
     def for_each(self, name: str, members: int) -> list[float]:
-        """A setting that may be one a member, as a list with one for each."""
+        """Return the setting ``name`` as a list with one number for each member."""
         value = getattr(self, name)
         if not isinstance(value, tuple):
             return [value] * members
@@ -128,8 +144,8 @@ class TrainConfig:
         return list(value)
 
 
-#: Settings that are numbers, and within which bounds; a learning rate is above its own.
-_NUMBERS = {
+#: Lower and upper bounds of numeric settings; the learning rate must be above its lower bound.
+_RANGES = {
     "lr": (0.0, float("inf")),
     "kl_multiplier": (0.0, float("inf")),
     "weight_decay": (0.0, float("inf")),

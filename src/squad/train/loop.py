@@ -1,8 +1,9 @@
-"""The training loop: the paper's, for any number of members at once.
+"""The paper's training loop, for any number of members trained together (batched).
 
-Members share nothing but the tensors they stand in.  Each has its own weights, shuffle, noise, learning rate, KL
-multiplier, temperature, decay and early stop, all by its own seed and settings; the loss is the sum of theirs, so the
-gradient of one is what it would be alone.  One that has stopped, or whose loss is no longer finite, leaves the batch.
+Members share nothing but the tensors they are stored in.  Each has its own weights, shuffling, noise, learning rate, KL
+multiplier, temperature, weight decay and early stopping, determined by its own seed and settings.  The loss is the sum
+of the members' losses, so the gradient of each is what it would be alone.  A member that has stopped, or whose loss is
+no longer finite, is removed from the batch.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from squad.train.checkpoint_writer import CheckpointWriter
 from squad.train.config import TrainConfig
 from squad.train.epochs import PER_MEMBER, annealed, validated
 from squad.train.progress import EpochReport, Progress, SilentProgress
-from squad.train.save_on_interrupt import Saving
+from squad.train.save_on_interrupt import SaveOnInterrupt
 from squad.train.state import Epoch, MemberResult, State
 from squad.train.step import Steps, make_steps
 from squad.train.training_data import (
@@ -45,7 +46,7 @@ __all__ = ["Fitted", "TrainingError", "fit"]
 
 
 class TrainingError(SquadError):
-    """A run of which nothing can be used."""
+    """A training run without any usable weights."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class Fitted:
     """A trained network.
 
     Attributes:
-        network: with the best weights of every member that has some, in eval mode.
-        members: how each went, the diverged ones too.
-        history: one entry an epoch, with lists over the members that were in it ("slots" says which).
-        config: the settings as they were run.
-        seconds: how long it took, since it was last resumed.
+        network: The best weights of every member that has any, in eval mode.
+        members: Result of each member, including the diverged ones.
+        history: One entry per epoch, with lists over the members in training ("slots" are their indices).
+        config: The settings with all defaults filled in.
+        seconds: Duration of the run, since it was last resumed.
     """
 
     network: Network
@@ -80,22 +81,36 @@ def fit(
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 30.0,
 ) -> Fitted:
-    """Train one member for each seed.
+    """Train one member per seed, all of them together.
 
     Args:
-        network_config: what is trained.
-        config: how.
-        data: training and validation rows.
-        seeds: of the members; each is what it would be alone with that seed.
-        sampling: how validation accuracy is measured: as predictions will be made.
-        num_samples: likewise.
-        device: where.
-        progress: what is told of it.
-        checkpoint: a file to go on from if it is there, and to keep while the run lasts.  It is also written when the
-            run is interrupted by Ctrl-C or SIGTERM (in the main thread; the signal then does what it did before).
-        checkpoint_seconds: time between two of them, at least.
+        network_config: Kind of network and its settings.
+        config: Training settings.
+        data: Training and validation rows.
+        seeds: One seed per member; each member is what it would be if trained alone with that seed.
+        sampling: Sampling mode of the validation pass, normally that of prediction; default: the network's.
+        num_samples: Number of samples T of the validation pass; default: the network's.
+        device: Device to train on.
+        progress: Receives a report after each epoch; default: none.
+        checkpoint: Checkpoint file: the run resumes from it if it exists, and writes it periodically and when it is
+            interrupted by Ctrl-C or SIGTERM (in the main thread; the signal then has its previous effect).
+        checkpoint_seconds: Minimum time between two checkpoints.
+
+    Raises:
+        TrainingError: If no member has usable weights.
+        CheckpointError: If the checkpoint is damaged or belongs to another run.
+
+    Examples:
+        >>> from squad.models import MLPConfig
+        >>> from squad.train import TrainConfig, TrainingData, fit
+        >>> x = torch.linspace(-1, 1, 80).unsqueeze(1)
+        >>> y, rows = (x[:, 0] > 0).long(), torch.arange(80).unsqueeze(0)
+        >>> data = TrainingData(x, y, classes=2, train=rows[:, ::2], validation=rows[:, 1::2])
+        >>> fitted = fit(MLPConfig(hidden=(4,)), TrainConfig(max_epochs=3), data, seeds=[0, 1])
+        >>> len(fitted.members), len(fitted.history)
+        (2, 3)
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     progress = progress or SilentProgress()
     members = check_count("members", len(seeds), 1)
     data.check(members)
@@ -103,7 +118,7 @@ def fit(
     sampling, num_samples = network_config.check_sampling(sampling, num_samples)
     device = torch.device(device)
     if config.backend == "triton" and device.type != "cuda":
-        raise ArgumentError.of("backend", "triton", f"one for {device.type}", 'Take "auto".')
+        raise ArgumentError(f'The backend "triton" needs a CUDA device, but the device is {device.type}. Use "auto".')
 
     x, y, train = to_device_if_it_fits(data.x, device), data.y.to(device), data.train.to(device)
     x_validation, y_validation = (part[data.validation.to(part.device)].to(device) for part in (x, y))
@@ -111,111 +126,112 @@ def fit(
     for layer in network.modules():
         if isinstance(layer, SquadLayer):
             layer.backend = config.backend
-    own = {  # one a member
+    settings = {  # (M,) each
         name: torch.tensor(config.for_each(name, members), dtype=torch.float64).to(device, x.dtype)
         for name in PER_MEMBER
     }
     noise_seeds, shuffle_seeds = (seeds_of(purpose, seeds).to(device) for purpose in (NOISE, SHUFFLE))
-    # How far an adversarial example may be, feature by feature, by a member's own training rows: (M or 1, 1, in).
-    reach = feature_ranges(x, train).to(device) * config.adversarial if config.adversarial else None
+    # Size of adversarial perturbations per feature, from a member's own training rows: (M or 1, 1, in).
+    perturbation = feature_ranges(x, train).to(device) * config.adversarial if config.adversarial else None
 
-    adam = Adam(network, own["lr"], own["weight_decay"])
+    adam = Adam(network, settings["lr"], settings["weight_decay"])
     best = adam.flat.clone()
     state = State.start(config.for_each("lr", members))
-    keeper = None
+    writer = None
     if checkpoint is not None:
         fingerprint = _fingerprint(network_config, config, data, seeds, sampling, num_samples)
-        keeper = CheckpointWriter(checkpoint, fingerprint, checkpoint_seconds, progress.message)
-    found = None if keeper is None else keeper.read()
+        writer = CheckpointWriter(checkpoint, fingerprint, checkpoint_seconds, progress.message)
+    found = None if writer is None else writer.read()
     if found is not None:
         state = State(**found[1])
         best.copy_(found[0].pop("best"))
         if state.slots:
             network = take(network, state.slots)
             adam.restore(network, found[0])
-        progress.message(f"going on after epoch {state.epoch}, from {checkpoint}")
+        progress.message(f"resuming after epoch {state.epoch}, from {checkpoint}")
 
-    steps: Steps | None = None  # for the members of now
+    steps: Steps | None = None  # created anew whenever the members change
     work = adam.flat.numel() * (config.batch_size or 1)
-    with threads_for(work, device), _running(progress, keeper) as saving:
+    with threads_for(work, device), _running(progress, writer) as interrupts:
         progress.start(state.epoch, config.max_epochs)
         while state.slots and state.epoch < config.max_epochs:
             slots = torch.tensor(state.slots, device=device)
-            now = {name: values[slots] for name, values in own.items()}
-            noise, beta = noise_seeds[slots], now["kl_multiplier"]
-            near_by = reach[slots] if reach is not None and len(reach) > 1 else reach
-            temperature, arrived = annealed(state.epoch, now)
+            current = {name: values[slots] for name, values in settings.items()}
+            noise, beta = noise_seeds[slots], current["kl_multiplier"]
+            per_member = perturbation is not None and len(perturbation) > 1
+            current_perturbation = perturbation[slots] if perturbation is not None and per_member else perturbation
+            temperature, is_annealed = annealed(state.epoch, current)
             if network.has_temperature:
                 set_temperature(network, temperature)
 
             network.train()
-            rows_of_all = train[slots] if len(train) > 1 else train
-            order = shuffled(rows_of_all, shuffle_seeds[slots], state.epoch, config.batch_size or 1)
+            train_rows = train[slots] if len(train) > 1 else train
+            order = shuffled(train_rows, shuffle_seeds[slots], state.epoch, config.batch_size or 1)
             if steps is None:
-                steps = make_steps(network, adam, x, y, beta, noise, near_by, config.precision)
+                steps = make_steps(network, adam, x, y, beta, noise, current_perturbation, config.precision)
             totals = steps.epoch(order, state.epoch * order.shape[1])
 
             network.eval()
-            pick = slots if 1 < len(x_validation) != len(slots) else slice(None)
-            ask = Sampler(network, sampling, num_samples, precision=config.precision, exact=False)
-            p = ask(x_validation[pick]).probabilities
-            accuracy, nll = validated(p, y_validation[pick])
+            selected = slots if 1 < len(x_validation) != len(slots) else slice(None)
+            sampler = Sampler(network, sampling, num_samples, precision=config.precision, exact=False)
+            p = sampler(x_validation[selected]).probabilities
+            accuracy, nll = validated(p, y_validation[selected])
             loss, kl = (totals / order.shape[1]).tolist()
-            shown = temperature.tolist() if network.has_temperature else []
-            better = state.advance(Epoch(loss, kl, accuracy, nll, shown, arrived.tolist()), config)
-            best[[state.slots[place] for place in better]] = adam.flat[better]
-            _tell(progress, state, config, network, members, x_validation.shape[1])
-            keep = state.leave()
-            if keep:
-                network = take(network, keep)
-                adam.keep(network, keep)
+            temperatures = temperature.tolist() if network.has_temperature else []
+            improved = state.advance(Epoch(loss, kl, accuracy, nll, temperatures, is_annealed.tolist()), config)
+            best[[state.slots[row] for row in improved]] = adam.flat[improved]
+            _report(progress, state, config, network, members, x_validation.shape[1])
+            remaining = state.leave()
+            if remaining:
+                network = take(network, remaining)
+                adam.keep(network, remaining)
                 steps = None
             if state.slots:
                 adam.set_lr([state.lr[slot] for slot in state.slots])
-            if keeper is not None:
-                keeper.note({**adam.state(), "best": best}, state)
-            saving.check()
+            if writer is not None:
+                writer.record({**adam.state(), "best": best}, state)
+            interrupts.check()
 
     results = state.results(list(seeds))
     usable = [slot for slot, result in enumerate(results) if result.best_epoch is not None]
     if not usable:
         raise TrainingError(
-            f"The loss was no longer finite after {max(state.epochs)} epochs, and there are no weights to keep. "
-            "Try a lower learning rate (lr), or look for extreme values in the data."
+            f"Training diverged: the loss was no longer finite after {max(state.epochs)} epochs, and there are no "
+            "usable weights. Try a lower learning rate (lr), or check the data for extreme values."
         )
     network = build(network_config, x.shape[1], data.classes, seeds).to(device=device, dtype=x.dtype)
     point_into(network, best)
     if network.has_temperature:
-        set_temperature(network, own["temperature_end"])
+        set_temperature(network, settings["temperature_end"])
     network = take(network, usable).eval()  # a copy: no longer part of one large tensor
-    return Fitted(network, results, state.history, config, time.monotonic() - begun)
+    return Fitted(network, results, state.history, config, time.monotonic() - start)
 
 
 @contextlib.contextmanager
-def _running(progress: Progress, keeper: CheckpointWriter | None) -> Iterator[Saving]:
-    """While the run lasts: saved where it is interrupted, told of however it ends."""
-    with Saving(None if keeper is None else keeper.stop) as saving:
+def _running(progress: Progress, writer: CheckpointWriter | None) -> Iterator[SaveOnInterrupt]:
+    """Save a checkpoint if the run is interrupted, and close the progress display however it ends."""
+    with SaveOnInterrupt(None if writer is None else writer.write_and_close) as interrupts:
         try:
-            yield saving
+            yield interrupts
         finally:
             progress.close()
-    if keeper is not None:
-        keeper.close()
+    if writer is not None:
+        writer.close()
 
 
-def _tell(progress: Progress, state: State, config: TrainConfig, network: Network, members: int, rows: int) -> None:
+def _report(progress: Progress, state: State, config: TrainConfig, network: Network, members: int, rows: int) -> None:
     last = state.history[-1]
 
     def mean(name: str) -> float:
         numbers = [number for number in last[name] if number is not None]
         return sum(numbers) / len(numbers) if numbers else float("nan")
 
-    for place, slot in enumerate(state.slots):
+    for row, slot in enumerate(state.slots):
         if state.ended[slot] == "diverged":
-            rest = "its best weights so far are kept" if state.best_epoch[slot] else "it is left out"
+            consequence = "its best weights so far are kept" if state.best_epoch[slot] else "it is dropped"
             progress.message(
-                f"the loss of member {slot} is no longer finite in epoch {state.epoch}: {rest}. "
-                f"Its learning rate is {last['lr'][place]:g}; try a lower one."
+                f"the loss of member {slot} is no longer finite in epoch {state.epoch}: {consequence}. "
+                f"Its learning rate is {last['lr'][row]:g}; try a lower one."
             )
     progress.epoch(
         EpochReport(
@@ -240,7 +256,7 @@ def _fingerprint(
     sampling: str,
     num_samples: int,
 ) -> str:
-    """What must be equal for a run to go on from a checkpoint."""
+    """Return a hash of everything that must be equal for a run to resume from a checkpoint."""
     settings = [network_config.name, network_config.to_dict(), config.to_dict(), list(seeds), sampling, num_samples]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for tensor in (data.x, data.y, data.train, data.validation):

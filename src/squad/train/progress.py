@@ -1,4 +1,4 @@
-"""What a person sees of a long run: a bar on a terminal, plain lines elsewhere."""
+"""Progress display of a training run: a progress bar on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -10,20 +10,23 @@ from squad.printable import one_line
 __all__ = ["EpochReport", "Progress", "SilentProgress", "make_progress"]
 
 
-#: From this width of a terminal on a bar is a long one.
-WIDE = 120
+#: Width of a terminal from which on the bar is longer.
+WIDE_TERMINAL = 120
 
 
 class EpochReport(NamedTuple):
-    """One epoch of a run; means over the members that are still in it.
+    """Results of one epoch, averaged over the members still in training.
 
     Attributes:
-        epoch: of ``epochs`` at the most, counted from 1.
-        loss, accuracy: training loss and validation accuracy.
-        kl: in nats a row, or None for a network without latents.
-        temperature: of the samples, or None for a network without.
-        training, members: how many members are still in it, of how many.
-        rows: validation rows that the accuracy is of.
+        epoch: Number of the epoch, from 1.
+        epochs: Maximum number of epochs.
+        loss: Training loss.
+        kl: KL in nats per row, or None for a network without latents.
+        accuracy: Validation accuracy.
+        temperature: Temperature τ of the samples, or None for a network without a temperature.
+        training: Number of members still in training.
+        members: Number of all members.
+        rows: Number of validation rows.
     """
 
     epoch: int
@@ -37,115 +40,133 @@ class EpochReport(NamedTuple):
     rows: int | None = None
 
     def text(self) -> str:
-        """All of it, in words."""
+        """Return all results as text."""
         parts = [f"loss {self.loss:.4f}"]
         if self.kl is not None:
             parts.append(f"KL {self.kl:.2f}")
-        of = "" if self.rows is None else f" of {self.rows:,} row{'' if self.rows == 1 else 's'}"
-        parts.append(f"validation accuracy {100 * self.accuracy:.2f} %{of}")
+        rows = "" if self.rows is None else f" of {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        parts.append(f"validation accuracy {100 * self.accuracy:.2f} %{rows}")
         if self.temperature is not None:
             parts.append(f"temperature {self.temperature:.2f}")
         if self.members > 1:
             parts.append(f"{self.training} of {self.members} members")
         return ", ".join(parts)
 
-    def fitted(self, room: int) -> str:
-        """In ``room`` letters at the most: whole words, or short ones, or fewer; what matters least goes first."""
+    def short_text(self, width: int, ascii_only: bool = False) -> str:
+        """Return the results in at most ``width`` characters, abbreviated or without the least important ones."""
+        symbol = "temperature" if ascii_only else "τ"
         short = {
             "members": f"{self.training}/{self.members} members" if self.members > 1 else "",
             "KL": "" if self.kl is None else f"KL {self.kl:.1f}",
-            "temperature": "" if self.temperature is None else f"T {self.temperature:.2f}",
+            "temperature": "" if self.temperature is None else f"{symbol} {self.temperature:.2f}",
             "loss": f"loss {self.loss:.3f}",
             "accuracy": f"val. acc. {100 * self.accuracy:.1f} %",
         }
         order = ("loss", "KL", "accuracy", "temperature", "members")
         texts = [self.text()]
-        left = list(short)
-        while left:
-            texts.append(" ".join(short[name] for name in order if name in left and short[name]))
-            left.pop(0)
-        return next((text for text in texts if len(text) <= room), "")
+        remaining = list(short)  # least important first
+        while remaining:
+            texts.append(" ".join(short[name] for name in order if name in remaining and short[name]))
+            remaining.pop(0)
+        return next((text for text in texts if len(text) <= width), "")
 
 
 class Progress(Protocol):
-    """What the loop tells; any object with these four will do."""
+    """Protocol of the objects that receive the training loop's reports.
+
+    See Also:
+        :func:`make_progress`: Creates one that prints.
+    """
 
     def start(self, epoch: int, epochs: int) -> None:
-        """A run begins, or goes on, after ``epoch`` epochs."""
+        """Called when a run starts, or resumes after ``epoch`` epochs."""
 
     def epoch(self, report: EpochReport) -> None:
-        """An epoch has ended."""
+        """Called at the end of an epoch."""
 
     def message(self, text: str) -> None:
-        """Something worth a line of its own, such as a member that diverged."""
+        """Called with a message to be shown on its own line, for example about a member that diverged."""
 
     def close(self) -> None:
-        """The run has ended, well or not."""
+        """Called at the end of the run, successful or not."""
 
 
 class SilentProgress:
-    """Says nothing."""
+    """Progress display that shows nothing."""
 
     def start(self, epoch: int, epochs: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def epoch(self, report: EpochReport) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def message(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class PlainProgress:
-    """Lines for files and pipes: the first epoch, the last, and one every few seconds."""
+    """Progress lines for files and pipes: the first epoch, the last, and one every few seconds.
+
+    Args:
+        stream: Stream to print to.
+        label: Prefix of each line.
+        every: Seconds between two lines.
+    """
 
     def __init__(self, stream: IO[str], label: str = "", every: float = 10.0) -> None:
         self.stream, self.every = stream, every
         self.label = f"{label.strip()}: " if label.strip() else ""
 
     def start(self, epoch: int, epochs: int) -> None:
-        """Look at the clock."""
-        self.first, self.begun = epoch, time.monotonic()
-        self.said, self.last = -math.inf, ""
+        """Start the clock."""
+        self.first_epoch, self.started = epoch, time.monotonic()
+        self.last_printed, self.pending = -math.inf, ""
 
     def epoch(self, report: EpochReport) -> None:
-        """A line, if it is time for one."""
+        """Print a line if one is due."""
         now = time.monotonic()
-        each = (now - self.begun) / max(1, report.epoch - self.first)
-        left = each * (report.epochs - report.epoch)
-        self.last = f"{self.label}epoch {report.epoch} of {report.epochs}: {report.text()}, at most {left:.0f} s left"
-        if now - self.said >= self.every:
-            self._say()
-            self.said = now
+        per_epoch = (now - self.started) / max(1, report.epoch - self.first_epoch)
+        left = per_epoch * (report.epochs - report.epoch)
+        self.pending = (
+            f"{self.label}epoch {report.epoch} of {report.epochs}: {report.text()}, at most {left:.0f} s left"
+        )
+        if now - self.last_printed >= self.every:
+            self._print()
+            self.last_printed = now
 
     def message(self, text: str) -> None:
-        """A line."""
-        # A warning begins with that word, whatever it is about.
-        begin, rest = ("warning: ", text.removeprefix("warning: ")) if text.startswith("warning: ") else ("", text)
-        print(one_line(begin + self.label + rest), file=self.stream, flush=True)
+        """Print a message."""
+        # "warning: " comes first, before the label.
+        prefix, rest = ("warning: ", text.removeprefix("warning: ")) if text.startswith("warning: ") else ("", text)
+        print(one_line(prefix + self.label + rest), file=self.stream, flush=True)
 
     def close(self) -> None:
-        """The last epoch's line, if it was not said."""
-        if getattr(self, "last", ""):
-            self._say()
+        """Print the line of the last epoch, if it has not been printed."""
+        if getattr(self, "pending", ""):
+            self._print()
 
-    def _say(self) -> None:
-        print(self.last, file=self.stream, flush=True)
-        self.last = ""
+    def _print(self) -> None:
+        print(self.pending, file=self.stream, flush=True)
+        self.pending = ""
 
 
 class BarProgress:
-    """A bar that stays in its place, in one line whatever the terminal's width."""
+    """Progress bar on a terminal, in one line for any width of the terminal.
+
+    Args:
+        console: A ``rich.console.Console``.
+        label: Text to the left of the bar.
+    """
 
     def __init__(self, console: Any, label: str = "training") -> None:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         self.console = console
-        width = 24 if console.width >= WIDE else 8
+        width = 24 if console.width >= WIDE_TERMINAL else 8
         self.bar = Bar(
             TextColumn(label, markup=False),
             BarColumn(bar_width=width),
@@ -156,69 +177,78 @@ class BarProgress:
             console=console,
             transient=True,
         )
-        # What is left for the description: a blank between two columns, mm:ss and "left" are taken.
-        self.room = console.width - len(label) - width - len(" " * 5) - len("59:59left")
+        # Width of the description: without the blanks between columns, mm:ss and "left".
+        self.text_width = console.width - len(label) - width - len(" " * 5) - len("59:59left")
 
     def start(self, epoch: int, epochs: int) -> None:
         """Show the bar."""
-        self.room -= len(f"{epochs}/{epochs}")
+        self.text_width -= len(f"{epochs}/{epochs}")
         self.bar.start()
         self.task = self.bar.add_task("", total=epochs, completed=epoch)
 
     def epoch(self, report: EpochReport) -> None:
-        """Move it."""
-        self.bar.update(self.task, completed=report.epoch, description=report.fitted(self.room))
+        """Advance the bar and update its text."""
+        text = report.short_text(self.text_width, self.console.options.ascii_only)
+        self.bar.update(self.task, completed=report.epoch, description=text)
 
     def message(self, text: str) -> None:
-        """A line above it."""
+        """Print a message above the bar."""
         self.console.print(one_line(text), highlight=False, markup=False)
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self.bar.stop()
 
 
 class TitledProgress:
-    """A progress with a line before everything else: there is none if the run does not come to begin."""
+    """Progress display with a title line, which is printed before the first output of the run."""
 
     def __init__(self, inner: Progress, title: str, stream: IO[str]) -> None:
         self.inner, self.title, self.stream = inner, title, stream
 
     def start(self, epoch: int, epochs: int) -> None:
-        """The title, if it was not said, and the start."""
-        self._begin()
+        """Print the title, unless already printed, and start the inner display."""
+        self._print_title()
         self.inner.start(epoch, epochs)
 
     def epoch(self, report: EpochReport) -> None:
-        """Passed on."""
+        """Forward the report to the inner display."""
         self.inner.epoch(report)
 
     def message(self, text: str) -> None:
-        """The title, if it was not said, and the message."""
-        self._begin()
+        """Print the title, unless already printed, and forward the message."""
+        self._print_title()
         self.inner.message(text)
 
     def close(self) -> None:
-        """Passed on."""
+        """Close the inner display."""
         self.inner.close()
 
-    def _begin(self) -> None:
+    def _print_title(self) -> None:
         if self.title:
             print(one_line(self.title), file=self.stream, flush=True)
         self.title = ""
 
 
 def make_progress(stream: IO[str] | None = None, label: str = "training", title: str = "") -> Progress:
-    """A bar if ``stream`` (stderr by default) is a terminal, lines otherwise.
+    """Create a progress bar if ``stream`` is a terminal, plain progress lines otherwise.
 
     Args:
-        stream: where it is shown.
-        label: what each line begins with.
-        title: a line to begin with, once there is something to tell.
+        stream: Stream to print to; default: stderr.
+        label: Prefix of the bar or of each line.
+        title: Line to print before the first output.
+
+    Examples:
+        >>> import io
+        >>> stream = io.StringIO()
+        >>> make_progress(stream, label="fit", title="3 members").message("resumed")
+        >>> print(stream.getvalue(), end="")
+        3 members
+        fit: resumed
     """
     from rich.console import Console
 
     stream = sys.stderr if stream is None else stream
     console = Console(file=stream)
-    shown: Progress = BarProgress(console, label) if console.is_terminal else PlainProgress(stream, label)
-    return TitledProgress(shown, title, stream) if title else shown
+    progress: Progress = BarProgress(console, label) if console.is_terminal else PlainProgress(stream, label)
+    return TitledProgress(progress, title, stream) if title else progress

@@ -1,8 +1,8 @@
-"""A batched model whose members come and go: each slot holds a run of its own, on its own clock.
+"""A batched network whose members are independent runs that start and end at different times, one run per slot.
 
-``fit`` begins and ends with the same members.  Here one that has ended makes room for another, in place: parameters,
-moments, settings and seeds are written over, and on a GPU the captured graph goes on as it is.  Runs may differ in all
-that is data of a member (``squad.models.padding``); they share the batch size.
+``fit`` trains a fixed set of members.  Here a run that has ended is replaced by another, in place: its parameters,
+moments, settings and seeds are overwritten, and on a GPU the captured graph stays valid.  Runs may differ in every
+setting that padding allows to differ (``squad.models.padding``); they share the batch size.
 """
 
 import contextlib
@@ -38,10 +38,10 @@ from squad.train.training_data import (
 
 __all__ = ["DeviceData", "Examined", "Run", "Slots", "examine"]
 
-#: How values are learned, as numbers of a member.
-LEARNING = {"fixed": FIXED, "per_layer": PER_LAYER, "per_neuron": PER_NEURON}
-#: Probabilities that are held at once while members are examined.
-NUMBERS = 1 << 27
+#: Codes of the settings of ``learn_values``.
+LEARN_VALUES_CODES = {"fixed": FIXED, "per_layer": PER_LAYER, "per_neuron": PER_NEURON}
+#: Maximum number of probabilities held in memory during a validation pass.
+MAX_PROBABILITIES = 1 << 27
 
 
 @dataclass
@@ -49,12 +49,13 @@ class Run:
     """One network in training.
 
     Attributes:
-        network: its settings.
-        config: how it is trained, resolved.
-        seed: of its weights, its noise and its order of rows.
-        state: how far it has come.
-        accuracy: on the validation rows after the last epoch; NaN if they were not looked at.
-        confidence, correct: what its best weights said about the validation rows, (m,) each; None before there are any.
+        network: Settings of the network.
+        config: Training settings, resolved.
+        seed: Seed of the weights, the noise and the order of rows.
+        state: Progress of the training.
+        accuracy: Validation accuracy after the last epoch; NaN without a validation pass.
+        confidence, correct: Predictions of its best weights on the validation rows, (m,) each; None before there are
+            any.
     """
 
     network: NetworkConfig
@@ -70,19 +71,19 @@ class Run:
 
     @property
     def epoch(self) -> int:
-        """How many it has behind it."""
+        """Number of completed epochs."""
         return self.state.epoch
 
     @property
     def ended(self) -> str | None:
-        """How, or None."""
+        """How the run ended ("stopped early", "at max_epochs" or "diverged"), or None while it is training."""
         if self.state.ended[0] is None and self.state.epoch >= self.config.max_epochs:
             return "at max_epochs"
         return self.state.ended[0]
 
 
 class DeviceData:
-    """The rows of a study on a device, once for all slots there."""
+    """Training data on a device, shared by all slots there."""
 
     def __init__(self, data: TrainingData, device: torch.device | str) -> None:
         data.check(1)
@@ -99,16 +100,16 @@ class DeviceData:
 
     @property
     def rows(self) -> int:
-        """How many are trained on."""
+        """Number of training rows."""
         return self.train.shape[1]
 
 
 class Examined(NamedTuple):
-    """What a run says about the m validation rows.
+    """Results of a run on the m validation rows.
 
     Attributes:
-        accuracy: of its answers.
-        nll: mean negative log likelihood.
+        accuracy: Accuracy of its predictions.
+        nll: Mean negative log likelihood.
         probabilities: (m, classes).
     """
 
@@ -118,30 +119,30 @@ class Examined(NamedTuple):
 
 
 class Slots:
-    """So many runs of one shape at once.
+    """Runs of one shape, trained together.
 
     Args:
-        data: the rows.
-        wide: settings of the network that all of them are members of (:func:`squad.models.padding.wide_config`).
-        count: how many slots.
-        config: what all of them share: batch size, precision, backend, adversarial.
+        data: Training and validation rows.
+        padded: Settings of the padded network whose members are the runs (:func:`squad.models.padding.wide_config`).
+        count: Number of slots.
+        config: Settings that all runs share: batch size, precision, backend, adversarial.
     """
 
-    def __init__(self, data: DeviceData, wide: NetworkConfig, count: int, config: TrainConfig) -> None:
-        self.data, self.wide, self.config = data, wide, config
+    def __init__(self, data: DeviceData, padded: NetworkConfig, count: int, config: TrainConfig) -> None:
+        self.data, self.padded, self.config = data, padded, config
         self.runs: list[Run | None] = [None] * count
         device, dtype = data.device, data.x.dtype
-        empty = build(wide, data.x.shape[1], data.classes, [0]).to(device=device, dtype=dtype)
-        self.network = take(empty, [0] * count)
+        single = build(padded, data.x.shape[1], data.classes, [0]).to(device=device, dtype=dtype)
+        self.network = take(single, [0] * count)
         for layer in self.network.modules():
             if isinstance(layer, SquadLayer):
                 layer.backend = config.backend
-        nothing = torch.zeros(count, dtype=dtype, device=device)
-        self.adam = Adam(self.network, nothing, nothing)
-        self.beta = nothing.clone()
+        zeros = torch.zeros(count, dtype=dtype, device=device)
+        self.adam = Adam(self.network, zeros, zeros)
+        self.beta = zeros.clone()
         self.noise, self.shuffle = (torch.zeros(count, dtype=torch.int64, device=device) for _ in range(2))
-        # On the host, where the temperature is computed; that of an empty slot is 1.
-        self.own = {name: torch.ones(count, dtype=dtype) for name in PER_MEMBER}
+        # On the host, where the temperature is computed; the temperature of an empty slot is 1.
+        self.settings = {name: torch.ones(count, dtype=dtype) for name in PER_MEMBER}
         self.ties = [
             (cast(nn.Parameter, layer.values), torch.full((count, 1, 1), FIXED, device=device))
             for layer in self.network.modules()
@@ -150,59 +151,59 @@ class Slots:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.steps: Steps | None = None
         self.totals: Tensor | None = None
-        self.taken = 0  # steps of an epoch
+        self.taken = 0  # steps per epoch
 
     @property
     def free(self) -> list[int]:
-        """Slots without a run."""
+        """Indices of the slots without a run."""
         return [slot for slot, run in enumerate(self.runs) if run is None]
 
     @property
     def active(self) -> list[int]:
-        """Slots with one."""
+        """Indices of the slots with a run."""
         return [slot for slot, run in enumerate(self.runs) if run is not None]
 
     @torch.no_grad()
     def put(self, slot: int, run: Run) -> None:
-        """Begin a run in a slot, over whatever was there."""
-        own = build(run.network, self.data.x.shape[1], self.data.classes, [run.seed])
-        put_member(self.network, slot, own)
+        """Start a run in a slot, overwriting its previous content."""
+        network = build(run.network, self.data.x.shape[1], self.data.classes, [run.seed])
+        put_member(self.network, slot, network)
         (lr,), (decay,) = run.config.for_each("lr", 1), run.config.for_each("weight_decay", 1)
         self.adam.restart(slot, lr, decay)
-        for name, values in self.own.items():
+        for name, values in self.settings.items():
             values[slot] = run.config.for_each(name, 1)[0]
-        self.beta[slot] = self.own["kl_multiplier"][slot].item()
-        for purpose, held in ((NOISE, self.noise), (SHUFFLE, self.shuffle)):
-            held[slot] = seeds_of(purpose, [run.seed])[0].item()
+        self.beta[slot] = self.settings["kl_multiplier"][slot].item()
+        for purpose, seeds in ((NOISE, self.noise), (SHUFFLE, self.shuffle)):
+            seeds[slot] = seeds_of(purpose, [run.seed])[0].item()
         if isinstance(run.network, SquadConfig):
-            for _, how in self.ties:
-                how[slot] = LEARNING[run.network.learn_values]
+            for _, codes in self.ties:
+                codes[slot] = LEARN_VALUES_CODES[run.network.learn_values]
         self.runs[slot] = run
 
     @torch.no_grad()
     def adopt(self, slot: int, other: "Slots", source: int) -> None:
-        """Take over a run from a slot of ``other``, as it stands."""
+        """Move the run in slot ``source`` of ``other`` to ``slot``, with its current state."""
         self.adam.adopt(slot, other.adam, source)
-        for own, its in zip(self.network.buffers(), other.network.buffers(), strict=True):
-            own[slot].copy_(its[source])
-        for name, values in self.own.items():
-            values[slot] = other.own[name][source]
+        for target, origin in zip(self.network.buffers(), other.network.buffers(), strict=True):
+            target[slot].copy_(origin[source])
+        for name, values in self.settings.items():
+            values[slot] = other.settings[name][source]
         pairs = [(self.beta, other.beta), (self.noise, other.noise), (self.shuffle, other.shuffle)]
-        for mine, its in [*pairs, *((a[1], b[1]) for a, b in zip(self.ties, other.ties, strict=True))]:
-            mine[slot].copy_(its[source])
+        for target, origin in [*pairs, *((a[1], b[1]) for a, b in zip(self.ties, other.ties, strict=True))]:
+            target[slot].copy_(origin[source])
         self.runs[slot] = other.runs[source]
         other.clear(source)
 
     def clear(self, slot: int) -> None:
-        """Leave a slot empty: nothing moves there."""
+        """Empty a slot: its learning rate of 0 leaves its parameters unchanged."""
         self.adam.restart(slot, 0.0, 0.0)
         self.runs[slot] = None
 
     def launch(self) -> None:
-        """Begin an epoch of all runs; on a GPU this only hands it over."""
-        with self._aside():
+        """Start an epoch of all runs; on a GPU this returns without waiting for it."""
+        with self._own_stream():
             epochs = torch.tensor([0 if run is None else run.epoch for run in self.runs])
-            temperature, arrived = annealed(epochs, self.own)
+            temperature, arrived = annealed(epochs, self.settings)
             self.temperature, self.arrived = temperature.tolist(), arrived.tolist()
             if self.network.has_temperature:
                 set_temperature(self.network, temperature)
@@ -212,18 +213,18 @@ class Slots:
             order = shuffled(self.data.train, self.shuffle, epochs, batch)
             self.taken = order.shape[1]
             if self.steps is None:
-                reach = None
+                perturbation = None
                 if self.config.adversarial:
-                    reach = feature_ranges(self.data.x, self.data.train).to(self.data.device)
-                    reach = reach * self.config.adversarial
+                    perturbation = feature_ranges(self.data.x, self.data.train).to(self.data.device)
+                    perturbation = perturbation * self.config.adversarial
                 self.steps = make_steps(
-                    self.network, self.adam, self.data.x, self.data.y, self.beta, self.noise, reach,
+                    self.network, self.adam, self.data.x, self.data.y, self.beta, self.noise, perturbation,
                     self.config.precision, self.ties,
                 )  # fmt: skip
             self.totals = self.steps.epoch(order, epochs * self.taken)
 
     def wait(self) -> dict[int, tuple[float, float]]:
-        """Wait for the epoch: loss and KL of each run, by its slot."""
+        """Wait for the end of the epoch; return loss and KL of each run by its slot."""
         assert self.totals is not None
         if self.stream is not None:
             torch.cuda.current_stream(self.data.device).wait_stream(self.stream)
@@ -231,26 +232,32 @@ class Slots:
         return {slot: (loss[slot], kl[slot]) for slot in self.active}
 
     def advance(self, slot: int, loss: tuple[float, float], examined: Examined | None) -> None:
-        """Take note of a run's epoch; of one that was not examined the validation rows are not looked at."""
+        """Record an epoch of a run.
+
+        Args:
+            slot: Slot of the run.
+            loss: Its loss and KL, as :meth:`wait` returns them.
+            examined: Its results on the validation rows, or None without a validation pass.
+        """
         run = self.runs[slot]
         assert run is not None
         accuracy, nll = (float("nan"), 0.0) if examined is None else examined[:2]
         arrived = self.arrived[slot] and examined is not None
-        found = Epoch([loss[0]], [loss[1]], [accuracy], [nll], [self.temperature[slot]], [arrived])
-        if run.state.advance(found, run.config):
+        results = Epoch([loss[0]], [loss[1]], [accuracy], [nll], [self.temperature[slot]], [arrived])
+        if run.state.advance(results, run.config):
             assert examined is not None
-            confidence, answer = examined.probabilities.max(-1)
+            confidence, predicted = examined.probabilities.max(-1)
             run.confidence = confidence.cpu().numpy()
-            run.correct = (answer == self.data.y_validation[0]).cpu().numpy()
+            run.correct = (predicted == self.data.y_validation[0]).cpu().numpy()
         run.accuracy = accuracy
 
     def settle(self) -> None:
-        """Let learning rates be as the runs have them."""
+        """Set the optimizer's learning rates to those of the runs."""
         self.adam.set_lr([0.0 if run is None else run.state.lr[0] for run in self.runs])
 
     @contextlib.contextmanager
-    def _aside(self) -> Iterator[None]:
-        """On a stream of its own, behind all that was done before."""
+    def _own_stream(self) -> Iterator[None]:
+        """Run on a separate CUDA stream, after all work submitted before."""
         if self.stream is None:
             yield
             return
@@ -260,19 +267,19 @@ class Slots:
 
 
 def examine(slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int) -> Iterator[tuple[int, Examined]]:
-    """What runs say about the validation rows.
+    """Evaluate runs on the validation rows, and iterate over (slot, results).
 
     Args:
-        slots: where they stand.
-        chosen: which of the slots.
-        sampling: how they are asked.
-        num_samples: likewise.
+        slots: The slots.
+        chosen: Indices of the slots to evaluate.
+        sampling: Sampling mode.
+        num_samples: Number of samples T.
     """
     data = slots.data
-    most = max(1, NUMBERS // (data.y_validation.shape[1] * data.classes))
-    for start in range(0, len(chosen), most):
-        part = chosen[start : start + most]
+    at_once = max(1, MAX_PROBABILITIES // (data.y_validation.shape[1] * data.classes))
+    for start in range(0, len(chosen), at_once):
+        part = chosen[start : start + at_once]
         network = take(slots.network, part).eval()
-        ask = Sampler(network, sampling, num_samples, precision=slots.config.precision, exact=False)
-        p = ask(data.x_validation).probabilities
+        sampler = Sampler(network, sampling, num_samples, precision=slots.config.precision, exact=False)
+        p = sampler(data.x_validation).probabilities
         yield from zip(part, map(Examined, *validated(p, data.y_validation), p), strict=True)

@@ -1,4 +1,4 @@
-"""Where a run stands between two epochs: which members are still in it, how far each has come, what was best."""
+"""State of a training run between two epochs: members still in training, learning rates, best results, history."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -9,13 +9,14 @@ __all__ = ["Epoch", "MemberResult", "State"]
 
 
 class MemberResult(NamedTuple):
-    """How the training of one member went.
+    """Result of the training of one member.
 
     Attributes:
-        seed: its own.
+        seed: Seed of the member.
         ended: "stopped early", "at max_epochs" or "diverged".
-        epochs: how many it trained.
-        best_epoch, best_accuracy: of the weights that were kept; None if there are none.
+        epochs: Number of epochs it was trained for.
+        best_epoch: Epoch of its best weights; None if there are none.
+        best_accuracy: Validation accuracy of its best weights; None if there are none.
     """
 
     seed: int
@@ -26,13 +27,13 @@ class MemberResult(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """What an epoch gave, each a list over the members that were in it.
+    """Results of an epoch; each attribute is a list over the members in training.
 
     Attributes:
-        loss, kl: means over its steps.
-        accuracy, nll: on the validation rows.
-        temperature: of the samples; empty for a network without.
-        arrived: whether the temperature has come to where it stays.
+        loss, kl: Means over the steps.
+        accuracy, nll: Accuracy and mean negative log likelihood on the validation rows.
+        temperature: Temperature of the samples; empty for a network without a temperature.
+        arrived: Whether annealing has ended, so that the temperature no longer changes.
     """
 
     loss: list[float]
@@ -45,9 +46,9 @@ class Epoch(NamedTuple):
 
 @dataclass
 class State:
-    """Plain data, saved with a checkpoint.
+    """State of a run as plain data, saved in checkpoints.
 
-    Lists are over all members; ``slots`` are those still training, in the order of the optimizer's rows.
+    Lists are over all members; ``slots`` are the indices of those still training, in the order of the optimizer's rows.
     """
 
     epoch: int
@@ -63,7 +64,7 @@ class State:
 
     @classmethod
     def start(cls, lr: list[float]) -> "State":
-        """Before the first epoch."""
+        """Return the state before the first epoch, with the initial learning rates ``lr``."""
         members = len(lr)
         return cls(
             epoch=0,
@@ -77,66 +78,66 @@ class State:
             epochs=[0] * members,
         )
 
-    def advance(self, found: Epoch, config: TrainConfig) -> list[int]:
-        """Take note of an epoch: who is better than ever, whose learning rate falls, who stops.
+    def advance(self, results: Epoch, config: TrainConfig) -> list[int]:
+        """Record an epoch: update best results and learning rates, and end members that diverged or stop early.
 
-        Patience counts once the temperature has arrived, and goes by accuracy.  Of weights with the same accuracy,
-        which a small validation set gives often, those with the better likelihood are kept.
+        Patience counts after annealing has ended, and is measured by accuracy.  Of weights with the same accuracy,
+        which is common with a small validation set, those with the better likelihood are kept.
 
         Returns:
-            The places (not the slots) of members whose weights are now the best of theirs.
+            Rows (not slots) of the members whose current weights are their best so far.
         """
         self.epoch += 1
-        better = []
-        for place, slot in enumerate(self.slots):
+        improved = []
+        for row, slot in enumerate(self.slots):
             self.epochs[slot] = self.epoch
-            # The loss is that before a step, the likelihood that after it.
-            if not (abs(found.loss[place]) < float("inf") and abs(found.nll[place]) < float("inf")):
+            # Both are checked: the loss is computed before a step, the likelihood after the last one.
+            if not (abs(results.loss[row]) < float("inf") and abs(results.nll[row]) < float("inf")):
                 self.ended[slot] = "diverged"
-            elif found.arrived[place] and self._judge(slot, found.accuracy[place], found.nll[place], config):
-                better.append(place)
-        self._remember(found)
-        return better
+            elif results.arrived[row] and self._update_best(slot, results.accuracy[row], results.nll[row], config):
+                improved.append(row)
+        self._append_history(results)
+        return improved
 
-    def _judge(self, slot: int, accuracy: float, nll: float, config: TrainConfig) -> bool:
-        more = accuracy - self.best_accuracy[slot]
-        best = more > 0 or (more == 0 and nll < self.best_nll[slot])
-        if best:
+    def _update_best(self, slot: int, accuracy: float, nll: float, config: TrainConfig) -> bool:
+        gain = accuracy - self.best_accuracy[slot]
+        is_best = gain > 0 or (gain == 0 and nll < self.best_nll[slot])
+        if is_best:
             self.best_accuracy[slot], self.best_nll[slot], self.best_epoch[slot] = accuracy, nll, self.epoch
-        if more > 0:
+        if gain > 0:
             self.since_best[slot] = 0
-            return best
+            return is_best
         self.since_best[slot] += 1
         if self.since_best[slot] >= config.stop_patience:
             self.ended[slot] = "stopped early"
         elif self.since_best[slot] % config.lr_patience == 0:
             self.lr[slot] /= 10
-        return best
+        return is_best
 
-    def _remember(self, found: Epoch) -> None:
+    def _append_history(self, results: Epoch) -> None:
         entry: dict[str, Any] = {
             "epoch": self.epoch,
             "slots": list(self.slots),
-            "loss": _finite(found.loss),
-            "kl": _finite(found.kl),
-            "validation_accuracy": found.accuracy,
-            "validation_nll": _finite(found.nll),
+            "loss": _finite(results.loss),
+            "kl": _finite(results.kl),
+            "validation_accuracy": results.accuracy,
+            "validation_nll": _finite(results.nll),
             "lr": [self.lr[slot] for slot in self.slots],
         }
-        if found.temperature:
-            entry["temperature"] = found.temperature
+        if results.temperature:
+            entry["temperature"] = results.temperature
         self.history.append(entry)
 
     def leave(self) -> list[int] | None:
-        """Let those go that have ended; the places of those that stay, or None if nobody left."""
-        keep = [place for place, slot in enumerate(self.slots) if self.ended[slot] is None]
-        if len(keep) == len(self.slots):
+        """Remove members that have ended; return the rows of the remaining ones, or None if none was removed."""
+        remaining = [row for row, slot in enumerate(self.slots) if self.ended[slot] is None]
+        if len(remaining) == len(self.slots):
             return None
-        self.slots = [self.slots[place] for place in keep]
-        return keep
+        self.slots = [self.slots[row] for row in remaining]
+        return remaining
 
     def results(self, seeds: list[int]) -> tuple[MemberResult, ...]:
-        """How each member went."""
+        """Return the result of each member."""
         return tuple(
             MemberResult(
                 seed,
@@ -150,5 +151,5 @@ class State:
 
 
 def _finite(numbers: list[float]) -> list[float | None]:
-    """JSON has no NaN, and a checkpoint or a model must be readable by all."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     return [number if abs(number) < float("inf") else None for number in numbers]

@@ -1,7 +1,7 @@
-"""The steps of an epoch: one after the other, or on a GPU as a captured graph that the host only starts.
+"""The training steps of an epoch: one by one on any device, or on a GPU as a captured CUDA graph.
 
-Both compute the same.  A graph has fixed addresses, so everything that changes from step to step is a tensor on the
-device: the order of the rows, which batch is next, the number of the step that names its noise.
+Both compute the same.  A graph has fixed memory addresses, so everything that changes from step to step is a tensor on
+the device: the order of the rows, the index of the batch, the number of the step, which selects the noise.
 """
 
 import contextlib
@@ -24,21 +24,22 @@ from squad.train.adam import ALIGN, Adam
 
 __all__ = ["KernelSteps", "PlainSteps", "Steps", "make_steps"]
 
-#: Parameters (M, C, K) with how each member learns them, (M, 1, 1).
+#: Values of latents, (M, C, K), with a code of how each member learns them, (M, 1, 1).
 Ties: TypeAlias = Sequence[tuple[nn.Parameter, Tensor]]
+#: Codes of how a member learns its values; see :func:`tied`.
 FIXED, PER_LAYER, PER_NEURON = 0, 1, 2
-#: Of the noise: one a member, or what a network's ``streams`` made of them.
+#: Noise seeds: one per member, (M,), or the result of a network's ``streams``.
 Seeds: TypeAlias = Tensor | list[Tensor | None]
 
-#: Steps of a graph: the host then starts fewer, and the GPU need not wait for it.
+#: Steps per captured graph: with fewer graphs to launch, the GPU does not wait for the host.
 UNROLLED = 8
 
-#: Bytes of the block that tells the allocator how much of a step's memory to keep.
-KEPT = 31 << 20
+#: Size in bytes of the block whose release makes the C allocator keep a step's freed memory.
+ALLOCATOR_HINT_BYTES = 31 << 20
 
 
 class Steps(Protocol):
-    """What an epoch asks for."""
+    """Protocol of the training steps of an epoch."""
 
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """Take the steps of an epoch.
@@ -46,11 +47,11 @@ class Steps(Protocol):
         Between two epochs members may be changed in place: parameters, moments, settings, beta and seed.
 
         Args:
-            order: rows of each member's batches, (M, steps, batch).
-            first: number of the first of them in the run, or in each member's own, (M,); it names the noise.
+            order: Rows of each member's batches, (M, steps, batch).
+            first: Number of the first step in the run, of all members or of each, (M,); it selects the noise.
 
         Returns:
-            Sums over the steps of the members' losses and KLs, (2, M).
+            Losses and KLs of the members, summed over the steps, (2, M).
         """
 
 
@@ -58,18 +59,18 @@ def make_steps(
     network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None,
     precision: str, ties: Ties | None = None,
 ) -> Steps:  # fmt: skip
-    """The fastest kind of steps for these tensors.
+    """Create the fastest kind of steps for these tensors.
 
     Args:
-        network: with M members.
-        adam: of its parameters.
-        x: all rows, (N, in).
-        y: their labels, (N,).
+        network: Network with M members.
+        adam: Optimizer of its parameters.
+        x: All rows, (N, in).
+        y: Their labels, (N,).
         beta: KL multipliers, (M,).
-        seed: of the noise, (M,).
-        reach: how far an adversarial example may be, (M or 1, 1, in), or None.
-        precision: of matrix products on a GPU.
-        ties: how members learn values that are held for each neuron; see :func:`tied`.
+        seed: Noise seeds, (M,).
+        reach: Size of adversarial perturbations, (M or 1, 1, in); None without adversarial training.
+        precision: Precision of matrix products on a GPU.
+        ties: How members learn values that are stored per neuron; see :func:`tied`.
     """
     device = y.device
     if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and has_triton():
@@ -78,24 +79,24 @@ def make_steps(
 
 
 def tied(grad: Tensor, ties: Tensor) -> Tensor:
-    """The gradient of values held for each neuron, of members that do not all learn them so.
+    """Return the gradient of values that are stored per neuron but may be learned per layer, or not at all.
 
     Args:
-        grad: (M, C, K).
-        ties: (M, 1, 1): PER_NEURON leaves it; PER_LAYER gives all neurons their sum, so that values that begin alike
-            stay alike; FIXED is none.
+        grad: Gradient of each neuron's values, (M, C, K).
+        ties: Code of each member, (M, 1, 1): PER_NEURON keeps the gradient; PER_LAYER gives all neurons the sum of
+            their gradients, so that values that start equal stay equal; FIXED sets it to zero.
     """
     return torch.where(ties == PER_NEURON, grad, torch.where(ties == PER_LAYER, grad.sum(-1, keepdim=True), 0))
 
 
-def _tie(ties: Ties | None) -> None:
-    for parameter, how in ties or ():
+def _tie_gradients(ties: Ties | None) -> None:
+    for parameter, codes in ties or ():
         if parameter.grad is not None:
-            parameter.grad = tied(parameter.grad, how)
+            parameter.grad = tied(parameter.grad, codes)
 
 
 class PlainSteps:
-    """Step after step, on any device."""
+    """Training steps taken one by one, on any device; for the arguments see :func:`make_steps`."""
 
     def __init__(
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, reach: Tensor | None,
@@ -107,13 +108,13 @@ class PlainSteps:
         self.beta, self.seed, self.reach = beta, seed, reach
         self.precision = precision
         if y.device.type == "cpu":
-            # glibc keeps freed memory at hand up to twice the largest block it has seen come and go, 32 MiB at most.
-            # Without this one, which is never touched, each step would give its memory back and take it anew, page by
-            # page; elsewhere it does nothing.
-            torch.empty(KEPT, dtype=torch.uint8)
+            # glibc keeps freed memory up to twice the size of the largest block freed so far, 32 MiB at most.  Without
+            # this block, which is never touched, each step would return its memory to the system and request it again,
+            # page by page.  With other C libraries it has no effect.
+            torch.empty(ALLOCATOR_HINT_BYTES, dtype=torch.uint8)
 
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
-        """As Steps says."""
+        """Take the steps of an epoch; see :meth:`Steps.epoch`."""
         totals = torch.zeros(2, len(self.seed), dtype=self.x.dtype, device=self.y.device)
         with threads_for(self.adam.flat.numel() * order.shape[-1], self.y.device):
             for index, rows in enumerate(order.unbind(1)):  # (M, batch)
@@ -122,60 +123,66 @@ class PlainSteps:
 
     def _step(self, rows: Tensor, number: int | Tensor) -> Tensor:
         self.adam.zero_grad()
-        # Not self.x[rows], which takes several times as long on the CPU.
+        # Not self.x[rows], which is several times slower on the CPU.
         batch = self.x.index_select(0, rows.flatten().to(self.x.device)).to(self.y.device)
         batch = batch.view(*rows.shape, *batch.shape[1:])
         with matmul_precision(self.precision, self.y.device):
-            found = backward(self.network, batch, self.y[rows], self.beta, self.seed, number, self.reach)
-        _tie(self.ties)
+            totals = backward(self.network, batch, self.y[rows], self.beta, self.seed, number, self.reach)
+        _tie_gradients(self.ties)
         self.adam.step()
-        return found
+        return totals
 
 
 def backward(
     network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor, reach: Tensor | None
 ) -> Tensor:
-    """Gradients of the members' losses on a batch, where there were none before; their losses and KLs, (2, M).
+    """Set the gradients of the members' losses on a batch, and return losses and KLs, (2, M).
 
-    With ``reach`` each row counts half, and half an adversarial neighbour: the fast gradient sign of Goodfellow et
-    al. (2015), as in deep ensembles.
+    The parameters must not have gradients before.  With ``reach``, the loss is averaged over each row and its
+    adversarial example by the fast gradient sign method, as in deep ensembles.
+
+    References:
+        Goodfellow, Shlens and Szegedy, "Explaining and harnessing adversarial examples", ICLR 2015.
     """
-    if reach is None and manual_backward.serves(network, x):
+    if reach is None and manual_backward.supports(network, x):
         return manual_backward.backward(network, x, y, beta, seed, step)
     if reach is None:
         loss, kl = losses(network, x, y, beta, seed, step)
         loss.backward(torch.ones_like(loss))
         return torch.stack([loss.detach(), kl.detach()])
-    return beside_neighbours(network, x, y, beta, seed, step, reach)
+    return adversarial_backward(network, x, y, beta, seed, step, reach)
 
 
-def beside_neighbours(
+def adversarial_backward(
     network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Seeds, step: int | Tensor, reach: Tensor
 ) -> Tensor:
-    """The same of each row and its adversarial neighbour."""
+    """Do the same as :func:`backward` for each row and its adversarial example, with equal weights."""
     x = x.detach().requires_grad_()
     loss, kl = losses(network, x, y, beta, seed, step)
     (loss.sum() / 2).backward()
     assert x.grad is not None
-    other, _ = losses(network, x.detach() + reach * x.grad.sign(), y, beta, seed, step)
-    (other.sum() / 2).backward()
-    return torch.stack([(loss.detach() + other.detach()) / 2, kl.detach()])
+    adversarial, _ = losses(network, x.detach() + reach * x.grad.sign(), y, beta, seed, step)
+    (adversarial.sum() / 2).backward()
+    return torch.stack([(loss.detach() + adversarial.detach()) / 2, kl.detach()])
 
 
 def losses(
     network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Seeds, step: int | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Mean cross-entropy + beta x mean KL, and that mean KL, of each member: (M,), (M,)."""
+    """Return mean cross-entropy + beta x mean KL, and the mean KL, of each member: (M,), (M,)."""
     logits, kls = network.run(x, seed=seed, step=step)
-    each = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
+    per_row = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
     if not kls:
-        return each.mean(1), each.new_zeros(len(each))
-    kl = sum(kls[1:], kls[0]).mean(1).to(each.dtype)
-    return each.mean(1) + beta * kl, kl
+        return per_row.mean(1), per_row.new_zeros(len(per_row))
+    kl = sum(kls[1:], kls[0]).mean(1).to(per_row.dtype)
+    return per_row.mean(1) + beta * kl, kl
 
 
 class KernelSteps:
-    """Steps of few kernels, captured as a CUDA graph; ``captured=False`` launches them one by one, as tests do."""
+    """Training steps of few Triton kernels, captured as a CUDA graph; for the arguments see :func:`make_steps`.
+
+    ``captured=False`` launches the kernels one by one, as tests do.
+    """
 
     def __init__(
         self, network: Network, adam: Adam, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
@@ -187,15 +194,15 @@ class KernelSteps:
         self.network, self.adam = network, adam
         self.x, self.y = x.contiguous(), y.contiguous()
         self.beta, self.seed, self.ties, self.reach = beta, seed, ties, reach
-        # Tensors of its own, that a graph reads.
+        # Copies with fixed addresses, which a graph reads.
         self.streams = [None if stream is None else stream.clone() for stream in network.streams(seed)]
         self.precision, self.captured = precision, captured
-        self.graphs: list[_Graph] = []  # the longest first
+        self.graphs: list[_Graph] = []  # longest first
         device, members = y.device, len(seed)
         self.index = torch.zeros((), dtype=torch.int64, device=device)
         self.step = torch.zeros(members, dtype=torch.int64, device=device)
         self.totals = torch.zeros(2, members, device=device)
-        # The output layer, if a kernel takes it together with the loss.
+        # The output layer, if it is small enough for the kernel that computes it together with the loss.
         last = network.stages[-1].layer
         assert isinstance(last, Linear)
         small = last.bias is not None and triton_kernels.has_head(last.in_features, last.out_features)
@@ -206,7 +213,7 @@ class KernelSteps:
         self.allocated = False
 
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
-        """As Steps says."""
+        """Take the steps of an epoch; see :meth:`Steps.epoch`."""
         with on(self.y.device):
             return self._epoch(order, first)
 
@@ -230,34 +237,34 @@ class KernelSteps:
         return self.totals.clone()
 
     def _allocate(self, order: Tensor) -> None:
-        """What stays at its address: the order of rows, and a batch."""
+        """Allocate the tensors with fixed addresses: the order of rows, and a batch."""
         self.allocated = True
         members, _, batch = order.shape
         self.order = order.clone(memory_format=torch.contiguous_format)
         self.batch = self.x.new_empty(members, batch, self.x.shape[1])
         self.labels = self.y.new_empty(members, batch)
-        # The KL's share in the gradient: beta / N for each row.
-        self.each_share = torch.empty_like(self.beta)
-        self.share = self.each_share.unsqueeze(1).expand(members, batch)
+        # The gradient of the loss with respect to each row's KL: beta / N.
+        self.member_kl_weight = torch.empty_like(self.beta)
+        self.kl_weight = self.member_kl_weight.unsqueeze(1).expand(members, batch)
         self._refresh()
 
     def _refresh(self) -> None:
-        """Bring up to date what was made of beta and seed."""
-        torch.div(self.beta, self.labels.shape[1], out=self.each_share)
+        """Recompute the tensors that depend on beta and seed."""
+        torch.div(self.beta, self.labels.shape[1], out=self.member_kl_weight)
         for stream, new in zip(self.streams, self.network.streams(self.seed), strict=True):
             if stream is not None and new is not None:
                 stream.copy_(new)
 
     def _capture(self) -> None:
-        """Take a few steps, which compiles kernels and fills caches, undo them, and record one.
+        """Take a few steps, which compiles kernels and fills caches, undo them, and capture graphs.
 
-        What cannot be captured is launched step by step, with a warning.
+        If capturing fails, steps are launched one by one, with a warning.
         """
         self.side = torch.cuda.Stream()
         changing = [*self.adam.state().values(), self.index, self.step, self.totals]
         before = [tensor.clone() for tensor in changing]
         try:
-            # Warm-up and capture are torch's recipe: on a stream of their own.
+            # Warm-up and capture on a separate stream, as torch's documentation recommends.
             self.side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self.side):
                 for _ in range(2):
@@ -266,43 +273,45 @@ class KernelSteps:
             torch.cuda.current_stream().wait_stream(self.side)
             for steps in (UNROLLED, 1):
                 if steps <= self.order.shape[1]:
-                    self.graphs.append(self._captured(steps))
+                    self.graphs.append(self._capture_graph(steps))
         except RuntimeError as error:
             self.captured = False
             self.graphs.clear()
             warnings.warn(
-                f"A training step could not be captured as a CUDA graph ({error}); steps are launched one by one.",
+                f"A training step could not be captured as a CUDA graph ({error}). Training is slower without it: "
+                "steps are launched one by one.",
                 RuntimeWarning,
                 stacklevel=4,
             )
         finally:
-            torch.cuda.current_stream().wait_stream(self.side)  # whatever it was that failed
+            torch.cuda.current_stream().wait_stream(self.side)  # also after an error
             for tensor, old in zip(changing, before, strict=True):
                 tensor.copy_(old)
 
-    def _captured(self, steps: int) -> "_Graph":
-        """So many steps as one graph.
+    def _capture_graph(self, steps: int) -> "_Graph":
+        """Capture several steps as one graph.
 
-        In a graph gradients lie where they lay when it was captured: each of its steps has a list of addresses.
+        In a graph, gradients stay at the addresses they had during capture: each step has its own list of addresses.
         """
-        graph, held = torch.cuda.CUDAGraph(), self.addresses
-        lists = held.new_zeros(steps, len(held) + len(held) % 2)[:, : len(held)]  # each begins at 16 bytes
-        found: list[list[int]] = []
+        graph, eager_addresses = torch.cuda.CUDAGraph(), self.addresses
+        count = len(eager_addresses)
+        addresses = eager_addresses.new_zeros(steps, count + count % 2)[:, :count]  # rows are aligned to 16 bytes
+        pointers: list[list[int]] = []
         self.adam.zero_grad()
-        pool = self.graphs[0].graph.pool() if self.graphs else None  # never replayed at once
+        pool = self.graphs[0].graph.pool() if self.graphs else None  # graphs are never replayed concurrently
         try:
             with (
                 _own_workspace(),
                 torch.cuda.graph(graph, pool=pool, stream=self.side, capture_error_mode="thread_local"),
             ):
-                for own in lists:
-                    self.addresses = own
+                for row in addresses:
+                    self.addresses = row
                     self._step(recording=True)
-                    found.append(self._pointers())
+                    pointers.append(self._pointers())
         finally:
-            self.addresses = held
-        lists.copy_(torch.tensor(found))
-        return _Graph(graph, steps, lists)
+            self.addresses = eager_addresses
+        addresses.copy_(torch.tensor(pointers))
+        return _Graph(graph, steps, addresses)
 
     def _step(self, recording: bool = False) -> None:
         triton_kernels, adam = self.kernels, self.adam
@@ -311,11 +320,11 @@ class KernelSteps:
         with matmul_precision(self.precision, self.y.device):
             if self.reach is None:
                 self._gradients()
-            else:  # of two passes, each with a loss of its own
+            else:  # two passes, each with its own loss
                 rest = self.labels, self.beta, self.streams, self.step, self.reach
-                self.totals += beside_neighbours(self.network, self.batch, *rest)
+                self.totals += adversarial_backward(self.network, self.batch, *rest)
                 adam.steps += 1
-        _tie(self.ties)
+        _tie_gradients(self.ties)
         for parameter in adam.parameters:
             if parameter.grad is None or not parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
@@ -328,42 +337,43 @@ class KernelSteps:
         )  # fmt: skip
 
     def _gradients(self) -> None:
-        """Those of the batch, by kernels that also add to the totals and count the step."""
+        """Set the gradients of the batch, with kernels that also add to the totals and count the step."""
         triton_kernels, adam = self.kernels, self.adam
-        found, kls = self.network.run(self.batch, seed=self.streams, step=self.step, head=self.last is None)
-        found, kls = found.contiguous(), [kl.contiguous() for kl in kls]
+        # The logits, or the input of the output layer if a kernel computes it.
+        output, kls = self.network.run(self.batch, seed=self.streams, step=self.step, head=self.last is None)
+        output, kls = output.contiguous(), [kl.contiguous() for kl in kls]
         rest = self.labels, [kl.detach() for kl in kls], self.beta
         if self.last is None:
-            slope = torch.empty_like(found)
-            triton_kernels.loss(found.detach(), *rest, slope, self.totals, adam.steps)
+            output_grad = torch.empty_like(output)
+            triton_kernels.loss(output.detach(), *rest, output_grad, self.totals, adam.steps)
         else:
             weight, bias = self.last.weight, self.last.bias
             assert bias is not None
-            slope, weight.grad, bias.grad = triton_kernels.head(
-                found.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
+            output_grad, weight.grad, bias.grad = triton_kernels.head(
+                output.detach(), weight.detach(), bias.detach(), *rest, self.totals, adam.steps, self.precision
             )
-        by = [slope, *[self.share] * len(kls)]
-        ends = [(end, grad) for end, grad in zip([found, *kls], by, strict=True) if end.requires_grad]
-        if ends:  # not everything is frozen
-            torch.autograd.backward([end for end, _ in ends], [grad for _, grad in ends])
+        grads = [output_grad, *[self.kl_weight] * len(kls)]
+        pairs = [(tensor, grad) for tensor, grad in zip([output, *kls], grads, strict=True) if tensor.requires_grad]
+        if pairs:  # not everything is frozen
+            torch.autograd.backward([tensor for tensor, _ in pairs], [grad for _, grad in pairs])
 
     def _pointers(self) -> list[int]:
-        """Where the gradients are."""
+        """Return the addresses of the gradients."""
         return [parameter.grad.data_ptr() for parameter in self.adam.parameters if parameter.grad is not None]
 
 
 @contextlib.contextmanager
 def _own_workspace() -> Iterator[None]:
-    """Inside, a graph is captured whose matrix products share no memory with those of others.
+    """Context in which a captured graph gets its own cuBLAS workspace.
 
-    torch keeps a workspace of cuBLAS for each stream, and graphs that are captured on one stream have its address in
-    them: replayed at once, as populations do, they would write over each other's sums, and when one is deleted it
-    takes the memory along (pytorch#193402).  Streams of their own are no way out: torch gives out the same 32 again and
-    again.  Where none is kept, a workspace is made while capturing, in the graph's own pool, and forgotten afterwards;
-    so does torch's compiler (``clear_cublas_manager``).  Workspaces are the process's: no other thread may multiply
-    matrices on a GPU meanwhile.
+    torch keeps one cuBLAS workspace per stream, and graphs captured on the same stream contain its address.  Replayed
+    concurrently, as populations do, they would overwrite each other's sums, and the deletion of one would free the
+    memory of all (pytorch#193402).  Separate streams do not help, because torch hands out the same 32 streams
+    repeatedly.  If no workspace is kept, one is created during capture, in the graph's own memory pool, and forgotten
+    afterwards; torch's compiler does the same (``clear_cublas_manager``).  Workspaces belong to the process: no other
+    thread may compute matrix products on a GPU meanwhile.
     """
-    torch.cuda.synchronize()  # whatever still uses one
+    torch.cuda.synchronize()  # until no workspace is in use
     torch._C._cuda_clearCublasWorkspaces()
     try:
         yield
@@ -372,12 +382,12 @@ def _own_workspace() -> Iterator[None]:
 
 
 class _Graph(NamedTuple):
-    """A captured graph.
+    """A captured CUDA graph.
 
     Attributes:
-        graph: of CUDA.
-        steps: how many it takes.
-        addresses: of their gradients, (steps, parameters), which its kernels read.
+        graph: The graph.
+        steps: Number of training steps it takes.
+        addresses: Addresses of the gradients, (steps, parameters), which its kernels read.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -385,5 +395,5 @@ class _Graph(NamedTuple):
     addresses: Tensor
 
     def replay(self) -> None:
-        """Take its steps."""
+        """Take the steps of the graph."""
         self.graph.replay()

@@ -1,4 +1,4 @@
-"""What a run learns from, and the order in which it sees it."""
+"""Training data, and the order in which each member sees its rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from squad.errors import ArgumentError
 
 __all__ = ["NOISE", "SHUFFLE", "TrainingData", "feature_ranges", "seeds_of", "shuffled", "to_device_if_it_fits"]
 
-#: What seeds are hashed for: each purpose has numbers of its own, far from the places of layers (networks.py).
+#: Purposes for which seeds are hashed; far from the layer indices that networks.py hashes seeds with.
 NOISE, SHUFFLE = 2**20, 2**20 + 1
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run learns from.
+    """Rows and labels, with their split into training and validation rows.
 
     Attributes:
-        x: (N, in), floating, already standardized.
-        y: (N,), int64, the classes 0, 1, ...
-        classes: how many there are.
-        train: (1, n), rows of x that all members train on, or (M, n), each its own; int64.
-        validation: (1, m) or (M, m), rows that accuracy is measured on.
+        x: Standardized features, (N, in), floating point.
+        y: Labels 0, 1, ..., (N,), int64.
+        classes: Number of classes.
+        train: Indices of the training rows, (1, n) for all members or (M, n) for each; int64.
+        validation: Indices of the validation rows, (1, m) or (M, m); int64.
     """
 
     x: Tensor
@@ -34,7 +34,11 @@ class TrainingData:
     validation: Tensor
 
     def check(self, members: int) -> None:
-        """That the parts fit together."""
+        """Check the shapes of ``train`` and ``validation``.
+
+        Raises:
+            ArgumentError: If one of them is empty, or is neither for all nor for each of the members.
+        """
         for name in ("train", "validation"):
             rows = getattr(self, name)
             if rows.dim() != 2 or rows.shape[0] not in (1, members) or rows.shape[1] == 0:
@@ -42,27 +46,27 @@ class TrainingData:
 
 
 def to_device_if_it_fits(x: Tensor, device: torch.device) -> Tensor:
-    """``x`` on the device if it takes no more than half of what is free there; else where it is, ready to be copied."""
+    """Move x to the device if it fits into half of its free memory; otherwise pin it on the host for fast copies."""
     if device.type == "cuda" and x.nbytes > torch.cuda.mem_get_info(device)[0] / 2:
         return x.pin_memory()
     return x.to(device)
 
 
 def seeds_of(purpose: int, seeds: Sequence[int]) -> Tensor:
-    """Well-mixed numbers for one purpose, by each member's own seed: (M,)."""
+    """Hash the seed of each member for one purpose: (M,), well mixed."""
     return hashed_seeds(make_key(torch.tensor(seeds), purpose)).squeeze(-1)
 
 
 def shuffled(rows: Tensor, seeds: Tensor, epoch: int | Tensor, batch_size: int) -> Tensor:
-    """The rows of an epoch for each member, in an order of its own: (M, steps, batch).
+    """Shuffle the rows of an epoch for each member and divide them into batches: (M, steps, batch).
 
-    The last batch is filled up from the beginning of the order: all batches have one shape, and every row is seen.
+    The last batch is filled up from the start of the order, so that all batches have one shape and every row is seen.
 
     Args:
-        rows: (M or 1, n).
-        seeds: (M,); the order depends on a member's own seed and on the epoch.
-        epoch: from 0; or of each member, (M,).
-        batch_size: rows of a batch, n at the most.
+        rows: Indices of the training rows, (M or 1, n).
+        seeds: (M,); the order depends on the member's seed and on the epoch only.
+        epoch: Number of the epoch, from 0, of all members or of each, (M,).
+        batch_size: Rows per batch, at most n.
     """
     count = rows.shape[1]
     keys = bits(make_key(seeds, epoch, seeds.device), 1, 1, count).view(len(seeds), count)
@@ -72,6 +76,6 @@ def shuffled(rows: Tensor, seeds: Tensor, epoch: int | Tensor, batch_size: int) 
 
 
 def feature_ranges(x: Tensor, rows: Tensor) -> Tensor:
-    """From the smallest to the largest of each feature among rows (M or 1, n) of x (N, in): (M or 1, 1, in)."""
+    """Return maximum minus minimum of each feature among rows (M or 1, n) of x (N, in): (M or 1, 1, in)."""
     ends = [torch.aminmax(x[own.to(x.device)], dim=0) for own in rows]
     return torch.stack([high - low for low, high in ends]).unsqueeze(1)

@@ -1,6 +1,6 @@
-"""Triton kernels of a training step, so that it needs few launches: the batch, the loss with its gradient, Adam."""
+"""Triton kernels of a training step with few launches: gathering the batch, the loss with its gradient, Adam."""
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and compile-time constants are written in capitals, as in Triton's own code.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 import math
@@ -12,7 +12,7 @@ from torch import Tensor
 
 __all__ = ["adam", "adam_chunks", "gather", "has_head", "head", "loss"]
 
-#: Numbers of a program of Adam.
+#: Parameters updated by one program of the Adam kernel.
 ADAM_BLOCK = 1024
 
 
@@ -28,15 +28,15 @@ def _gather(x, y, order, index, x_out, y_out, features, batch, order_m, BLOCK: t
 
 
 def gather(x: Tensor, y: Tensor, order: Tensor, index: Tensor, x_out: Tensor, y_out: Tensor) -> None:
-    """A batch: its rows of x and y, written to ``x_out`` and ``y_out``.
+    """Gather the rows and labels of a batch into ``x_out`` and ``y_out``.
 
     Args:
-        x: all rows, (N, in), contiguous.
-        y: their labels, (N,).
-        order: rows of each member's batches, (M, steps, batch), int64; a member's own are contiguous.
-        index: which batch, ().
-        x_out: (M, batch, in), contiguous.
-        y_out: (M, batch), contiguous.
+        x: All rows, (N, in), contiguous.
+        y: Their labels, (N,).
+        order: Rows of each member's batches, (M, steps, batch), int64; contiguous for each member.
+        index: Index of the batch, ().
+        x_out: Rows of the batch, (M, batch, in), contiguous, written.
+        y_out: Labels of the batch, (M, batch), contiguous, written.
     """
     members, _, batch = order.shape
     block = min(1024, triton.next_power_of_2(x.shape[1]))
@@ -60,7 +60,7 @@ def _loss(
         inside = (n[:, None] < rows) & (c < classes)
         at = (member * rows + n[:, None]) * classes + c
         a = tl.load(logits + at, inside, -float("inf"))
-        a = tl.where(n[:, None] < rows, a, 0.0)  # rows beyond the last: no NaN
+        a = tl.where(n[:, None] < rows, a, 0.0)  # avoids NaN in rows beyond the last
         label = tl.load(y + member * rows + n, n < rows, 0)
         shifted = a - tl.max(a, 1)[:, None]
         e = tl.exp(shifted)
@@ -81,7 +81,7 @@ def _loss(
 
 
 def _two(kls: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
-    """As many as a kernel takes; more are added up beforehand."""
+    """Return two KLs, the number a kernel takes; further ones are added to the second."""
     if len(kls) > 2:
         kls = [kls[0], torch.stack(kls[1:]).sum(0)]
     return kls[0] if kls else None, kls[1] if len(kls) > 1 else None
@@ -90,16 +90,16 @@ def _two(kls: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
 def loss(
     logits: Tensor, y: Tensor, kls: list[Tensor], beta: Tensor, grad: Tensor, totals: Tensor, steps: Tensor
 ) -> None:
-    """The gradient of each member's mean cross-entropy; its loss and its mean KL are added to ``totals``.
+    """Compute the gradient of each member's mean cross-entropy; add its loss and mean KL to ``totals``.
 
     Args:
         logits: (M, N, classes), contiguous.
-        y: (M, N).
-        kls: those of the layers that have one, (M, N) each.
-        beta: (M,), the KL multipliers.
-        grad: (M, N, classes), written.
-        totals: (2, M), added to.
-        steps: (M,), how many were taken: this one is counted.
+        y: Labels, (M, N).
+        kls: KLs of the layers that have one, (M, N) each.
+        beta: KL multipliers, (M,).
+        grad: Gradient of the logits, (M, N, classes), written.
+        totals: Sums of losses and KLs, (2, M), added to.
+        steps: Number of steps taken, (M,), incremented.
     """
     members, rows, classes = logits.shape
     width = max(2, triton.next_power_of_2(classes))
@@ -155,7 +155,7 @@ def _head(
 
 
 def has_head(features: int, classes: int) -> bool:
-    """Whether an output layer is small enough for :func:`head`: all of it stays in a processor's own memory."""
+    """Whether an output layer is small enough for :func:`head`, which keeps all of it in shared memory."""
     return features <= 64 and classes <= 32
 
 
@@ -170,18 +170,21 @@ def head(
     steps: Tensor,
     precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output layer z W + b and :func:`loss` in one: gradients of z, W and b.
+    """Compute the output layer z W + b and :func:`loss` in one kernel.
 
     Args:
-        z: (M, N, features), contiguous.
-        weight: W, (M, features, classes), of any stride along M.
-        bias: b, (M, classes), of any stride along M.
-        y: (M, N).
-        kls: those of the layers that have one, (M, N) each.
-        beta: (M,), the KL multipliers.
-        totals: (2, M), added to.
-        steps: (M,), how many were taken: this one is counted.
-        precision: of the products, "tf32" or "float32".
+        z: Input of the output layer, (M, N, features), contiguous.
+        weight: W, (M, features, classes), with any stride along M.
+        bias: b, (M, classes), with any stride along M.
+        y: Labels, (M, N).
+        kls: KLs of the layers that have one, (M, N) each.
+        beta: KL multipliers, (M,).
+        totals: Sums of losses and KLs, (2, M), added to.
+        steps: Number of steps taken, (M,), incremented.
+        precision: Precision of matrix products, "tf32" or "float32".
+
+    Returns:
+        The gradients of z, W and b.
     """
     members, rows, features = z.shape
     classes = weight.shape[2]
@@ -204,17 +207,17 @@ def _adam(
     EPSILON: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
-    if tl.program_id(0) == 0:  # on to the next batch and its noise: nobody reads them here
+    if tl.program_id(0) == 0:  # advance to the next batch and its noise, which this kernel does not read
         tl.store(step + member, tl.load(step + member) + 1)
         if member == 0:
             tl.store(index, tl.load(index) + 1)
-    if tl.load(lr + member) == 0:  # nothing moves: an empty place of a population
+    if tl.load(lr + member) == 0:  # an empty slot of a population: nothing changes
         return
     chunk = chunks + tl.program_id(0) * 5
-    which, place, size = tl.load(chunk), tl.load(chunk + 1), tl.load(chunk + 2)
+    which, offset, size = tl.load(chunk), tl.load(chunk + 1), tl.load(chunk + 2)
     at = tl.load(chunk + 3) + tl.arange(0, BLOCK)
     inside = at < size
-    own = member * P + place + at
+    own = member * P + offset + at
     x = tl.load(flat + own, inside, 0.0)
     grad = tl.load(grads + which).to(tl.pointer_type(tl.float32))
     g = tl.load(grad + member * size + at, inside, 0.0)
@@ -223,7 +226,7 @@ def _adam(
     m = tl.load(mean + own, inside, 0.0)
     m += (g - m) * (1 - FIRST)
     s = tl.load(square + own, inside, 0.0) * SECOND + g * g * (1 - SECOND)
-    # In double precision, as 1 - .999 has few digits left in single.
+    # In double precision, because 1 - .999 has few digits left in single precision.
     count = tl.load(steps + member).to(tl.float64)
     rate = (tl.load(lr + member).to(tl.float64) / (1 - tl.exp(count * LOG_FIRST))).to(tl.float32)
     root = tl.sqrt(1 - tl.exp(count * LOG_SECOND)).to(tl.float32)
@@ -233,20 +236,20 @@ def _adam(
 
 
 def adam_chunks(sizes: list[int], decayed: list[bool], align: int) -> Tensor:
-    """What each program of :func:`adam` does: (chunks, 5), int32.
+    """Return the work of each program of :func:`adam`: (chunks, 5), int32.
 
-    Which parameter, where its first number stands in a member's row, how many it has, where the chunk begins in it, and
-    whether it decays.
+    The columns are: index of the parameter, its offset in a member's row, its size, start of the chunk within it, and
+    whether weight decay applies.
 
     Args:
-        sizes: of the parameters of one member, in their order.
-        decayed: whether weight decay is for them.
-        align: what each begins at a multiple of.
+        sizes: Sizes of the parameters of one member, in their order.
+        decayed: Whether weight decay applies to each.
+        align: Each parameter starts at a multiple of this.
     """
-    chunks, place = [], 0
-    for which, (size, decays) in enumerate(zip(sizes, decayed, strict=True)):
-        chunks += [[which, place, size, start, int(decays)] for start in range(0, size, ADAM_BLOCK)]
-        place += size + -size % align
+    chunks, offset = [], 0
+    for index, (size, decays) in enumerate(zip(sizes, decayed, strict=True)):
+        chunks += [[index, offset, size, start, int(decays)] for start in range(0, size, ADAM_BLOCK)]
+        offset += size + -size % align
     return torch.tensor(chunks, dtype=torch.int32)
 
 
@@ -254,21 +257,21 @@ def adam(
     flat: Tensor, mean: Tensor, square: Tensor, grads: Tensor, chunks: Tensor, lr: Tensor, decay: Tensor, steps: Tensor,
     index: Tensor, step: Tensor, betas: tuple[float, float], epsilon: float,
 ) -> None:  # fmt: skip
-    """A step of Adam over all members and parameters, the last thing of a training step.
+    """Take a step of Adam for all members and parameters, at the end of a training step.
 
     Args:
-        flat: the parameters, (M, P), float32, written.
-        mean: of their gradients, as they are.
-        square: that of the squares.
-        grads: addresses of the gradients (M, ...), each contiguous, one for each parameter; int64.
-        chunks: what :func:`adam_chunks` made.
-        lr: (M,), float32; a member with 0 is left as it is.
-        decay: (M,), float32.
-        steps: taken, this one included (:func:`loss` and :func:`head` count it), (M,), float32.
-        index: which batch of the epoch this was, (), int64: counted on.
-        step: which of each member's run, (M,), likewise.
-        betas: of all members.
-        epsilon: of all members.
+        flat: Parameters, (M, P), float32, written.
+        mean: Running mean of their gradients, (M, P), float32, written.
+        square: Running mean of the squared gradients, (M, P), float32, written.
+        grads: Addresses of the gradients (M, ...), each contiguous, one per parameter; int64.
+        chunks: The result of :func:`adam_chunks`.
+        lr: Learning rates, (M,), float32; a member with 0 is left unchanged.
+        decay: Weight decays, (M,), float32.
+        steps: Number of steps including this one (:func:`loss` and :func:`head` count it), (M,), float32.
+        index: Index of the batch in the epoch, (), int64, incremented.
+        step: Number of the step in each member's run, (M,), int64, incremented.
+        betas: Decay rates of the running means, for all members.
+        epsilon: Term added to the denominator, for all members.
     """
     first, second = betas
     _adam[(len(chunks), len(flat))](

@@ -1,4 +1,4 @@
-"""A fit beside processes that want the same cores: threads as the library chooses them, one and two."""
+"""Time of a fit next to processes that use the same cores: with the library's choice of threads, one and two."""
 
 from pathlib import Path
 
@@ -7,17 +7,18 @@ from docs.performance.records import read, where
 
 
 def busy_table(results: Path | None = None) -> str:
-    """A row per fit, with wall and CPU seconds beside busy neighbours."""
+    """Return a table with one row per fit: wall and CPU seconds next to busy processes."""
     record = read("busy_neighbour", results)
     choices = list(next(iter(record.results["busy"].values())))
     lines = [["fit", *(f"{choice}: wall s (CPU s)" for choice in choices)]]
     for name, one in record.results["busy"].items():
-        asked = record.settings["fits"][name]
-        sizes = "-".join(map(str, (asked["inputs"], *asked["hidden"])))
-        shown = [
+        settings = record.settings["fits"][name]
+        sizes = "-".join(map(str, (settings["inputs"], *settings["hidden"])))
+        cells = [
             f"{number(one[choice]['wall']['median'])} ({number(one[choice]['cpu']['median'])})" for choice in choices
         ]
-        lines.append([f"{name}: {sizes}, batch {asked['batch']}", *shown])
+        lines.append([f"{name}: {sizes}, batch {settings['batch']}", *cells])
     load = f"{record.settings['load']:.0f}"
-    note = f"{record.settings['neighbours']} busy neighbours (load average {load}), {where(record)}, {record.date[:10]}"
+    count = record.settings["neighbours"]
+    note = f"{count} other busy processes (load average {load}), {where(record)}, {record.date[:10]}"
     return f"{note}.\n\n{table(lines)}"

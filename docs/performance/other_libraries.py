@@ -1,4 +1,4 @@
-"""The table beside other libraries."""
+"""Comparison with other libraries."""
 
 from pathlib import Path
 
@@ -6,17 +6,17 @@ from docs.performance.markdown import number, table
 from docs.performance.records import read, where
 
 
-def others_table(results: Path | None = None) -> str:
-    """The side by side table."""
+def libraries_table(results: Path | None = None) -> str:
+    """Return a table with one row per network, library and method."""
     record = read("side_by_side", results)
-    heads = ["network", "who", "how", "networks", "T", "ms (quartiles)", "of its own single pass", "MiB"]
+    heads = ["network", "library", "method", "networks", "T", "ms (quartiles)", "relative to one pass", "MiB"]
     lines = []
     for one in sorted(record.results, key=lambda one: (one["members"] > 1, one["network"])):
-        low, middle, high = (number(1e3 * one["seconds"][name]) for name in ("q25", "median", "q75"))
+        low, median, high = (number(1e3 * one["seconds"][name]) for name in ("q25", "median", "q75"))
         lines.append(
             [
                 *(one["network"], one["who"], one["how"], str(one["members"]), str(one["samples"])),
-                f"{middle} ({low} to {high})",
+                f"{median} ({low} to {high})",
                 f"{one['passes']['median']:.1f}",
                 "" if one["bytes"] is None else f"{one['bytes'] / 2**20:.0f}",
             ]
