@@ -1,6 +1,6 @@
 """Atomic file writing.
 
-Bytes go to a scratch file in the target's folder, which is flushed to disk before it is renamed to the target; a failure
+Bytes go to a scratch file in the target's folder, which is flushed to disk and then renamed to the target; a failure
 leaves the old file in place.  ``OSError`` is passed on unchanged: callers know what to advise.
 """
 
