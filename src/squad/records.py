@@ -93,7 +93,8 @@ class Record:
 
     Examples:
         >>> record = Record("benchmark", "addition", settings={"rows": 10}, results={"seconds": 0.1})
-        >>> path = record.save("record.json")
+        >>> from tempfile import mkdtemp
+        >>> path = record.save(Path(mkdtemp()) / "record.json")
         >>> Record.load(path).results
         {'seconds': 0.1}
     """

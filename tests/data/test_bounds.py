@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from squad.data import csv_reader
-from squad.data.column_names import NEAR_NAMES, missing_name
+from squad.data.column_names import MAX_COMPARED_NAMES, unknown_name_message
 from squad.data.tables import Arrays, Table, read
 from squad.errors import DataError
 from squad.files.reading import LIMIT
@@ -88,7 +88,7 @@ def test_a_zip_that_is_encrypted_or_packed_in_another_way(tmp_path: Path) -> Non
         changed = bytearray(content)
         changed[place + offset] = changed[offset - 2] = value
         path.write_bytes(changed)
-        with pytest.raises(DataError, match="damaged or cut off"):
+        with pytest.raises(DataError, match="damaged or truncated"):
             read(path)
 
 
@@ -97,7 +97,7 @@ def test_a_link_to_a_device(tmp_path: Path, name: str) -> None:
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).symlink_to("/dev/zero")
-    with pytest.raises(DataError, match="no plain file, but a device"):
+    with pytest.raises(DataError, match="not a regular file but a device"):
         read(tmp_path / name)
     (tmp_path / name).unlink()
     (tmp_path / name).touch()
@@ -119,9 +119,9 @@ def test_a_header_of_many_columns() -> None:
 
     header = ",".join(f"c{place}" for place in range(80_000))
     began = time.monotonic()
-    assert len(csv_reader._columns(header, "wide", ",")) == 80_000
+    assert len(csv_reader._column_names(header, "wide", ",")) == 80_000
     with pytest.raises(DataError, match="'c7' several times"):
-        csv_reader._columns(f"{header},c7", "wide", ",")
+        csv_reader._column_names(f"{header},c7", "wide", ",")
     assert time.monotonic() - began < 10
 
 
@@ -136,11 +136,11 @@ def test_a_missing_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
         return close(word, possibilities, n)
 
     monkeypatch.setattr(difflib, "get_close_matches", counted)
-    names = [f"c{place}" for place in range(3 * NEAR_NAMES)]
-    assert "did you mean 'c1'?" in missing_name("C 1", names)
-    assert f"did you mean 'c{len(names) - 1}'?" in missing_name(f" C{len(names) - 1}", names)
-    assert "no column" in missing_name("x" * 100_000, names)
-    assert max(looked) <= NEAR_NAMES
+    names = [f"c{place}" for place in range(3 * MAX_COMPARED_NAMES)]
+    assert "did you mean 'c1'?" in unknown_name_message("C 1", names)
+    assert f"did you mean 'c{len(names) - 1}'?" in unknown_name_message(f" C{len(names) - 1}", names)
+    assert "no column" in unknown_name_message("x" * 100_000, names)
+    assert max(looked) <= MAX_COMPARED_NAMES
 
 
 def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None:
-    cell = "é" * (csv_reader.CELL + more)
+    cell = "é" * (csv_reader.MAX_CELL + more)
     body = (f'1,"{cell}"\n2,x\n' if quoted else f"1,{cell}\n2,x\n").encode()
-    careful = csv_reader._careful(body, ["a", "b"], ",", 2, "long")
+    careful = csv_reader._parse_records(body, ["a", "b"], ",", 2, "long")
     parsed = csv_reader.parse(b"a,b\n" + body, "long")
     pd.testing.assert_frame_equal(parsed.frame, careful.frame)
     assert parsed.unreadable == careful.unreadable
@@ -172,4 +172,4 @@ def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None
 
 def test_a_long_line_of_short_cells_is_read_quickly() -> None:
     names = [f"c{place}" for place in range(5000)]
-    assert csv_reader._quick((",".join(["1" * 30] * 5000) + "\n").encode(), names, ",", 2) is not None
+    assert csv_reader._parse_fast((",".join(["1" * 30] * 5000) + "\n").encode(), names, ",", 2) is not None

@@ -16,8 +16,8 @@ from squad.data.chance_repeats import (
     NOTHING_KNOWN,
     chance,
     check_repeats,
+    count_repeats,
     repeats_by_chance,
-    share,
     with_more,
 )
 from squad.data.seen_rows import LeakError, SeenRows
@@ -27,7 +27,7 @@ from squad.errors import ArgumentError, SquadError
 @given(st.lists(st.integers(0, 8), max_size=12), st.lists(st.integers(0, 8), max_size=12))
 def test_the_share_of_validation_rows_that_have_their_like(train: list[int], validation: list[int]) -> None:
     expected = sum(value in train or validation.count(value) > 1 for value in validation)
-    found = share(np.array(train, dtype=np.uint64), np.array(validation, dtype=np.uint64))
+    found = count_repeats(np.array(train, dtype=np.uint64), np.array(validation, dtype=np.uint64))
     assert found == (expected, len(validation))
 
 
@@ -67,7 +67,7 @@ def test_the_boundary(m: int, k: int, n: int) -> None:
 
 
 def test_what_a_leak_is_told() -> None:
-    with pytest.raises(LeakError, match=r"1,200 of these 2,000 rows .* chance explains about 20\.") as caught:
+    with pytest.raises(LeakError, match=r"1,200 of these 2,000 rows .* about 20 are expected by chance\.") as caught:
         check_repeats(1200, 2000, 9, 1000)
     assert isinstance(caught.value, SquadError)
     assert str(caught.value).count(". ") == 1  # two sentences
@@ -123,7 +123,7 @@ def test_honest_rows_are_hardly_ever_refused(table: tuple[int, float]) -> None:
     runs, refused, naive = 1500, 0, 0
     for _ in range(runs):
         train, validation, calibration = drawn(ends, 800, rng), drawn(ends, 200, rng), drawn(ends, 600, rng)
-        k, n = share(train, validation)
+        k, n = count_repeats(train, validation)
         r = int(np.isin(calibration, np.union1d(train, validation)).sum())
         known = chance(np.r_[train, validation], np.arange(800), np.arange(800, 1000))
         try:
@@ -151,4 +151,4 @@ def test_leaked_rows_are_refused(part: float, table: tuple[int, float]) -> None:
             calibration[:leaked] = rng.permutation(train if leak == "training" else validation)[:leaked]
             r = int(np.isin(calibration, fresh[:2000]).sum())
             with pytest.raises(LeakError):
-                check_repeats(r, len(calibration), *share(train, validation))
+                check_repeats(r, len(calibration), *count_repeats(train, validation))

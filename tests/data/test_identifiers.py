@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from squad import SquadClassifier
-from squad.data.identifiers import identifiers, is_identifier, named_like_one
+from squad.data.identifiers import has_identifier_name, identifiers, is_identifier
 from squad.data.tables import Table
 
 RANDOM = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def test_honest_columns_over_many_draws() -> None:
     ],
 )
 def test_names_that_say_so(name: str) -> None:
-    assert named_like_one(name)
+    assert has_identifier_name(name)
     assert is_identifier(name, NUMBERS)
     assert is_identifier(name, NUMBERS.repeat(3)), "one for several rows"
     assert not is_identifier(name, HONEST["measurement"])
@@ -89,7 +89,7 @@ def test_names_that_say_so(name: str) -> None:
     ["paid", "width", "fluid", "acid", "valid", "amount", "idle", "price index", "body_mass_index", "age", "kidney"],
 )
 def test_names_that_do_not(name: str) -> None:
-    assert not named_like_one(name)
+    assert not has_identifier_name(name)
 
 
 def test_columns_of_a_table() -> None:

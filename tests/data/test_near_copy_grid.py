@@ -134,8 +134,8 @@ def test_more_rows_are_known_afterwards_and_counted() -> None:
     both = near.with_rows(near.cells_of(np.r_[more, more[:10]]))
     assert (both.matches(both.cells_of(np.r_[x, more])) == GRIDS).all()
     assert near.matches(near.cells_of(more)).max() < GRIDS
-    assert (both.chance[-1], both.every[-1]) == (80, 160)
-    assert both.every[GRIDS - 1] == near.every[GRIDS - 1] + 20  # each of the ten rows twice
+    assert (both.validation_counts[-1], both.all_counts[-1]) == (80, 160)
+    assert both.all_counts[GRIDS - 1] == near.all_counts[GRIDS - 1] + 20  # each of the ten rows twice
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40))
@@ -155,5 +155,5 @@ def test_counts_are_those_of_a_plain_loop(seed: int, count: int) -> None:
         ]
         return [*(sum(one >= least for one in shared) for least in range(1, GRIDS + 1)), len(asked)]
 
-    assert near.every.tolist() == counted(range(count))
-    assert near.chance.tolist() == counted(range(count // 2))
+    assert near.all_counts.tolist() == counted(range(count))
+    assert near.validation_counts.tolist() == counted(range(count // 2))

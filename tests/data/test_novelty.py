@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from squad.data import novelty
 from squad.data.array_transform import ArrayTransform
-from squad.data.heavy_tails import reach
+from squad.data.heavy_tails import extrapolate_tails
 from squad.data.novelty import Range, RowDistance, fit_ranges, range_margin
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform, from_json
@@ -116,7 +116,7 @@ class TestRanges:
     def test_many_rows_are_not_extrapolated(self) -> None:
         column = np.random.default_rng(0).lognormal(0, 2, (500, 1))
         low, high = column.min(0), column.max(0)
-        down, up = reach(partial(iter, [column]), 500, low, high, 0.05, 0.01)
+        down, up = extrapolate_tails(partial(iter, [column]), 500, low, high, 0.05, 0.01)
         assert up[0] == -math.inf
         assert down[0] == math.inf
 

@@ -80,7 +80,7 @@ def test_rare_classes_are_trained_on_first() -> None:
 def test_no_group_is_in_two_parts(rows: list[tuple[int, int]], fractions: dict[str, float], seed: int) -> None:
     labels, groups = [row[0] for row in rows], np.asarray([row[1] for row in rows])
     if len(set(groups)) < len(fractions):
-        with pytest.raises(DataError, match=r"at least \d groups"):
+        with pytest.raises(DataError, match=r"at least \d groups, got \d"):
             split_rows(labels, fractions, seed, groups)
         return
     parts = split_rows(labels, fractions, seed, groups).parts
@@ -103,7 +103,7 @@ def test_groups_keep_sizes_and_classes_near_their_shares() -> None:
 
 
 def test_the_size_of_a_small_group_does_not_decide_its_part() -> None:
-    # Were larger groups placed first, they would nearly all be in training, and no test would tell about them.
+    # If larger groups were assigned first, nearly all would be in the training set, and none in the test set.
     sizes = np.arange(1, 301)
     groups = np.repeat(np.arange(300), sizes)
     means = []
@@ -113,7 +113,7 @@ def test_the_size_of_a_small_group_does_not_decide_its_part() -> None:
     assert np.mean(means) == pytest.approx(sizes.mean(), rel=0.1)
 
 
-def test_large_groups_go_where_they_fit_and_are_told_about() -> None:
+def test_large_groups_go_where_they_fit_and_are_noted() -> None:
     sizes = {"clinic": 50, "a": 10, "b": 10, "c": 10, "d": 10, "e": 10}
     groups = [name for name, size in sizes.items() for _ in range(size)]
     split = split_rows(["x", "y"] * 50, PARTS, 0, groups)
@@ -121,10 +121,10 @@ def test_large_groups_go_where_they_fit_and_are_told_about() -> None:
     assert split.notes == ()
     groups = ["clinic"] * 90 + ["a"] * 5 + ["b"] * 5
     assert split_rows(["x", "y"] * 50, PARTS, 0, groups).notes == (
-        "Group 'clinic' has 90% of the rows, more than 'train' was to have (60%).",
-        "'train' has 90% of the rows rather than 60%.",
-        "'calibration' has 5% of the rows rather than 20%.",
-        "'test' has 5% of the rows rather than 20%.",
+        "Group 'clinic' has 90% of the rows, more than 'train' should have (60%).",
+        "'train' has 90% of the rows instead of 60%.",
+        "'calibration' has 5% of the rows instead of 20%.",
+        "'test' has 5% of the rows instead of 20%.",
     )
 
 
@@ -145,25 +145,25 @@ def test_validation_by_groups() -> None:
     assert not set(groups[train]) & set(groups[validation])
 
 
-def test_what_cannot_be_split_is_told() -> None:
+def test_invalid_arguments() -> None:
     with pytest.raises(DataError, match="at least 2 rows"):
         validation_rows(["a"], 0.5, 0)
     with pytest.raises(ArgumentError, match="fraction must be between 0 and 1"):
         validation_rows(["a", "b"], 1.0, 0)
-    with pytest.raises(DataError, match="there are none"):
+    with pytest.raises(DataError, match="no rows"):
         split_rows([], PARTS, 0)
     for fractions in ({"a": 1.0}, {"a": 0.5, "b": 0.4}, {"a": 1.5, "b": -0.5}, {"a": float("nan"), "b": 0.5}):
         with pytest.raises(ArgumentError, match="add up to 1"):
             split_rows(["a", "b"], fractions, 0)
-    with pytest.raises(DataError, match=r"entry in groups; 1 do, the first being row 2 "):
+    with pytest.raises(DataError, match=r"groups must not have missing values, got 1, the first in row 2 "):
         split_rows(["a", "b", "a"], PARTS, 0, ["g", None, "h"])
-    with pytest.raises(DataError, match="entry in labels"):
+    with pytest.raises(DataError, match="labels must not have missing values"):
         split_rows(["a", "", "b"], PARTS, 0)
-    with pytest.raises(ArgumentError, match="one for each row"):
+    with pytest.raises(ArgumentError, match="groups must be one per row, got 2 for 3"):
         split_rows(["a", "b", "c"], PARTS, 0, ["g", "h"])
-    with pytest.raises(ArgumentError, match="seed must be a whole number"):
+    with pytest.raises(ArgumentError, match=r"seed must be .* got -1"):
         split_rows(["a", "b", "c"], PARTS, -1)
-    with pytest.raises(ArgumentError, match="one value a row"):
+    with pytest.raises(ArgumentError, match=r"labels must be one-dimensional.* got shape \(3, 2\)"):
         split_rows(np.zeros((3, 2)), PARTS, 0)
 
 

@@ -147,9 +147,10 @@ def read(
         DataError: The file cannot be read, or has no rows.
 
     Examples:
-        >>> with open("patients.csv", "w") as file:
-        ...     _ = file.write("age,ill\n20,no\n40,yes\n")
-        >>> read("patients.csv", target="ill").columns
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "patients.csv"
+        >>> _ = path.write_text("age,ill\n20,no\n40,yes\n")
+        >>> read(path, target="ill").columns
         ['age', 'ill']
     """
     if decimal not in DECIMALS:
