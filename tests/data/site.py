@@ -1,4 +1,4 @@
-"""A publisher on 127.0.0.1 that behaves as badly as it is told to."""
+"""A file server on 127.0.0.1 with configurable misbehaviour."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Site:
-    """What is served, and how.
+    """Served files and behaviour.
 
     Attributes:
         files: body by path.
@@ -121,7 +121,7 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def serve(site: Site) -> Iterator[Site]:
-    """Serve until the block ends."""
+    """Run the server during the ``with`` block."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(site)) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

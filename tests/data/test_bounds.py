@@ -1,4 +1,4 @@
-"""Files that are small and become large, files that never end, and headers that lie."""
+"""Decompression bombs, endless files, and wrong headers."""
 
 import gzip
 import io
@@ -45,7 +45,7 @@ def test_a_bomb_of_one_value(tmp_path: Path) -> None:
         read(path)
 
 
-def test_more_may_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000))
     monkeypatch.setenv(LIMIT, "4003")
@@ -61,7 +61,7 @@ def test_more_may_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     "shape", ["(100000000000, 1000)", "(-1, 4)", "(3, 4)", "(2, 5)", "()", "(10**9,)", "(True, 4)"]
 )
-def test_a_header_that_lies(tmp_path: Path, shape: str) -> None:
+def test_a_wrong_header(tmp_path: Path, shape: str) -> None:
     (tmp_path / "a.npy").write_bytes(lying(shape, bytes(32)))
     npz(tmp_path / "a.npz", x=lying(shape, bytes(32)))
     for name in ("a.npy", "a.npz"):
@@ -79,8 +79,8 @@ def test_other_versions_of_arrays(tmp_path: Path) -> None:
         assert data.x.tolist() == [[1, 1], [1, 1]]
 
 
-def test_a_zip_that_is_encrypted_or_packed_in_another_way(tmp_path: Path) -> None:
-    """Errors of zipfile that are no BadZipFile."""
+def test_encrypted_and_unsupported_zip_files(tmp_path: Path) -> None:
+    """zipfile raises other errors than BadZipFile."""
     path = npz(tmp_path / "a.npz", x=npy(np.ones((2, 2))))
     content = bytearray(path.read_bytes())
     place = content.rindex(b"PK\x01\x02")
@@ -114,7 +114,7 @@ def test_a_link_to_a_device(tmp_path: Path, name: str) -> None:
 
 
 def test_a_header_of_many_columns() -> None:
-    """Every name was compared with every other: minutes for these."""
+    """Comparing every name with every other one would take minutes."""
     import time
 
     header = ",".join(f"c{place}" for place in range(80_000))
@@ -125,7 +125,7 @@ def test_a_header_of_many_columns() -> None:
     assert time.monotonic() - began < 10
 
 
-def test_a_missing_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     import difflib
 
     looked: list[int] = []
@@ -143,7 +143,7 @@ def test_a_missing_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(looked) <= MAX_COMPARED_NAMES
 
 
-def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
+def test_wide_and_malformed_rows(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     columns = [f"c{place}" for place in range(3000)]
     row = ",".join(["x"] * 3000)
@@ -157,7 +157,7 @@ def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None:
+def test_both_parsers_agree_on_long_cells(more: int, quoted: bool) -> None:
     cell = "é" * (csv_reader.MAX_CELL + more)
     body = (f'1,"{cell}"\n2,x\n' if quoted else f"1,{cell}\n2,x\n").encode()
     careful = csv_reader._parse_records(body, ["a", "b"], ",", 2, "long")

@@ -1,4 +1,4 @@
-"""The leakage check as a whole: near copies are refused or left out, and honest rows are taken, repeats and all."""
+"""The leakage check: near copies are refused or left out, and new rows accepted, including chance repeats."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ Draw = Callable[[np.random.Generator, int], Numbers]
 
 
 class Fitted(NamedTuple):
-    """What a fit keeps of its rows."""
+    """Seen rows and counts recorded by a fit."""
 
     seen_rows: SeenRows
     known: dict[str, int]
@@ -75,7 +75,7 @@ TABLES: dict[str, Draw] = {
 
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("name", TABLES)
-def test_honest_rows_are_not_refused(name: str, distinct: bool) -> None:
+def test_new_rows_are_not_refused(name: str, distinct: bool) -> None:
     """Nor are they left out, even if equal rows were removed before fit, or these were cast to float32.
 
     Unless their columns depend on each other, and equal rows were removed: then nothing tells them from copies.

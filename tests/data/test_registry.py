@@ -104,7 +104,7 @@ def test_debians_folder() -> None:
     assert {"fashion-mnist": Path("/usr/share/datasets/fashion-mnist")} == DEBIAN
 
 
-def test_a_variable_that_is_empty_or_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_and_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQUAD_DATA", "")
     assert len(search_folders("svhn")) == 1
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -125,7 +125,7 @@ def test_a_dataset_without_files() -> None:
         locate_or_fetch("digits")
 
 
-def test_it_is_downloaded_into_the_cache_and_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_go_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     with serve(Site(cuts=[5])) as site:
         site.files = publish(monkeypatch, site.address)
@@ -138,7 +138,7 @@ def test_it_is_downloaded_into_the_cache_and_found_there(tmp_path: Path, monkeyp
         assert len(site.requests) == count
 
 
-def test_where_it_is_downloaded_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_go_to_named_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(Site()) as site:
         site.files = publish(monkeypatch, site.address)
         monkeypatch.setenv("SQUAD_DATA", str(tmp_path / "variable"))
@@ -155,7 +155,7 @@ def one_line(name: str, **options: bool) -> str:
     return str(error.value)
 
 
-def test_offline_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_when_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "cache" / "squad" / "fashion-mnist"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

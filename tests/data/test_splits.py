@@ -1,4 +1,4 @@
-"""Laws of splitting: a partition, stratified, seeded, the same everywhere, groups whole."""
+"""Splits: a stratified, seeded partition, identical on every machine, that keeps groups together."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ FRACTIONS = st.lists(st.integers(1, 20), min_size=2, max_size=4).map(
 
 
 @given(LABELS, FRACTIONS, SEEDS)
-def test_every_row_is_in_one_part_and_every_class_has_its_share(
+def test_splits_are_stratified_partitions(
     labels: list[int], fractions: dict[str, float], seed: int
 ) -> None:
     parts = split_rows(labels, fractions, seed).parts
@@ -35,7 +35,7 @@ def test_every_row_is_in_one_part_and_every_class_has_its_share(
 
 
 @given(st.lists(st.integers(3, 40), min_size=1, max_size=30), FRACTIONS, SEEDS)
-def test_parts_as_a_whole_have_their_share(sizes: list[int], fractions: dict[str, float], seed: int) -> None:
+def test_sizes_of_parts(sizes: list[int], fractions: dict[str, float], seed: int) -> None:
     # Rounding classes one by one, always up for the same part, would be off by half their number.
     labels = np.repeat(np.arange(len(sizes)), sizes)
     for name, rows in split_rows(labels, fractions, seed).parts.items():
@@ -90,7 +90,7 @@ def test_no_group_is_in_two_parts(rows: list[tuple[int, int]], fractions: dict[s
     assert sum(map(len, held)) == len(set(groups))
 
 
-def test_groups_keep_sizes_and_classes_near_their_shares() -> None:
+def test_groups_keep_sizes_and_classes_near_their_fractions() -> None:
     generator = np.random.default_rng(0)
     groups = generator.integers(0, 300, 6000)
     labels = np.where(generator.random(6000) < 0.05 + 0.3 * (groups % 3 == 0), "ill", "well")

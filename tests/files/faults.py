@@ -1,4 +1,4 @@
-"""Processes that end, or meet an error, at the n-th thing they do with files."""
+"""Child processes that are killed, or meet an error, at the n-th file operation."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ EVENTS = frozenset(
 
 
 def in_child(work: Callable[[], object], at: int | None = None, error: OSError | None = None) -> tuple[int, int]:
-    """Do ``work`` in a process of its own.
+    """Run ``work`` in a child process.
 
     Args:
         work: an error ends the process with the code 1, one of this library's with 3.
