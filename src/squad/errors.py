@@ -26,6 +26,9 @@ class SquadError(Exception):
 class SquadWarning(UserWarning):
     """A warning that a user should read before relying on a result; the command prints it on its own line.
 
+    See Also:
+        SquadError: Base class of the exceptions.
+
     Examples:
         >>> import warnings
         >>> warnings.simplefilter("error", SquadWarning)  # turn squad's warnings into exceptions
@@ -35,6 +38,9 @@ class SquadWarning(UserWarning):
 
 class ArgumentError(SquadError, ValueError):
     """An invalid argument; also a ``ValueError``, so that callers can catch it without importing squad.
+
+    See Also:
+        DataError: Unusable data.
 
     Examples:
         >>> print(ArgumentError.of("bins", 1, "an integer >= 2"))

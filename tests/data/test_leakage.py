@@ -52,7 +52,7 @@ def continuous(columns: int) -> Draw:
 
 
 def patterns(random: np.random.Generator, count: int) -> Numbers:
-    """300 kinds of rows of 30 features that depend on each other."""
+    """300 kinds of rows with 30 dependent features."""
     every = np.random.default_rng(3).integers(2, size=(300, 30)).astype(np.float64)
     return np.asarray(every[random.integers(300, size=count)])
 
@@ -76,9 +76,9 @@ TABLES: dict[str, Draw] = {
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("name", TABLES)
 def test_new_rows_are_not_refused(name: str, distinct: bool) -> None:
-    """Nor are they left out, even if equal rows were removed before fit, or these were cast to float32.
+    """New rows are neither refused nor left out, even if duplicates were removed before fit, or rows cast to float32.
 
-    Unless their columns depend on each other, and equal rows were removed: then nothing tells them from copies.
+    Exception: with dependent columns and removed duplicates, they cannot be distinguished from copies.
     """
     random, refused, dropped, runs = np.random.default_rng(0), 0, 0, 8
     for run in range(runs):

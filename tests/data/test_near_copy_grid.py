@@ -100,9 +100,11 @@ CHANGES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "noise": lambda x: x * (1 + 1e-7 * np.random.default_rng(1).normal(size=x.shape)),
 }
 
+#: With three digits of one or two features, new rows are as close to training rows as copies.
+CASES = [(name, count) for name in CHANGES for count in (1, 2, 5, 20, 300) if name != "3 digits" or count > 2]
 
-@pytest.mark.parametrize("features", [1, 2, 5, 20, 300])
-@pytest.mark.parametrize("change", CHANGES)
+
+@pytest.mark.parametrize(("change", "features"), CASES)
 def test_near_copies_share_cells_and_others_do_not(change: str, features: int) -> None:
     random = np.random.default_rng(0)
     x, new = 5 + random.normal(size=(2, 400, features))
@@ -112,8 +114,6 @@ def test_near_copies_share_cells_and_others_do_not(change: str, features: int) -
 
     near = near_rows(encoded(x), 80)
     found = near.matches(near.cells_of(encoded(CHANGES[change](x))))
-    if change == "3 digits" and features < 3:
-        return  # new rows come as near as that
     assert (found >= 2).mean() > 0.9
     assert (found >= 1).mean() > 0.95
     others = near.matches(near.cells_of(encoded(new)))
@@ -145,15 +145,15 @@ def test_counts_equal_a_plain_loop(seed: int, count: int) -> None:
     near = near_rows(x, count // 2)
     cells = near.cells_of(x)
 
-    def counted(asked: range) -> list[int]:
+    def counted(rows: range) -> list[int]:
         shared = [
             sum(
                 any(cells[grid, row] == cells[grid, other] for other in range(count) if other != row)
                 for grid in np.flatnonzero(near.used)
             )
-            for row in asked
+            for row in rows
         ]
-        return [*(sum(one >= least for one in shared) for least in range(1, GRIDS + 1)), len(asked)]
+        return [*(sum(one >= least for one in shared) for least in range(1, GRIDS + 1)), len(rows)]
 
     assert near.all_counts.tolist() == counted(range(count))
     assert near.validation_counts.tolist() == counted(range(count // 2))

@@ -94,15 +94,15 @@ def test_group_hashes_are_sorted_distinct_and_differ_from_row_hashes() -> None:
 
 
 @given(st.lists(st.integers(0, 12), max_size=30), st.lists(st.integers(0, 12), max_size=30))
-def test_repeats_are_counted_as_sets_would(seen: list[int], asked: list[int]) -> None:
+def test_repeats_equal_those_of_sets(seen: list[int], new: list[int]) -> None:
     def encoded(values: list[int]) -> Rows:
         return np.array(values, dtype=np.float32).reshape(-1, 1)
 
     seen_rows = SeenRows.of(encoded(seen))
-    assert seen_rows.repeats(row_hashes(encoded(asked))) == sum(value in seen for value in asked)
-    both = seen_rows.with_rows(row_hashes(encoded(asked)))
-    assert both.repeats(row_hashes(encoded(asked))) == len(asked)
-    assert len(both.rows) == len({*seen, *asked})
+    assert seen_rows.repeats(row_hashes(encoded(new))) == sum(value in seen for value in new)
+    both = seen_rows.with_rows(row_hashes(encoded(new)))
+    assert both.repeats(row_hashes(encoded(new))) == len(new)
+    assert len(both.rows) == len({*seen, *new})
     assert len(seen_rows.rows) == len(set(seen))  # it is left as it was
 
 

@@ -18,9 +18,7 @@ FRACTIONS = st.lists(st.integers(1, 20), min_size=2, max_size=4).map(
 
 
 @given(LABELS, FRACTIONS, SEEDS)
-def test_splits_are_stratified_partitions(
-    labels: list[int], fractions: dict[str, float], seed: int
-) -> None:
+def test_splits_are_stratified_partitions(labels: list[int], fractions: dict[str, float], seed: int) -> None:
     parts = split_rows(labels, fractions, seed).parts
     assert list(parts) == list(fractions)
     assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(len(labels)))
