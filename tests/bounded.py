@@ -1,4 +1,4 @@
-"""Work in a process of its own that may take so much memory and time, and no more."""
+"""Run code in a process with limited memory and time."""
 
 import resource
 import subprocess
@@ -8,7 +8,14 @@ __all__ = ["bounded"]
 
 
 def bounded(code: str, *arguments: str, megabytes: int = 1000, seconds: int = 60) -> str:
-    """Run Python code that prints something; memory above what Python, numpy and pandas take is an error."""
+    """Run Python code and return its output.
+
+    Args:
+        code: Python code.
+        arguments: Command-line arguments.
+        megabytes: Memory limit, in addition to what Python, numpy and pandas take.
+        seconds: Time limit.
+    """
     lines = [
         "import resource, sys",
         "import numpy, pandas",
@@ -24,5 +31,5 @@ def bounded(code: str, *arguments: str, megabytes: int = 1000, seconds: int = 60
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert resource.RLIMIT_AS  # there is such a limit here
+    assert resource.RLIMIT_AS  # the system supports this limit
     return run.stdout.strip()

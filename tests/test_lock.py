@@ -1,4 +1,4 @@
-"""The locks are constraints.txt with hashes, and make installs by them."""
+"""The lock files pin the versions of constraints.txt with hashes, and make installs from them."""
 
 import re
 import tomllib
@@ -38,7 +38,7 @@ def test_every_entry_has_hashes(name: str) -> None:
     assert "://" not in text
 
 
-def test_what_the_package_needs_is_in_the_first() -> None:
+def test_dependencies_are_in_requirements_lock() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]}
     assert needed - {"torch"} | {"hatchling", "editables"} <= set(pins("requirements.lock"))
@@ -53,12 +53,12 @@ def test_only_torch_and_the_project_are_installed_without_hashes() -> None:
     assert "LOCKED := $(PIP) install --require-hashes --no-deps" in text
     for lock in LOCKS:
         assert f"$(LOCKED) {lock}" in text
-    # What is installed by version alone: the project itself, which brings torch, and another library for a benchmark.
+    # Installed without hashes: the project itself, which brings torch, and another library for a benchmark.
     by_version = re.findall(r"^\t\$\(INSTALL[^)]*\) (.*)", text, re.MULTILINE)
     assert all("--editable ." in line or "--editable '.[dev]'" in line or "side_by_side" in line for line in by_version)
 
 
-def test_the_pages_of_an_index() -> None:
+def test_links_of_an_index_page() -> None:
     links = lock_hashes.Links()
     links.feed(
         '<a href="../../p/ab/some_thing-1.0-py3-none-any.whl#sha256=aa">x</a><a href="some-thing-1.0.tar.gz#sha256=bb">'

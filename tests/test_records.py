@@ -1,4 +1,4 @@
-"""Records: what is written is what is read, and nothing else is."""
+"""Result records: round trips, atomic writing, and refusal of other files."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert made.date.endswith("+00:00")
 
 
-def test_nothing_half_written(tmp_path: Path) -> None:
+def test_saving_is_atomic(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     record().save(path)
     before = path.read_text()
@@ -39,19 +39,19 @@ def test_nothing_half_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "does not parse"),
-        ("[]", "with a schema"),
-        (json.dumps({"schema": SCHEMA + 1}), f"got {SCHEMA + 1}. Upgrade"),
-        (json.dumps({"schema": SCHEMA, "kind": "x"}), "must have the fields"),
+        ("{", "r.json is not valid JSON"),
+        ("[]", "r.json .*no 'schema'"),
+        (json.dumps({"schema": SCHEMA + 1}), f"schema {SCHEMA}, got {SCHEMA + 1}. Upgrade"),
+        (json.dumps({"schema": SCHEMA, "kind": "x"}), "r.json .*fields.*'name'"),
     ],
 )
-def test_what_is_no_record_is_told(tmp_path: Path, text: str, words: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(text)
     with pytest.raises(SquadError, match=words):
         Record.load(path)
 
 
-def test_machine_says_nothing_of_its_name() -> None:
+def test_machine_does_not_include_its_name() -> None:
     assert set(machine()) <= {"system", "cpu", "cores", "threads", "gpu"}
     assert "python" in versions()

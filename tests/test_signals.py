@@ -1,4 +1,4 @@
-"""SIGTERM as a clean stop."""
+"""Clean shutdown on SIGTERM."""
 
 import signal
 import subprocess
@@ -19,14 +19,14 @@ def plain() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_it_is_raised_and_the_handler_put_back() -> None:
+def test_sigterm_raises_and_the_handler_is_restored() -> None:
     with pytest.raises(Terminated) as caught, terminating():
         signal.raise_signal(signal.SIGTERM)
     assert caught.value.code == TERMINATED == 143
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_process_that_catches_nothing_ends_with_143_and_cleans_up() -> None:
+def test_an_uncaught_sigterm_cleans_up_and_exits_with_143() -> None:
     code = (
         "import os, signal\n"
         "from squad.signals import terminating\n"
@@ -40,7 +40,7 @@ def test_a_process_that_catches_nothing_ends_with_143_and_cleans_up() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (143, "cleaned\n", "")
 
 
-def test_whoever_handles_it_is_left_alone() -> None:
+def test_an_existing_handler_is_kept() -> None:
     came = []
     signal.signal(signal.SIGTERM, lambda *_: came.append(True))
     with terminating():
@@ -48,7 +48,7 @@ def test_whoever_handles_it_is_left_alone() -> None:
     assert came == [True]
 
 
-def test_in_a_thread_nothing_is_set() -> None:
+def test_no_handler_is_set_in_a_thread() -> None:
     def run() -> None:
         with terminating(), uninterrupted():
             found.append(signal.getsignal(signal.SIGTERM))
@@ -60,7 +60,7 @@ def test_in_a_thread_nothing_is_set() -> None:
     assert found == [signal.SIG_DFL]
 
 
-def test_it_waits_for_the_end_of_a_transaction() -> None:
+def test_sigterm_waits_for_the_end_of_a_transaction() -> None:
     seen = []
 
     def transaction() -> None:

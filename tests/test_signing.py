@@ -1,4 +1,4 @@
-"""Signatures: what is signed, what is refused, and that nothing else is needed without them."""
+"""Signatures: the signed message, what is refused, and that unsigned models do not need cryptography."""
 
 import base64
 import builtins
@@ -36,7 +36,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def model(safe: Predictor, keys: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A model with all files that one can have, signed."""
+    """A signed model with all optional files."""
     path = safe.save(tmp_path / "model")
     assert artifact.sign(path, keys[0]) == path / "signature.json"
     return path
@@ -44,7 +44,7 @@ def model(safe: Predictor, keys: tuple[Path, Path], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def paper(tmp_path: Path, keys: tuple[Path, Path]) -> Path:
-    """A certificate of its own, signed."""
+    """A signed certificate in its own file."""
     path = squad.certify(np.arange(1000), np.ones(1000), 0.02).save(tmp_path / "paper.json")
     assert Certificate.sign(path, keys[0]) == tmp_path / "paper.signature.json"
     return path
@@ -57,8 +57,8 @@ def resealed(file: Path, change: Callable[[dict[str, Any]], None], checksum: Cal
     file.write_text(json.dumps(data))
 
 
-def test_what_is_signed(model: Path, keys: tuple[Path, Path]) -> None:
-    # By hand, from the page: the settings without their checksum, in canonical form.
+def test_the_signed_message(model: Path, keys: tuple[Path, Path]) -> None:
+    # As documented in docs/signing.md: the settings without their checksum, in canonical form.
     import hashlib
 
     settings = json.loads((model / "config.json").read_text())
@@ -78,12 +78,12 @@ def test_what_is_signed(model: Path, keys: tuple[Path, Path]) -> None:
     assert {"sha256", "bytes"} == set(settings["weights"])
 
 
-def test_a_good_signature(model: Path, paper: Path, keys: tuple[Path, Path], safe: Predictor) -> None:
+def test_a_valid_signature(model: Path, paper: Path, keys: tuple[Path, Path], safe: Predictor) -> None:
     assert squad.load(model, public_key=keys[1]).certificate == safe.certificate
     assert squad.load(model, public_key=keys[1].read_bytes()).certificate == safe.certificate
     assert squad.load(model).certificate == safe.certificate
     assert Certificate.load(paper, public_key=keys[1]) == Certificate.load(paper)
-    # However it is laid out.
+    # The layout of the JSON file does not matter.
     config = model / "config.json"
     config.write_text(json.dumps(dict(reversed(json.loads(config.read_text()).items())), indent=3))
     squad.load(model, public_key=str(keys[1]))
@@ -112,8 +112,8 @@ def test_every_file_is_covered(model: Path, keys: tuple[Path, Path], name: str) 
         squad.load(model, public_key=keys[1])
 
 
-def test_a_change_with_fitting_checksums(model: Path, keys: tuple[Path, Path]) -> None:
-    """What checksums cannot show: other weights, other settings, noted as they are."""
+def test_a_change_with_recomputed_checksums(model: Path, keys: tuple[Path, Path]) -> None:
+    """What checksums cannot detect: other settings with a matching checksum."""
     config = model / "config.json"
     before = config.read_bytes()
     resealed(config, lambda data: data["record"].update(source="elsewhere"), artifact._checksum)
@@ -128,18 +128,18 @@ def test_a_change_with_fitting_checksums(model: Path, keys: tuple[Path, Path]) -
     assert (model / "calibration.safetensors").read_bytes() == scores
 
 
-def test_a_certificate_with_a_fitting_checksum(paper: Path, keys: tuple[Path, Path]) -> None:
+def test_a_certificate_with_a_recomputed_checksum(paper: Path, keys: tuple[Path, Path]) -> None:
     resealed(paper, lambda data: data.update(says="All is well."), certificate._checksum)
     Certificate.load(paper)
     with pytest.raises(SignatureError, match="changed after it was signed"):
         Certificate.load(paper, public_key=keys[1])
 
 
-def test_one_is_not_the_other(model: Path, paper: Path, keys: tuple[Path, Path]) -> None:
+def test_signatures_of_models_and_certificates_differ(model: Path, paper: Path, keys: tuple[Path, Path]) -> None:
     shutil.copy(model / "signature.json", paper.with_name("paper.signature.json"))
     with pytest.raises(SignatureError):
         Certificate.load(paper, public_key=keys[1])
-    # The same digest as another kind of thing.
+    # The same digest, signed as another kind.
     digest = json.loads((model / "config.json").read_text())["checksum"]
     signing.sign(model, "squad-torch certificate", digest, keys[0])
     with pytest.raises(SignatureError):
@@ -152,7 +152,7 @@ def test_another_key(model: Path, paper: Path, tmp_path: Path) -> None:
         squad.load(model, public_key=other)
     with pytest.raises(SignatureError, match="another key"):
         Certificate.load(paper, public_key=other)
-    # It does not help to say that it was this one.
+    # Replacing the noted public key does not help.
     data = json.loads((model / "signature.json").read_text())
     key = serialization.load_pem_public_key(other.read_bytes())
     assert isinstance(key, ed25519.Ed25519PublicKey)
@@ -173,27 +173,27 @@ def test_unsigned(safe: Predictor, keys: tuple[Path, Path], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", "no", "{" * 100_000, '{"kind": "squad-torch signature", "format": 1}', "x" * 70_000]
 )
-def test_a_signature_that_is_none(model: Path, keys: tuple[Path, Path], content: str) -> None:
+def test_invalid_signature_files(model: Path, keys: tuple[Path, Path], content: str) -> None:
     (model / "signature.json").write_text(content)
     with pytest.raises(SignatureError, match="signature"):
         squad.load(model, public_key=keys[1])
 
 
-def test_a_signature_that_is_a_folder(model: Path, keys: tuple[Path, Path]) -> None:
+def test_a_folder_instead_of_a_signature(model: Path, keys: tuple[Path, Path]) -> None:
     (model / "signature.json").unlink()
     (model / "signature.json").mkdir()
-    with pytest.raises(SignatureError, match=r"signature\.json .*no plain file"):
+    with pytest.raises(SignatureError, match=r"signature\.json .*not a regular file"):
         squad.load(model, public_key=keys[1])
 
 
-def test_saving_again_drops_it(model: Path, paper: Path, keys: tuple[Path, Path], safe: Predictor) -> None:
+def test_saving_again_removes_the_signature(model: Path, paper: Path, keys: tuple[Path, Path], safe: Predictor) -> None:
     safe.without_row_hashes().save(model, overwrite=True)
     assert not (model / "signature.json").exists()
     with pytest.raises(SignatureError, match="is not signed"):
         squad.load(model, public_key=keys[1])
     Certificate.load(paper).save(paper)
     assert not paper.with_name("paper.signature.json").exists()
-    # A file of that name that is no signature is not ours to remove.
+    # A file of that name that is not a signature is kept.
     paper.with_name("paper.signature.json").write_text("mine")
     Certificate.load(paper).save(paper)
     assert paper.with_name("paper.signature.json").read_text() == "mine"
@@ -207,7 +207,7 @@ def test_a_signed_folder_is_still_a_model(model: Path, safe: Predictor) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
-def test_a_key_is_its_owners(tmp_path: Path) -> None:
+def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         private, public = signing.new_key(tmp_path / "key.pem")
@@ -217,10 +217,10 @@ def test_a_key_is_its_owners(tmp_path: Path) -> None:
     assert stat.S_IMODE(public.stat().st_mode) == 0o644
     assert public.name == "key.pub"
     kept = private.read_bytes()
-    with pytest.raises(SignatureError, match="never replaced"):
+    with pytest.raises(SignatureError, match=r"key\.pem already exists"):
         signing.new_key(tmp_path / "key.pem")
     private.unlink()
-    with pytest.raises(SignatureError, match=r"key\.pub exists"):
+    with pytest.raises(SignatureError, match=r"key\.pub already exists"):
         signing.new_key(tmp_path / "key.pem")
     assert kept.startswith(b"-----BEGIN PRIVATE KEY-----")
     with pytest.raises(SignatureError, match="public key"):
@@ -229,7 +229,7 @@ def test_a_key_is_its_owners(tmp_path: Path) -> None:
         signing.new_key(public / "key.pem")
 
 
-def test_keys_that_cannot_be_used(model: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
+def test_unusable_keys(model: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     other = ec.generate_private_key(ec.SECP256R1())
     curve = other.private_bytes(pem, pkcs8, serialization.NoEncryption())
@@ -237,21 +237,21 @@ def test_keys_that_cannot_be_used(model: Path, keys: tuple[Path, Path], tmp_path
         pem, pkcs8, serialization.BestAvailableEncryption(b"open")
     )
     for bad, why in (
-        (keys[1], "private key"),
-        (b"no", "private key"),
-        (curve, "another kind"),
+        (keys[1], "private Ed25519 key"),
+        (b"no", "private Ed25519 key"),
+        (curve, "got another kind"),
         (locked, "passphrase"),
-        (tmp_path, "no plain file"),
+        (tmp_path, "not a regular file"),
         (tmp_path / "none.pem", "does not exist"),
     ):
         with pytest.raises(SignatureError, match=why):
             artifact.sign(model, bad)
-    with pytest.raises(SignatureError, match="public key"):
+    with pytest.raises(SignatureError, match="public Ed25519 key"):
         squad.load(model, public_key=keys[0])
     squad.load(model, public_key=keys[1])
 
 
-def test_damaged_things_are_not_signed(model: Path, paper: Path, keys: tuple[Path, Path]) -> None:
+def test_damaged_files_are_not_signed(model: Path, paper: Path, keys: tuple[Path, Path]) -> None:
     (model / "rows.safetensors").write_bytes(b"")
     with pytest.raises(artifact.ArtifactError):
         artifact.sign(model, keys[0])
@@ -260,7 +260,7 @@ def test_damaged_things_are_not_signed(model: Path, paper: Path, keys: tuple[Pat
         Certificate.sign(paper, keys[0])
 
 
-def test_without_the_package(model: Path, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cryptography(model: Path, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def missing(name: str, *more: Any, **others: Any) -> Any:
@@ -269,7 +269,7 @@ def test_without_the_package(model: Path, keys: tuple[Path, Path], monkeypatch: 
         return real(name, *more, **others)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    squad.load(model)  # is not asked for
+    squad.load(model)  # does not need it
     for call in (
         lambda: squad.load(model, public_key=keys[1]),
         lambda: artifact.sign(model, keys[0]),

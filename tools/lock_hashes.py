@@ -1,9 +1,9 @@
 """Write requirements.lock and requirements-dev.lock: constraints.txt with the SHA-256 of every file of each version.
 
-Run by hand (`make lock`), in the environment that `make` made.  pip picks another file on another platform or with
-another Python, so all files of a version are listed, with the hashes that the package index states.  Which index that
-is, pip is asked for; nothing about it is written down.  torch is left out: a CPU build, a CUDA build and the build of
-the index have the same version and different files.
+Run manually (`make lock`), in the environment created by `make`.  pip chooses another file on another platform or with
+another Python, so all files of a version are listed, with the hashes from the package index.  pip's configuration
+determines the index; its address is not recorded.  torch is omitted: the CPU build, the CUDA build and the build in the
+index have the same version and different files.
 """
 
 import html.parser
@@ -29,11 +29,11 @@ from packaging.utils import (
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Installed by constraints.txt alone.
+#: Packages pinned by constraints.txt only, without hashes.
 BY_VERSION = {"torch"}
-#: What builds the project itself; pyproject.toml names the first, which needs the second for an editable install.
+#: Build dependencies: pyproject.toml names the first, which needs the second for an editable install.
 BUILD = ("hatchling", "editables")
-#: How wheels for one system alone are called, and how a marker calls it.
+#: Platform tags of wheels, and the corresponding values of sys_platform.
 SYSTEMS = {"linux": "linux", "macosx": "darwin", "win": "win32"}
 HEADER = """\
 # {what}, with the SHA-256 of every file of each version: pip refuses any other.
@@ -42,14 +42,14 @@ HEADER = """\
 
 
 class Links(html.parser.HTMLParser):
-    """File names and their hashes, from a page of an index."""
+    """Collects file names and their hashes from a page of a package index."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: dict[str, str] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a link to a file whose hash is stated."""
+        """Record a link to a file with a hash."""
         link = urllib.parse.urlsplit(dict(attrs).get("href") or "") if tag == "a" else None
         if link is not None and link.fragment.startswith("sha256="):
             name = urllib.parse.unquote(link.path.rpartition("/")[2])
@@ -57,23 +57,23 @@ class Links(html.parser.HTMLParser):
 
 
 def pip(*arguments: str) -> str:
-    """What pip says."""
+    """Run pip and return its output."""
     return subprocess.run([sys.executable, "-m", "pip", *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def index() -> tuple[str, str | None]:
-    """The index that pip takes files from, and the certificates it trusts, if they are its own."""
+    """Return the address of pip's package index, and its certificate file, if configured."""
     settings = dict(re.findall(r"^(\S+?)='(.*)'$", pip("config", "list"), re.M))
     named = {name.rpartition(".")[2]: value for name, value in settings.items()}
     default = re.search(r"default\s+(https://[^)\s]+)\)", pip("install", "--help"))
     url = named.get("index-url") or (default[1] if default else "")
     if not url:
-        sys.exit("pip does not say which index it uses. Name it: PIP_INDEX_URL=... make lock")
+        sys.exit("pip does not report which index it uses. Name it: PIP_INDEX_URL=... make lock")
     return url.rstrip("/"), named.get("cert")
 
 
 def page(url: str, cert: str | None, name: str) -> dict[str, str]:
-    """The files of a package in the index, by name, with their hashes."""
+    """Return the hashes of a package's files in the index, by file name."""
     trusted = ssl.create_default_context(cafile=cert)
     links = Links()
     with urllib.request.urlopen(f"{url}/{name}/", context=trusted, timeout=120) as answer:
@@ -82,7 +82,7 @@ def page(url: str, cert: str | None, name: str) -> dict[str, str]:
 
 
 def version_of(name: str, file: str) -> Version | None:
-    """The version that a file is of; None if it is not a file of this package that pip installs."""
+    """Return the version of a file; None if it is not an installable file of this package."""
     try:
         parsed = parse_wheel_filename(file) if file.endswith(".whl") else parse_sdist_filename(file)
     except (InvalidSdistFilename, InvalidWheelFilename):
@@ -91,7 +91,7 @@ def version_of(name: str, file: str) -> Version | None:
 
 
 def systems(files: list[str]) -> set[str] | None:
-    """The systems that there are files for; None if one of them is for all."""
+    """Return the systems that files are built for; None if one of them is platform-independent."""
     found = set()
     for file in files:
         if not file.endswith(".whl"):
@@ -104,7 +104,7 @@ def systems(files: list[str]) -> set[str] | None:
 
 
 def entry(name: str, version: str, files: dict[str, str]) -> str:
-    """The lines of one package."""
+    """Format the lines of one package."""
     for_some = systems(list(files))
     marker = ""
     if for_some is not None and for_some != set(SYSTEMS.values()):
@@ -114,7 +114,7 @@ def entry(name: str, version: str, files: dict[str, str]) -> str:
 
 
 def needed(roots: list[str]) -> set[str]:
-    """The packages that these requirements bring along, as they are installed here."""
+    """Return the names of all installed packages that these requirements depend on, directly or indirectly."""
     found: set[str] = set()
     open_ = [Requirement(text) for text in roots]
     seen: set[tuple[str, str]] = set()
@@ -127,7 +127,7 @@ def needed(roots: list[str]) -> set[str]:
             seen.add((name, extra))
             try:
                 inner = requires(name) or []
-            except PackageNotFoundError:  # for another system
+            except PackageNotFoundError:  # only needed on another system
                 continue
             found.add(name)
             parsed = [Requirement(text) for text in inner]
@@ -136,7 +136,7 @@ def needed(roots: list[str]) -> set[str]:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write both lock files."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     run = needed([*project["dependencies"], *BUILD])
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -149,7 +149,7 @@ def main() -> None:
         try:
             every = page(url, cert, canonicalize_name(name))
         except (urllib.error.URLError, TimeoutError) as cause:
-            sys.exit(f"The index has no page of {name}: {cause}")
+            sys.exit(f"The index has no page for {name}: {cause}")
         files = {file: digest for file, digest in every.items() if version_of(name, file) == Version(version)}
         if not files:
             sys.exit(f"The index has no file of {name} {version}, or does not state its hash.")

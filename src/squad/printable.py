@@ -1,40 +1,50 @@
-"""Text for a terminal: names of columns, classes and files may hold what a terminal would obey instead of show."""
+"""Escape text for display in a terminal.
+
+Names of columns, classes and files may contain control characters that a terminal would execute instead of display.
+"""
 
 import unicodedata
 
 __all__ = ["one_line", "printable"]
 
-#: Joiners, which some scripts and emoji are not written without; they move nothing.
-HARMLESS = "\u200c\u200d"
+#: Zero-width joiners, required by some scripts and emoji; they do not move the cursor.
+JOINERS = "\u200c\u200d"
+
+#: Escaped Unicode categories: control (Cc), format such as direction marks (Cf), surrogates (Cs), line and paragraph
+#: separators (Zl, Zp).
+ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def printable(text: str, keep: str = "\n") -> str:
-    r"""``text`` without characters that a terminal obeys: each is shown as Python writes it, such as ``\x1b``.
+    r"""Escape characters that control a terminal, in Python's notation, such as ``\x1b``.
 
-    These are control characters (ESC and those of C1 among them), marks that turn the direction of writing, separators
-    of lines, and halves of characters, which come from bytes that are no text.
+    Escaped are control characters (including ESC and the C1 set), marks that change the writing direction, line
+    separators, and surrogates, which stand for bytes that could not be decoded.
 
     Args:
-        text: anything.
-        keep: control characters that are left, the line break by default.
+        text: Any text.
+        keep: Control characters to leave unchanged; by default the newline.
 
-    >>> print(printable("ill\x1b[2J"))
-    ill\x1b[2J
+    Returns:
+        The escaped text.
+
+    Examples:
+        >>> print(printable("ill\x1b[2J"))
+        ill\x1b[2J
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(letter if letter in keep or _shown(letter) else _escaped(letter) for letter in text)
+    return "".join(char if char in keep or _is_safe(char) else _escape(char) for char in text)
 
 
 def one_line(text: str) -> str:
-    """``text`` in one line, without characters that a terminal obeys."""
+    """Join the lines of a text with blanks and escape characters that control a terminal."""
     return printable(" ".join(text.splitlines()), keep="")
 
 
-def _shown(letter: str) -> bool:
-    # Cc control, Cf direction and the like, Cs half of a character, Zl and Zp separators.
-    return letter in HARMLESS or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+def _is_safe(char: str) -> bool:
+    return char in JOINERS or unicodedata.category(char) not in ESCAPED_CATEGORIES
 
 
-def _escaped(letter: str) -> str:
-    return letter.encode("ascii", "backslashreplace").decode() if ord(letter) > 127 else repr(letter)[1:-1]
+def _escape(char: str) -> str:
+    return char.encode("ascii", "backslashreplace").decode() if ord(char) > 127 else repr(char)[1:-1]

@@ -1,7 +1,7 @@
-"""Who a process is, so that another one can tell later whether it has ended.
+"""Identify a process, so that another process can tell later whether it has ended.
 
-A process id alone says little: it is used again, and means something else on another machine or in another container.
-So a process is known by its place (machine and container), its id and its birth.
+A process id alone is not enough: ids are reused, and mean something else on another machine or in another container.
+A process is therefore identified by its host (machine and container), its id and its start time.
 """
 
 import hashlib
@@ -13,13 +13,16 @@ from pathlib import Path
 
 __all__ = ["birth_of", "has_ended", "place"]
 
-#: The birth of a process of which the system says nothing.
+#: Start time of a process about which the system reports nothing.
 UNKNOWN = "0" * 8
+
+#: Position of the start time, in clock ticks since boot, among the fields of ``/proc/PID/stat`` after the name.
+START_TIME_FIELD = 19
 
 
 @cache
 def place() -> str:
-    """A short hash of the machine and the container: processes of one place can see each other."""
+    """Return a short hash of the machine and the container; processes with the same hash can see each other."""
     parts = [platform.node()]
     for file in ("/etc/machine-id", "/proc/self/ns/pid"):
         try:
@@ -30,44 +33,49 @@ def place() -> str:
 
 
 def birth_of(pid: int) -> str:
-    """When a process of this place was born: a short hash of the boot and the clock ticks since; zeros if unknown."""
-    fields = _fields(pid)
-    return hashlib.sha256(f"{_boot()}\n{fields[19]}".encode()).hexdigest()[:8] if len(fields) > 19 else UNKNOWN
+    """Return a short hash of the boot id and the start time of a process on this host; zeros if unknown."""
+    fields = _stat_fields(pid)
+    if len(fields) <= START_TIME_FIELD:
+        return UNKNOWN
+    return hashlib.sha256(f"{_boot_id()}\n{fields[START_TIME_FIELD]}".encode()).hexdigest()[:8]
 
 
 def has_ended(where: str, pid: int, birth: str) -> bool | None:
-    """Whether a process has ended for certain; None where nobody here can tell.
+    """Tell whether a process has certainly ended.
 
     Args:
-        where: its :func:`place`.
-        pid: its id.
-        birth: its :func:`birth_of`.
+        where: Host of the process, as returned there by :func:`place`.
+        pid: Process id.
+        birth: Start time, as returned by :func:`birth_of`.
+
+    Returns:
+        True if the process has ended, False if it may still run, None if this host cannot tell.
     """
-    if where != place() or sys.platform == "win32":  # where a process cannot be asked without ending it
+    if where != place() or sys.platform == "win32":  # os.kill(pid, 0) would end the process on Windows
         return None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # somebody else's, or none that there could be
+    except (OSError, OverflowError):  # another user's process, or an impossible id
         pass
-    if next(iter(_fields(pid)), "") == "Z":  # it waits for its parent, and does nothing any more
+    if next(iter(_stat_fields(pid)), "") == "Z":  # a zombie: it has ended, but its parent has not waited for it
         return True
     now = birth_of(pid)
-    return UNKNOWN not in (now, birth) and now != birth  # else its id is another process's by now
+    return UNKNOWN not in (now, birth) and now != birth  # if they differ, the id was reused by another process
 
 
-def _fields(pid: int) -> list[str]:
-    """What Linux tells of a process, from its state on; nothing elsewhere."""
+def _stat_fields(pid: int) -> list[str]:
+    """Fields of ``/proc/PID/stat`` from the state on; empty on systems other than Linux."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return text.rpartition(")")[2].split()  # its name, in brackets, may hold anything
+    return text.rpartition(")")[2].split()  # the name, in brackets, may contain any character
 
 
 @cache
-def _boot() -> str:
+def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""The result record: what was run, with what, where, and what came out; one JSON file, with a schema version.
+"""Result records: settings, results, machine and versions of one run, as a JSON file with a schema version.
 
-Tables, figures and the numbers in the documentation are written from records, never from memory.
+Tables, figures and numbers in the documentation are generated from records, never typed by hand.
 """
 
 import json
@@ -19,39 +19,55 @@ from squad.files import read_text, write_json
 
 __all__ = ["SCHEMA", "Record", "RecordError", "machine", "versions"]
 
-#: Raised with every change that a reader of old files would misread.
+#: Version of the file layout; incremented with every incompatible change.
 SCHEMA = 1
+
+#: Advice for a file that cannot be used.
+REMEDY = "Delete it and run the experiment that wrote it again."
 
 
 class RecordError(SquadError):
-    """A file that is not a record this version can read."""
+    """A file that is not a record, or not one that this version can read."""
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory and GPU of this machine; nothing that names or locates it."""
-    found: dict[str, Any] = {"system": platform.system(), "cpu": _cpu(), "cores": os.cpu_count()}
-    # Only where torch is in use already: a record must not be what starts it.
+    """Return processor, number of cores and threads, and GPU of this machine; nothing that names or locates it.
+
+    Returns:
+        Plain data.  Threads and GPU are reported only if torch is already imported.
+
+    Examples:
+        >>> sorted(machine())[:3]
+        ['cores', 'cpu', 'system']
+    """
+    description: dict[str, Any] = {"system": platform.system(), "cpu": _cpu_name(), "cores": os.cpu_count()}
+    # Importing torch takes seconds; a record must not cause that.
     torch = sys.modules.get("torch")
     if torch is not None:
-        found["threads"] = torch.get_num_threads()
+        description["threads"] = torch.get_num_threads()
         if torch.cuda.is_available():
-            found["gpu"] = torch.cuda.get_device_name()
-    return found
+            description["gpu"] = torch.cuda.get_device_name()
+    return description
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages a result depends on, those that are installed."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and of the installed packages that results depend on, by package name.
+
+    Examples:
+        >>> "numpy" in versions()
+        True
+    """
+    installed = {"python": platform.python_version()}
     for name in ("squad-torch", "torch", "numpy", "scipy", "scikit-learn", "triton"):
         try:
-            found[name] = version(name)
-        except (PackageNotFoundError, OSError):  # or one whose folder cannot be read
+            installed[name] = version(name)
+        except (PackageNotFoundError, OSError):  # OSError: its folder cannot be read
             continue
-    return found
+    return installed
 
 
-def _cpu() -> str:
-    """The processor's own name on Linux, what Python knows elsewhere."""
+def _cpu_name() -> str:
+    """Model name of the processor on Linux; elsewhere what :mod:`platform` reports."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -62,17 +78,25 @@ def _cpu() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One result.
+    """Result of one run.
 
     Attributes:
-        kind: what sort of run, such as "benchmark".
-        name: which one.
-        settings: what it was asked to do.
-        results: what it measured.
-        seed: of its random numbers, if it used any.
-        date: when it ended, UTC, ISO 8601.
-        machine, versions: where and with what.
-        schema: version of this layout.
+        kind: Kind of run, such as "benchmark".
+        name: Name of the run.
+        settings: Settings of the run.
+        results: Measured results, as plain data.
+        seed: Seed of the random numbers; None if the run used none.
+        date: End of the run, UTC, ISO 8601.
+        machine: Hardware, as returned by :func:`machine`.
+        versions: Package versions, as returned by :func:`versions`.
+        schema: Version of the file layout.
+
+    Examples:
+        >>> record = Record("benchmark", "addition", settings={"rows": 10}, results={"seconds": 0.1})
+        >>> from tempfile import mkdtemp
+        >>> path = record.save(Path(mkdtemp()) / "record.json")
+        >>> Record.load(path).results
+        {'seconds': 0.1}
     """
 
     kind: str
@@ -86,29 +110,46 @@ class Record:
     schema: int = SCHEMA
 
     def save(self, path: str | Path) -> Path:
-        """Write the record as JSON, whole or not at all."""
+        """Write the record as JSON, atomically.
+
+        Args:
+            path: File to write; an existing one is replaced.
+
+        Returns:
+            The path.
+        """
         return write_json(path, asdict(self))
 
     @classmethod
     def load(cls, path: str | Path) -> "Record":
-        """Read a record; a newer schema, another layout or no JSON at all is a :class:`RecordError`."""
+        """Read a record.
+
+        Args:
+            path: File written by :meth:`save`.
+
+        Returns:
+            The record.
+
+        Raises:
+            RecordError: The file is not a JSON record, or has another schema.
+            FileNotFoundError: There is no such file.
+        """
         try:
             data = json.loads(read_text(path))
         except FileNotFoundError:
             raise
         except OSError as cause:
-            raise RecordError(f"{path} must be a JSON record; it cannot be read: {cause.strerror}.") from cause
+            raise RecordError(f"{path} cannot be read: {cause.strerror}.") from cause
         except (ValueError, RecursionError) as cause:
-            hint = "Delete it, and run again what made it."
-            raise RecordError(f"{path} must be a JSON record; it does not parse: {cause}. {hint}") from cause
+            raise RecordError(f"{path} is not valid JSON: {cause}. {REMEDY}") from cause
         if not isinstance(data, dict) or "schema" not in data:
-            raise RecordError(f"{path} must be a record, with a schema. Delete it, and run again what made it.")
+            raise RecordError(f"{path} is not a result record: it has no 'schema'. {REMEDY}")
         schema = data["schema"]
         if schema != SCHEMA:
             raise RecordError(
-                f"{path} must be a record of schema {SCHEMA}, got {schema}. Upgrade squad-torch, or run again."
+                f"{path} must have schema {SCHEMA}, got {schema}. Upgrade squad-torch, or run the experiment again."
             )
         try:
             return cls(**data)
         except TypeError as cause:
-            raise RecordError(f"{path} must have the fields of a record: {cause}.") from cause
+            raise RecordError(f"{path} does not have the fields of a result record: {cause}. {REMEDY}") from cause

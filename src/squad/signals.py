@@ -1,4 +1,4 @@
-"""SIGTERM as a clean stop: how Docker, Slurm, systemd and Kubernetes ask a process to end."""
+"""Clean shutdown on SIGTERM, which Docker, Slurm, systemd and Kubernetes send to stop a process."""
 
 import contextlib
 import signal
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 __all__ = ["TERMINATED", "Terminated", "terminating"]
 
-#: The exit code of a process that was ended by SIGTERM, by the convention of shells.
+#: Exit code of a process ended by SIGTERM, by the shells' convention (128 + signal number).
 TERMINATED = 128 + signal.SIGTERM
 
 
 class Terminated(SystemExit):
-    """SIGTERM came: if nobody catches it, the process ends with exit code 143, and everything is cleaned up."""
+    """Raised on SIGTERM; if not caught, cleanup handlers run and the process exits with code 143."""
 
     def __init__(self) -> None:
         super().__init__(TERMINATED)
@@ -20,20 +20,20 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def terminating() -> Iterator[None]:
-    """Let SIGTERM raise :class:`Terminated` in the main thread, for the while.
+    """Raise :class:`Terminated` in the main thread if SIGTERM arrives during the ``with`` block.
 
-    A program that handles SIGTERM itself, or ignores it, is left alone, and so are other threads: they can set no
-    handlers.
+    Does nothing if the program already handles or ignores SIGTERM, or outside the main thread, where Python does not
+    allow setting signal handlers.
     """
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
 
-    def stop(*_: object) -> None:
+    def raise_terminated(*_: object) -> None:
         raise Terminated
 
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, raise_terminated)
     try:
         yield
     finally:

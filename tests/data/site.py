@@ -1,4 +1,4 @@
-"""A publisher on 127.0.0.1 that behaves as badly as it is told to."""
+"""A file server on 127.0.0.1 with configurable misbehaviour."""
 
 import threading
 import time
@@ -11,22 +11,22 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Site:
-    """What is served, and how.
+    """Served files and behaviour.
 
     Attributes:
-        files: body by path.
-        ranges: whether Range requests are honoured.
-        shift: added to the first byte of a range, as by a server that counts wrongly.
-        lengths: whether Content-Length is sent.
-        cuts: for each next connection, after how many bytes it is cut; then none are.
-        statuses: for each next connection, an HTTP status instead of an answer; then none.
-        redirect: where every request is sent on to.
-        stall: after how many bytes of a body nothing more comes until ``go``.
-        drip: seconds between the bytes of a body, one by one.
-        partial: every answer is the end of the body, whether it was asked for or not.
-        endless: every body goes on for ever, without a length.
-        slow_headers: headers come, byte by byte, and go on for ever.
-        requests: the path and the Range header of each request so far.
+        files: Bodies by path.
+        ranges: Whether Range requests are supported.
+        shift: Offset added to the first byte of a range, for a server that counts wrongly.
+        lengths: Whether Content-Length is sent.
+        cuts: Number of bytes after which each of the next connections is closed.
+        statuses: HTTP statuses returned for the next connections instead of a file.
+        redirect: Address to which every request is redirected.
+        stall: Number of bytes after which a body stops until ``go``.
+        drip: Seconds between single bytes of a body.
+        partial: Send the end of the body in every response, requested or not.
+        endless: Send endless bodies, without a length.
+        slow_headers: Send endless headers, byte by byte.
+        requests: Path and Range header of each request so far.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def serve(site: Site) -> Iterator[Site]:
-    """Serve until the block ends."""
+    """Run the server during the ``with`` block."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(site)) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

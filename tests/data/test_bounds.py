@@ -1,4 +1,4 @@
-"""Files that are small and become large, files that never end, and headers that lie."""
+"""Decompression bombs, endless files, and wrong headers."""
 
 import gzip
 import io
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from squad.data import csv_reader
-from squad.data.column_names import NEAR_NAMES, missing_name
+from squad.data.column_names import MAX_COMPARED_NAMES, unknown_name_message
 from squad.data.tables import Arrays, Table, read
 from squad.errors import DataError
 from squad.files.reading import LIMIT
@@ -45,7 +45,7 @@ def test_a_bomb_of_one_value(tmp_path: Path) -> None:
         read(path)
 
 
-def test_more_may_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000))
     monkeypatch.setenv(LIMIT, "4003")
@@ -61,7 +61,7 @@ def test_more_may_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     "shape", ["(100000000000, 1000)", "(-1, 4)", "(3, 4)", "(2, 5)", "()", "(10**9,)", "(True, 4)"]
 )
-def test_a_header_that_lies(tmp_path: Path, shape: str) -> None:
+def test_a_wrong_header(tmp_path: Path, shape: str) -> None:
     (tmp_path / "a.npy").write_bytes(lying(shape, bytes(32)))
     npz(tmp_path / "a.npz", x=lying(shape, bytes(32)))
     for name in ("a.npy", "a.npz"):
@@ -79,8 +79,8 @@ def test_other_versions_of_arrays(tmp_path: Path) -> None:
         assert data.x.tolist() == [[1, 1], [1, 1]]
 
 
-def test_a_zip_that_is_encrypted_or_packed_in_another_way(tmp_path: Path) -> None:
-    """Errors of zipfile that are no BadZipFile."""
+def test_encrypted_and_unsupported_zip_files(tmp_path: Path) -> None:
+    """zipfile raises other errors than BadZipFile."""
     path = npz(tmp_path / "a.npz", x=npy(np.ones((2, 2))))
     content = bytearray(path.read_bytes())
     place = content.rindex(b"PK\x01\x02")
@@ -88,7 +88,7 @@ def test_a_zip_that_is_encrypted_or_packed_in_another_way(tmp_path: Path) -> Non
         changed = bytearray(content)
         changed[place + offset] = changed[offset - 2] = value
         path.write_bytes(changed)
-        with pytest.raises(DataError, match="damaged or cut off"):
+        with pytest.raises(DataError, match="damaged or truncated"):
             read(path)
 
 
@@ -97,7 +97,7 @@ def test_a_link_to_a_device(tmp_path: Path, name: str) -> None:
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).symlink_to("/dev/zero")
-    with pytest.raises(DataError, match="no plain file, but a device"):
+    with pytest.raises(DataError, match="not a regular file but a device"):
         read(tmp_path / name)
     (tmp_path / name).unlink()
     (tmp_path / name).touch()
@@ -114,18 +114,18 @@ def test_a_link_to_a_device(tmp_path: Path, name: str) -> None:
 
 
 def test_a_header_of_many_columns() -> None:
-    """Every name was compared with every other: minutes for these."""
+    """Comparing every name with every other one would take minutes."""
     import time
 
     header = ",".join(f"c{place}" for place in range(80_000))
     began = time.monotonic()
-    assert len(csv_reader._columns(header, "wide", ",")) == 80_000
+    assert len(csv_reader._column_names(header, "wide", ",")) == 80_000
     with pytest.raises(DataError, match="'c7' several times"):
-        csv_reader._columns(f"{header},c7", "wide", ",")
+        csv_reader._column_names(f"{header},c7", "wide", ",")
     assert time.monotonic() - began < 10
 
 
-def test_a_missing_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     import difflib
 
     looked: list[int] = []
@@ -136,14 +136,14 @@ def test_a_missing_name_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
         return close(word, possibilities, n)
 
     monkeypatch.setattr(difflib, "get_close_matches", counted)
-    names = [f"c{place}" for place in range(3 * NEAR_NAMES)]
-    assert "did you mean 'c1'?" in missing_name("C 1", names)
-    assert f"did you mean 'c{len(names) - 1}'?" in missing_name(f" C{len(names) - 1}", names)
-    assert "no column" in missing_name("x" * 100_000, names)
-    assert max(looked) <= NEAR_NAMES
+    names = [f"c{place}" for place in range(3 * MAX_COMPARED_NAMES)]
+    assert "did you mean 'c1'?" in unknown_name_message("C 1", names)
+    assert f"did you mean 'c{len(names) - 1}'?" in unknown_name_message(f" C{len(names) - 1}", names)
+    assert "no column" in unknown_name_message("x" * 100_000, names)
+    assert max(looked) <= MAX_COMPARED_NAMES
 
 
-def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
+def test_wide_and_malformed_rows(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     columns = [f"c{place}" for place in range(3000)]
     row = ",".join(["x"] * 3000)
@@ -157,10 +157,10 @@ def test_wide_rows_and_broken_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None:
-    cell = "é" * (csv_reader.CELL + more)
+def test_both_parsers_agree_on_long_cells(more: int, quoted: bool) -> None:
+    cell = "é" * (csv_reader.MAX_CELL + more)
     body = (f'1,"{cell}"\n2,x\n' if quoted else f"1,{cell}\n2,x\n").encode()
-    careful = csv_reader._careful(body, ["a", "b"], ",", 2, "long")
+    careful = csv_reader._parse_records(body, ["a", "b"], ",", 2, "long")
     parsed = csv_reader.parse(b"a,b\n" + body, "long")
     pd.testing.assert_frame_equal(parsed.frame, careful.frame)
     assert parsed.unreadable == careful.unreadable
@@ -172,4 +172,4 @@ def test_a_long_cell_is_read_alike_by_both_ways(more: int, quoted: bool) -> None
 
 def test_a_long_line_of_short_cells_is_read_quickly() -> None:
     names = [f"c{place}" for place in range(5000)]
-    assert csv_reader._quick((",".join(["1" * 30] * 5000) + "\n").encode(), names, ",", 2) is not None
+    assert csv_reader._parse_fast((",".join(["1" * 30] * 5000) + "\n").encode(), names, ",", 2) is not None

@@ -1,4 +1,4 @@
-"""How often rows repeat by chance: a probability that is exact, and a test that keeps its level."""
+"""Repeats by chance: exact p-values, and a test that keeps its level."""
 
 from fractions import Fraction
 from math import comb
@@ -16,8 +16,8 @@ from squad.data.chance_repeats import (
     NOTHING_KNOWN,
     chance,
     check_repeats,
+    count_repeats,
     repeats_by_chance,
-    share,
     with_more,
 )
 from squad.data.seen_rows import LeakError, SeenRows
@@ -25,21 +25,21 @@ from squad.errors import ArgumentError, SquadError
 
 
 @given(st.lists(st.integers(0, 8), max_size=12), st.lists(st.integers(0, 8), max_size=12))
-def test_the_share_of_validation_rows_that_have_their_like(train: list[int], validation: list[int]) -> None:
+def test_counts_of_repeats_equal_a_plain_loop(train: list[int], validation: list[int]) -> None:
     expected = sum(value in train or validation.count(value) > 1 for value in validation)
-    found = share(np.array(train, dtype=np.uint64), np.array(validation, dtype=np.uint64))
+    found = count_repeats(np.array(train, dtype=np.uint64), np.array(validation, dtype=np.uint64))
     assert found == (expected, len(validation))
 
 
 @given(st.data(), st.integers(0, 60), st.integers(0, 60))
-def test_the_probability_is_exact(data: st.DataObject, m: int, n: int) -> None:
+def test_p_values_are_exact(data: st.DataObject, m: int, n: int) -> None:
     r, k = data.draw(st.integers(0, m)), data.draw(st.integers(0, n))
     ways = sum(comb(r + k, j) * comb(m + n - r - k, m - j) for j in range(r, min(m, r + k) + 1))
     assert repeats_by_chance(r, m, k, n) == pytest.approx(float(Fraction(ways, comb(m + n, m))), rel=1e-10)
 
 
 @given(st.data(), st.integers(1, 10**6), st.integers(1, 10**6))
-def test_laws_of_the_probability(data: st.DataObject, m: int, n: int) -> None:
+def test_properties_of_p_values(data: st.DataObject, m: int, n: int) -> None:
     r, k = data.draw(st.integers(1, m)), data.draw(st.integers(0, min(n, 10**4)))
     p = repeats_by_chance(r, m, k, n)
     assert 0 <= p <= 1
@@ -50,7 +50,7 @@ def test_laws_of_the_probability(data: st.DataObject, m: int, n: int) -> None:
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1000, 0, 200), (1000, 37, 100), (20, 0, 4), (5000, 900, 1000), (300, 0, 1)])
 def test_the_boundary(m: int, k: int, n: int) -> None:
-    """The first number of repeats that is refused is the first whose exact probability is below 0.001."""
+    """The smallest refused number of repeats is the first with an exact p-value below 0.001."""
 
     def exact(r: int) -> Fraction:
         ways = sum(comb(r + k, j) * comb(m + n - r - k, m - j) for j in range(r, min(m, r + k) + 1))
@@ -66,15 +66,15 @@ def test_the_boundary(m: int, k: int, n: int) -> None:
             check_repeats(high, m, k, n)
 
 
-def test_what_a_leak_is_told() -> None:
-    with pytest.raises(LeakError, match=r"1,200 of these 2,000 rows .* chance explains about 20\.") as caught:
+def test_the_message_of_a_leak() -> None:
+    with pytest.raises(LeakError, match=r"1,200 of these 2,000 rows .* about 20 are expected by chance\.") as caught:
         check_repeats(1200, 2000, 9, 1000)
     assert isinstance(caught.value, SquadError)
     assert str(caught.value).count(". ") == 1  # two sentences
 
 
 @pytest.mark.parametrize("numbers", [(3, 2, 0, 5), (-1, 2, 0, 5), (1, 2, 6, 5), (0, -1, 0, 5), (1.5, 2, 0, 5)])
-def test_counts_that_are_none(numbers: tuple[Any, ...]) -> None:
+def test_invalid_counts(numbers: tuple[Any, ...]) -> None:
     with pytest.raises(ArgumentError, match="must be a whole number"):
         check_repeats(*numbers)
 
@@ -86,7 +86,7 @@ def test_nothing_to_test() -> None:
     check_repeats(5, 5, 0, 0)  # nothing is known about chance
 
 
-def test_all_rows_of_fit_tell_more_than_a_few_validation_rows() -> None:
+def test_all_rows_of_fit_are_used_if_validation_rows_are_few() -> None:
     check_repeats(30, 1000, 0, 60)  # 60 rows without a repeat say little
     with pytest.raises(LeakError, match="30 of these 1,000 rows"):
         check_repeats(30, 1000, 0, 60, 0, 600)
@@ -94,7 +94,7 @@ def test_all_rows_of_fit_tell_more_than_a_few_validation_rows() -> None:
     check_repeats(300, 1000, 18, 60, 180, 600)
 
 
-def test_what_a_fit_records() -> None:
+def test_counts_recorded_by_fit() -> None:
     hashes = np.array([5, 6, 7, 7, 8, 5, 9, 9], dtype=np.uint64)
     found = chance(hashes, np.arange(4), np.arange(4, 8))
     assert found == {"chance_repeats": 3, "chance_rows": 4, "all_repeats": 6, "all_rows": 8}
@@ -123,7 +123,7 @@ def test_honest_rows_are_hardly_ever_refused(table: tuple[int, float]) -> None:
     runs, refused, naive = 1500, 0, 0
     for _ in range(runs):
         train, validation, calibration = drawn(ends, 800, rng), drawn(ends, 200, rng), drawn(ends, 600, rng)
-        k, n = share(train, validation)
+        k, n = count_repeats(train, validation)
         r = int(np.isin(calibration, np.union1d(train, validation)).sum())
         known = chance(np.r_[train, validation], np.arange(800), np.arange(800, 1000))
         try:
@@ -133,7 +133,7 @@ def test_honest_rows_are_hardly_ever_refused(table: tuple[int, float]) -> None:
         naive += bdtrc(r - 1, 600, (k + 1) / (n + 2)) < LEVEL
     assert refused <= 6  # 1.5 are expected at 0.001; more than 6 come once in 2,000 times
     if table[0] > 40:
-        # Why it is no binomial test against the share that was seen: that is known no better than from 200 rows.
+        # Why this is not a binomial test with the observed rate: 200 rows do not determine that rate.
         assert naive > 30
 
 
@@ -151,4 +151,4 @@ def test_leaked_rows_are_refused(part: float, table: tuple[int, float]) -> None:
             calibration[:leaked] = rng.permutation(train if leak == "training" else validation)[:leaked]
             r = int(np.isin(calibration, fresh[:2000]).sum())
             with pytest.raises(LeakError):
-                check_repeats(r, len(calibration), *share(train, validation))
+                check_repeats(r, len(calibration), *count_repeats(train, validation))

@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine that cuts, lies, stalls and goes away."""
+"""Downloads from a local server that breaks connections, stalls and sends wrong data."""
 
 import gzip
 import hashlib
@@ -29,8 +29,8 @@ SUM = "sha256:" + hashlib.sha256(BODY).hexdigest()
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(locking, "POLL", 0.01)
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(locking, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(module, "CHUNK", 1 << 12)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
@@ -48,11 +48,11 @@ def target(tmp_path: Path) -> Path:
 
 
 def only(target: Path) -> bool:
-    """The target is whole, and nothing else is left behind."""
+    """Tell whether the target is complete and no other file is left."""
     return target.read_bytes() == BODY and os.listdir(target.parent) == [target.name]
 
 
-def test_a_whole_file(site: Site, target: Path) -> None:
+def test_a_complete_file(site: Site, target: Path) -> None:
     seen: list[tuple[str, int, int | None]] = []
     assert download(site.url("data.bin"), target, SUM, progress=lambda *now: seen.append(now)) == target
     assert only(target)
@@ -61,7 +61,7 @@ def test_a_whole_file(site: Site, target: Path) -> None:
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
 
 
-def test_what_is_there_is_not_loaded_again(site: Site, target: Path) -> None:
+def test_an_existing_file_is_not_downloaded_again(site: Site, target: Path) -> None:
     target.parent.mkdir()
     target.write_bytes(b"mine")
     download(site.url("data.bin"), target, SUM)
@@ -77,7 +77,7 @@ def test_without_a_length_the_size_is_the_total(site: Site, target: Path) -> Non
     assert totals == {100_000}
 
 
-def test_a_cut_connection_is_resumed(site: Site, target: Path) -> None:
+def test_a_broken_connection_is_resumed(site: Site, target: Path) -> None:
     site.cuts = [1000, 0, 50_000]
     download(site.url("data.bin"), target, SUM)
     assert only(target)
@@ -99,10 +99,10 @@ def test_a_range_that_begins_elsewhere_starts_over(site: Site, target: Path) -> 
     assert [wanted for _, wanted in site.requests] == [None, "bytes=1000-", None]
 
 
-def test_it_gives_up_and_keeps_what_came(site: Site, target: Path) -> None:
+def test_the_partial_file_is_kept_after_the_last_retry(site: Site, target: Path) -> None:
     site.cuts = [1000] * 10
     with pytest.raises(
-        DownloadError, match=r"broke off 5 times \(after 5,000 of 102,407 bytes; the 5,000 .* run again"
+        DownloadError, match=r"broke off 5 times \(after 5,000 of 102,407 bytes; 5,000 bytes were kept, run again"
     ):
         download(site.url("data.bin"), target, SUM)
     assert os.listdir(target.parent) == ["data.bin.part"]
@@ -112,11 +112,11 @@ def test_it_gives_up_and_keeps_what_came(site: Site, target: Path) -> None:
     assert site.requests[-1][1] == "bytes=5000-"
 
 
-def test_silence_counts_as_a_cut(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_connection_counts_as_broken(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.1)
     monkeypatch.setattr(module, "RETRIES", 1)
     site.stall = 7000
-    with pytest.raises(DownloadError, match=r"broke off 2 times \(no answer for 0.1 s; the 7,000 bytes"):
+    with pytest.raises(DownloadError, match=r"broke off 2 times \(no response for 0.1 s; 7,000 bytes"):
         download(site.url("data.bin"), target, SUM)
     site.stall = None
     download(site.url("data.bin"), target, SUM)
@@ -124,8 +124,8 @@ def test_silence_counts_as_a_cut(site: Site, target: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("garbage", [b"", b"x" * 50])
-def test_a_part_that_is_all_there_is_used(site: Site, target: Path, garbage: bytes) -> None:
-    """A run killed between the last byte and the rename; with garbage behind, it is loaded anew."""
+def test_a_complete_partial_file_is_used(site: Site, target: Path, garbage: bytes) -> None:
+    """A download killed between the last byte and the rename; with appended garbage it starts over."""
     target.parent.mkdir()
     target.with_name("data.bin.part").write_bytes(BODY + garbage)
     download(site.url("data.bin"), target, SUM)
@@ -135,7 +135,7 @@ def test_a_part_that_is_all_there_is_used(site: Site, target: Path, garbage: byt
 
 @pytest.mark.parametrize("start", [b"", b"not what the publisher has"])
 def test_wrong_content_is_removed(site: Site, target: Path, start: bytes) -> None:
-    """Wrong from the server, or wrong because the part was of another file."""
+    """Wrong data from the server, or a partial file of another file."""
     target.parent.mkdir()
     if start:
         target.with_name("data.bin.part").write_bytes(start)
@@ -164,7 +164,7 @@ def test_fingerprints(tmp_path: Path) -> None:
     assert fingerprint(path, SUM, "gzip").startswith("damaged: Not a gzipped file")
 
 
-def test_several_checksums_must_all_hold(site: Site, target: Path) -> None:
+def test_several_checksums_must_all_match(site: Site, target: Path) -> None:
     md5 = "md5:" + hashlib.md5(BODY).hexdigest()
     download(site.url("data.bin"), target, f"{md5} {SUM}")
     assert only(target)
@@ -177,31 +177,31 @@ def test_several_checksums_must_all_hold(site: Site, target: Path) -> None:
 
 @pytest.mark.parametrize("lengths", [True, False])
 def test_a_body_much_larger_than_expected_is_refused(site: Site, target: Path, lengths: bool) -> None:
-    """Before it comes, where its length is said; else at the first byte too many."""
+    """Before the download if the length is known, otherwise at the first excess byte."""
     site.files["data.bin"] = bytes(10_000_000)
     site.lengths = lengths
     seen: list[int] = []
-    with pytest.raises(DownloadError, match=r"sends more than the 170,536 bytes .* removed"):
+    with pytest.raises(DownloadError, match=r"sends more than .* 170,536 bytes"):
         download(site.url("data.bin"), target, SUM, size=100_000, progress=lambda name, done, total: seen.append(done))
     assert os.listdir(target.parent) == []
     assert max(seen, default=0) <= (0 if lengths else 170_536 + module.CHUNK)
     assert len(site.requests) == 1
 
 
-def test_a_body_that_does_not_end(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 50_000)
-    with serve(Site(endless=True)) as site, pytest.raises(DownloadError, match="more than the 50,000 bytes"):
+def test_an_endless_body(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 50_000)
+    with serve(Site(endless=True)) as site, pytest.raises(DownloadError, match=r"sends more than .* 50,000 bytes"):
         download(site.url("data.bin"), target, SUM)
     assert os.listdir(target.parent) == []
 
 
-def test_a_trickle_counts_as_a_cut(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never silent for long, and never at its end."""
-    for name, value in (("WINDOW", 0.2), ("RETRIES", 1)):
+def test_a_slow_connection_counts_as_broken(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that sends a few bytes at a time without end."""
+    for name, value in (("RATE_WINDOW", 0.2), ("RETRIES", 1)):
         monkeypatch.setattr(module, name, value)
     with serve(Site(files={"data.bin": BODY}, drip=0.01)) as site:
         began = time.monotonic()
-        with pytest.raises(DownloadError, match=r"broke off 2 times \([0-9]+ bytes in 0 s; the .* bytes that came are"):
+        with pytest.raises(DownloadError, match=r"broke off 2 times \([0-9]+ bytes in 0 s; .* bytes were kept"):
             download(site.url("data.bin"), target, SUM)
         assert time.monotonic() - began < 5
         site.drip = None
@@ -209,17 +209,17 @@ def test_a_trickle_counts_as_a_cut(target: Path, monkeypatch: pytest.MonkeyPatch
     assert only(target)
 
 
-def test_headers_that_trickle(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("BEGIN", 0.2), ("RETRIES", 1)):
+def test_slow_headers(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("HEADER_TIMEOUT", 0.2), ("RETRIES", 1)):
         monkeypatch.setattr(module, name, value)
     with serve(Site(files={"data.bin": BODY}, slow_headers=True)) as site:
         began = time.monotonic()
-        with pytest.raises(DownloadError, match=r"broke off 2 times \(no whole answer in 0.2 s"):
+        with pytest.raises(DownloadError, match=r"broke off 2 times \(no complete response in 0.2 s"):
             download(site.url("data.bin"), target, SUM)
         assert time.monotonic() - began < 5
 
 
-def test_a_bomb_is_not_unpacked_to_its_end(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_refused(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQUAD_MAX_UNPACKED", "1M")
     site.files["data.gz"] = gzip.compress(bytes(2 << 20))
     with pytest.raises(DownloadError, match="damaged: it unpacks to more than 1,048,576 bytes"):
@@ -227,21 +227,21 @@ def test_a_bomb_is_not_unpacked_to_its_end(site: Site, target: Path, monkeypatch
     assert os.listdir(target.parent) == []
 
 
-def test_an_answer_of_404_is_final(site: Site, target: Path) -> None:
-    with pytest.raises(DownloadError, match=r"/nothing cannot be had \(HTTP 404 Not Found\)\.$"):
+def test_404_is_not_retried(site: Site, target: Path) -> None:
+    with pytest.raises(DownloadError, match=r"/nothing cannot be downloaded \(HTTP 404 Not Found\)\.$"):
         download(site.url("nothing"), target, SUM)
     assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_is_asked_again(site: Site, target: Path, status: int) -> None:
+def test_a_busy_server_is_retried(site: Site, target: Path, status: int) -> None:
     site.statuses = [status, status]
     download(site.url("data.bin"), target, SUM)
     assert only(target)
 
 
-def test_nobody_listening_is_said_at_once(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSE", 60)
+def test_an_unreachable_server_is_reported_at_once(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 60)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound but not listening: refused, and nobody else can take the port
         url = f"http://127.0.0.1:{free.getsockname()[1]}/data.bin"
@@ -250,13 +250,13 @@ def test_nobody_listening_is_said_at_once(target: Path, monkeypatch: pytest.Monk
     assert os.listdir(target.parent) == []
 
 
-def test_only_the_web(site: Site, target: Path, tmp_path: Path) -> None:
+def test_only_http_and_https(site: Site, target: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(BODY)
     with pytest.raises(ArgumentError, match="url must be an http or https address, got 'file:"):
         download(secret.as_uri(), target, SUM)
     for elsewhere, why in (
-        (secret.as_uri(), r"cannot be had \(HTTP 302 .* is not allowed\)"),
+        (secret.as_uri(), r"cannot be downloaded \(HTTP 302 .* is not allowed\)"),
         ("ftp://127.0.0.1/data.bin", r"cannot be reached \(unknown url type: ftp\)"),
     ):
         site.redirect = elsewhere
@@ -287,7 +287,7 @@ def test_a_full_disk(site: Site, target: Path) -> None:
 
 
 def together(site: Site, target: Path, count: int) -> list[BaseException]:
-    """Several downloads of one file at once; the server holds all back until each has begun."""
+    """Several simultaneous downloads of one file; the server waits until all have begun."""
     errors: list[BaseException] = []
     waiting = threading.Barrier(count + 1)
 
@@ -310,21 +310,21 @@ def together(site: Site, target: Path, count: int) -> list[BaseException]:
     return errors
 
 
-def test_several_at_once_load_it_once(site: Site, target: Path) -> None:
+def test_simultaneous_downloads_share_one_transfer(site: Site, target: Path) -> None:
     assert together(site, target, 4) == []
     assert only(target)
     assert len(site.requests) == 1
 
 
-def test_several_at_once_on_a_disk_without_locks(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locking, "_lock", lambda handle: None)
+def test_simultaneous_downloads_without_file_locks(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "_try_lock", lambda handle: None)
     assert together(site, target, 3) == []
     assert only(target)
     assert len(site.requests) == 3
 
 
-def test_after_a_killed_run(site: Site, target: Path) -> None:
-    """Killed in earnest: its lock must not keep us out, and its part is used."""
+def test_resuming_after_a_killed_process(site: Site, target: Path) -> None:
+    """After SIGKILL, the lock is released, and the partial file is resumed."""
     site.stall = 10_000
     code = "import sys, pathlib; from squad.data.download import download; "
     code += "download(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])"
@@ -344,14 +344,14 @@ def test_after_a_killed_run(site: Site, target: Path) -> None:
 
 
 def test_a_file_has_a_deadline_over_all_connections(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each window is fast enough, as nobody looks at it yet; the file as a whole is not."""
-    monkeypatch.setattr(module, "SLOWEST", 2000)
-    monkeypatch.setattr(module, "GRACE", 0.2)
+    """The rate window has not passed yet, but the file as a whole takes too long."""
+    monkeypatch.setattr(module, "MIN_RATE", 2000)
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     site.files["data.bin"] = BODY[:400]
     site.drip, site.cuts = 0.005, [10, 10, 10]
     checksum = "sha256:" + hashlib.sha256(BODY[:400]).hexdigest()
     began = time.monotonic()
-    with pytest.raises(DownloadError, match=r"longer than 0 s.* bytes that came are kept") as error:
+    with pytest.raises(DownloadError, match=r"longer than 0 s.* bytes were kept") as error:
         download(site.url("data.bin"), target, checksum, size=400)
     assert time.monotonic() - began < 1.5
     assert not error.value.unreachable
@@ -364,7 +364,7 @@ def test_a_file_has_a_deadline_over_all_connections(site: Site, target: Path, mo
 
 
 @pytest.mark.parametrize("size", [None, 182_040_794])
-def test_the_deadline_lets_the_slowest_allowed_finish(
+def test_the_deadline_allows_the_minimum_rate(
     site: Site, target: Path, monkeypatch: pytest.MonkeyPatch, size: int | None
 ) -> None:
     seconds: list[float] = []
@@ -379,8 +379,8 @@ def test_the_deadline_lets_the_slowest_allowed_finish(
     assert seconds == [86_400 if size is None else pytest.approx(600 + size / 2048)]
 
 
-def test_a_server_that_never_sends_the_rest(site: Site, target: Path) -> None:
-    """It answers every request with a part that nobody asked for."""
+def test_a_server_that_sends_other_ranges(site: Site, target: Path) -> None:
+    """The server responds to every request with another range."""
     site.partial = True
     with pytest.raises(DownloadError, match="broke off 5 times"):
         download(site.url("data.bin"), target, SUM)

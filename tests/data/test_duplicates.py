@@ -1,4 +1,4 @@
-"""Copies among calibration rows: they count once, and only copies do."""
+"""Duplicates among calibration rows count once; other equal rows are kept."""
 
 import numpy as np
 import pytest
@@ -9,11 +9,11 @@ from squad.data.seen_rows import SeenRows
 
 
 class TestCopies:
-    """Equal rows are copies only on strong evidence: to thin honest ones would certify other cases than those to be."""
+    """Equal rows are duplicates on strong evidence only: removing others would change the certified distribution."""
 
     @staticmethod
     def known(values: NDArray[np.int64]) -> tuple[SeenRows, dict[str, int]]:
-        """What a fit on these rows remembers, each row being a number."""
+        """Seen rows and recorded counts of a fit on these rows, each a number."""
         _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
         repeats = int((counts[place] > 1).sum())
         seen_rows = SeenRows(np.unique(values).astype(np.uint64), np.zeros(0, dtype=np.uint64))
@@ -46,7 +46,7 @@ class TestCopies:
             "a long tail",
         ],
     )
-    def test_honest_rows_are_never_thinned(self, kind: str, size: tuple[int, int]) -> None:
+    def test_new_rows_are_never_removed(self, kind: str, size: tuple[int, int]) -> None:
         random = np.random.default_rng(0)
         train, new = size
         for _ in range(30):
@@ -77,7 +77,7 @@ class TestCopies:
         assert found.sum() == 40
         assert len(np.unique(more[~found])) == 500
 
-    def test_without_a_memory_only_whole_files_are_recognized(self) -> None:
+    def test_without_seen_rows_only_repeated_files_are_recognized(self) -> None:
         rows = np.arange(100, dtype=np.uint64)
         zero = np.zeros(130, dtype=np.int64)
         assert not copies_among(np.r_[rows, rows[:30]], zero, None, {}).any()

@@ -1,4 +1,4 @@
-"""Other encodings, decimal commas, pipes and standard input."""
+"""Encodings, decimal commas, pipes and standard input."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def test_other_encodings(tmp_path: Path, encoding: str) -> None:
     assert cells(tmp_path / "a.tsv.gz", encoding=encoding) == [["é", "1"]]
 
 
-def test_what_cannot_be_decoded_names_the_option(tmp_path: Path) -> None:
+def test_decoding_errors_name_the_option(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\n1,é\n".encode("cp1252"))
     with pytest.raises(DataError, match=r"0xe9 .*--encoding cp1252"):
@@ -45,15 +45,15 @@ def test_what_cannot_be_decoded_names_the_option(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"UTF-16.*--encoding utf-16"):
         read(path)
     path.write_bytes(b"a,b\n1,\x81\n")
-    with pytest.raises(DataError, match=r"cp1252; the byte 0x81 at offset 6"):
+    with pytest.raises(DataError, match=r"cp1252.* 0x81 at offset 6"):
         read(path, encoding="cp1252")
     for wrong in ("klingon", "hex", "rot13", "", "a\0b"):
-        with pytest.raises(DataError, match="encoding must be one that Python knows"):
+        with pytest.raises(DataError, match=r"encoding must be .*got"):
             read(path, encoding=wrong)
 
 
-def test_a_surrogate_is_told_or_kept(tmp_path: Path) -> None:
-    """Bytes that were no text, as Python carries them along: no file in UTF-8 can hold them."""
+def test_surrogates_cannot_be_written(tmp_path: Path) -> None:
+    """Surrogates stand for bytes that could not be decoded; UTF-8 cannot encode them."""
     frame = pd.DataFrame({"y": pd.Series(["caf\udce9"], dtype=object), "a": [1]})
     for name in ("a.csv", "a.tsv.gz", "a.parquet"):
         if name.endswith("parquet"):
@@ -80,7 +80,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
 
 
 def test_the_round_trip_of_an_export(tmp_path: Path) -> None:
-    """What was written with commas comes back, from a file of this library, as the same numbers."""
+    """Numbers exported with decimal commas survive reading and writing."""
     numbers = [3.14, -0.001, 1234567.5, 2.0, 1e-9]
     frame = pd.DataFrame({"a": numbers, "label": list("xyxyx")})
     frame.to_csv(tmp_path / "europe.csv", sep=";", decimal=",", index=False, encoding="cp1252")
@@ -92,8 +92,8 @@ def test_the_round_trip_of_an_export(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.frame, table.frame)
 
 
-def test_a_row_is_read_by_itself(tmp_path: Path) -> None:
-    """A cell that is no number, or a line that is none, leaves the others as they are."""
+def test_decimal_commas_next_to_text_and_malformed_lines(tmp_path: Path) -> None:
+    """A cell that is not a number, or a malformed line, does not affect the others."""
     path = tmp_path / "a.csv"
     path.write_text("x;y\n3,14;1\nunknown;2\n5;6;7\n2,5;3\n")
     table = read(path, decimal=",", strict=False)
@@ -115,12 +115,12 @@ def test_points_and_commas_in_one_column(tmp_path: Path) -> None:
     assert cells(path, decimal=",") == [["0.5", "1.5"], ["0.6", "2.5"]]
 
 
-def test_options_of_files_that_have_none(tmp_path: Path) -> None:
+def test_csv_options_are_refused_for_other_formats(tmp_path: Path) -> None:
     for name in ("a.npz", "a.npy", "a.parquet"):
         (tmp_path / name).write_bytes(b"x")
-        with pytest.raises(ArgumentError, match="decimal must be left out"):
+        with pytest.raises(ArgumentError, match=r"decimal .*CSV and TSV.* got ','"):
             read(tmp_path / name, decimal=",")
-        with pytest.raises(ArgumentError, match="encoding must be left out"):
+        with pytest.raises(ArgumentError, match=r"encoding .*CSV and TSV.* got 'utf-8'"):
             read(tmp_path / name, encoding="utf-8")
     with pytest.raises(ArgumentError, match=r"decimal must be .* got ';'"):
         read(tmp_path / "a.csv", decimal=";")
@@ -143,20 +143,20 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cells("-", decimal=",") == [["1.5", "2"]]
     for data, message in (
         (b"", "standard input is empty: it has 0 bytes"),
-        (b"a,b\n", "standard input has a header and no rows"),
-        (b"a,b\n1\n", "standard input has a line that cannot be read: line 2"),
+        (b"a,b\n", "standard input has a header.* no rows"),
+        (b"a,b\n1\n", "standard input has a malformed line: line 2"),
         (b"PK\x03\x04\x00\x00", "standard input must be text"),
-        (b"\x1f\x8b\x08damaged", "standard input must be compressed with gzip"),
+        (b"\x1f\x8b\x08damaged", "standard input is not a gzip file"),
     ):
         monkeypatch.setattr(sys, "stdin", Stdin(data))
         with pytest.raises(DataError, match=message):
             read("-")
 
 
-def test_standard_input_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "STREAM_BYTES", 7)
+def test_standard_input_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_STREAM_BYTES", 7)
     monkeypatch.setattr(sys, "stdin", Stdin(b"a,b\n1,2\n"))
-    with pytest.raises(DataError, match=f"standard input cannot be read: more than 7 bytes came.*{LIMIT}"):
+    with pytest.raises(DataError, match=f"standard input cannot be read: .*more than 7 bytes.*{LIMIT}"):
         read("-")
     monkeypatch.setenv(LIMIT, "1K")
     monkeypatch.setattr(sys, "stdin", Stdin(b"a,b\n1,2\n"))
@@ -164,7 +164,7 @@ def test_standard_input_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_named_pipes(tmp_path: Path) -> None:
-    """As CSV, whatever they are called: the shell's <(...) has no name."""
+    """Read as CSV whatever their name: the shell's <(...) has none."""
     for name in ("pipe", "pipe.csv"):
         path = tmp_path / name
         os.mkfifo(path)
@@ -186,7 +186,7 @@ threading.Thread(target=lambda: path.write_bytes(b"a,b\\n1,2\\n")).start()
 plain = os.fstat
 
 def late(handle):
-    time.sleep(0.3)  # whoever writes is gone by now
+    time.sleep(0.3)  # the writer has closed the pipe by now
     return plain(handle)
 
 reading.os.fstat = late
@@ -194,22 +194,28 @@ print(read(path).frame.to_numpy().tolist())
 """
 
 
-def test_whoever_writes_to_a_pipe_may_be_gone_before_it_is_read(tmp_path: Path) -> None:
+def test_a_pipe_whose_writer_has_ended(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FAST, str(tmp_path / "pipe")], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout == "[['1', '2']]\n", done.stderr
 
 
-def test_pipes_without_a_name_and_without_a_byte(tmp_path: Path) -> None:
-    """Those of the shell, in which there is something or nothing."""
-    code = "import sys; from squad.data.tables import read; print(len(read(sys.argv[1]).frame))"
-    for command, expected in (
-        ("printf 'a,b\\n1,2\\n'", "1\n"),
-        ("sleep .2; printf 'a\\n1\\n2\\n'", "2\n"),
-        ("true", ""),
-    ):
-        line = f"{sys.executable} -c '{code}' <({command})"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
-        assert done.stdout == expected, done.stderr
-        assert expected or "is empty" in done.stderr
+def test_anonymous_and_empty_pipes() -> None:
+    """Pipes made by the shell, with and without content."""
+    code = """
+import sys
+from squad.data.tables import read
+from squad.errors import DataError
+for path in sys.argv[1:]:
+    try:
+        print(len(read(path).frame))
+    except DataError as error:
+        print(error)
+"""
+    pipes = r"<(printf 'a,b\n1,2\n') <(sleep .2; printf 'a\n1\n2\n') <(true)"
+    line = f"{sys.executable} -c '{code}' {pipes}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    one, two, empty = done.stdout.splitlines()
+    assert (one, two) == ("1", "2"), done.stderr
+    assert "is empty" in empty

@@ -1,4 +1,4 @@
-"""Which columns of numbers look like identifiers, and which do not."""
+"""Numeric columns that look like identifiers, and others that do not."""
 
 import io
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from squad import SquadClassifier
-from squad.data.identifiers import identifiers, is_identifier, named_like_one
+from squad.data.identifiers import has_identifier_name, identifiers, is_identifier
 from squad.data.tables import Table
 
 RANDOM = np.random.default_rng(0)
@@ -38,17 +38,17 @@ HONEST = {
 
 
 @pytest.mark.parametrize("name", IDENTIFIERS)
-def test_numbers_that_were_given_away_one_by_one(name: str) -> None:
+def test_numbers_assigned_one_by_one(name: str) -> None:
     assert is_identifier("x", IDENTIFIERS[name])
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_honest_columns(name: str) -> None:
+def test_measurements(name: str) -> None:
     assert not is_identifier("x", HONEST[name])
 
 
-def test_honest_columns_over_many_draws() -> None:
-    """Whole numbers that happen to be all different: no warning, however often."""
+def test_measurements_over_many_draws() -> None:
+    """Integers that are distinct by chance are never reported."""
     warned = 0
     for seed in range(200):
         random = np.random.default_rng(seed)
@@ -76,8 +76,8 @@ def test_honest_columns_over_many_draws() -> None:
         *("Unnamed: 0", "index", "row", "case-id", "CUSTOMER_ID", ""),
     ],
 )
-def test_names_that_say_so(name: str) -> None:
-    assert named_like_one(name)
+def test_identifier_names(name: str) -> None:
+    assert has_identifier_name(name)
     assert is_identifier(name, NUMBERS)
     assert is_identifier(name, NUMBERS.repeat(3)), "one for several rows"
     assert not is_identifier(name, HONEST["measurement"])
@@ -88,8 +88,8 @@ def test_names_that_say_so(name: str) -> None:
     "name",
     ["paid", "width", "fluid", "acid", "valid", "amount", "idle", "price index", "body_mass_index", "age", "kidney"],
 )
-def test_names_that_do_not(name: str) -> None:
-    assert not named_like_one(name)
+def test_other_names(name: str) -> None:
+    assert not has_identifier_name(name)
 
 
 def test_columns_of_a_table() -> None:
@@ -100,7 +100,7 @@ def test_columns_of_a_table() -> None:
     assert identifiers(Table.of(text), ["b", "c"]) == []
 
 
-def test_the_classifier_warns_of_a_data_frame() -> None:
+def test_the_classifier_warns_about_a_data_frame() -> None:
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"number": np.arange(60), "size": random.normal(size=60)})
     y = (frame["size"] > 0).astype(int)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import random
+import re
 import struct
 import tarfile
 from collections.abc import Callable
@@ -50,7 +51,7 @@ def refusal(name: str) -> str:
         load_images(name, download=False)
     message = str(error.value)
     assert "\n" not in message
-    assert message.endswith(". Put a whole copy there, or remove it and run again to download it.")
+    assert "download" in message.rpartition(". ")[2]  # a remedy
     return message
 
 
@@ -94,37 +95,34 @@ def test_fashion_mnist(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"train_images": idx(noise(0, 7, 28, 28))[:-1]}, "its header (7, 28, 28) promises 5,504 bytes, it has 5,503"),
-        ({"train_images": idx(noise(0, 7, 28, 28)) + b"x"}, "promises 5,504 bytes, it has 5,505"),
-        ({"train_images": b"\0\0\x08\x03" + b"\xff" * 12}, f"promises {16 + (2**32 - 1) ** 3:,} bytes, it has 16"),
-        ({"train_images": b"\0\0\x08\x03\0\0"}, "it ends within its header, after 6 of 16 bytes"),
-        ({"train_images": b""}, "nothing is in it"),
-        ({"train_images": idx(noise(0, 7, 28))}, "an IDX file of 3 axes begins with 00000803, this one with 00000802"),
-        ({"train_images": b"\0\0\x0d\x03" + b"\0" * 12}, "this one with 00000d03"),
-        ({"train_images": idx(noise(0, 7, 27, 28))}, "images of 28 x 28 were expected, these are 27 x 28"),
-        (
-            {"t10k_labels": idx(noise(0, 4))},
-            "t10k-labels-idx1-ubyte.gz cannot be used: 3 images and 4 labels were found",
-        ),
-        ({"t10k_labels": idx(np.array([1, 10, 0], np.uint8))}, "labels must be 0 to 9; number 1 is 10"),
-        ({"t10k_images": idx(noise(0, 0, 28, 28)), "t10k_labels": idx(noise(0, 0))}, "it holds no image"),
+        ({"train_images": idx(noise(0, 7, 28, 28))[:-1]}, r"header \(7, 28, 28\).* 5,504 bytes.* 5,503"),
+        ({"train_images": idx(noise(0, 7, 28, 28)) + b"x"}, "5,504 bytes.* 5,505"),
+        ({"train_images": b"\0\0\x08\x03" + b"\xff" * 12}, f" {16 + (2**32 - 1) ** 3:,} bytes.* 16"),
+        ({"train_images": b"\0\0\x08\x03\0\0"}, "header.* 6 of 16 bytes"),
+        ({"train_images": b""}, "empty"),
+        ({"train_images": idx(noise(0, 7, 28))}, "3 axes.* 00000803.* 00000802"),
+        ({"train_images": b"\0\0\x0d\x03" + b"\0" * 12}, "00000803.* 00000d03"),
+        ({"train_images": idx(noise(0, 7, 27, 28))}, "28 x 28.* 27 x 28"),
+        ({"t10k_labels": idx(noise(0, 4))}, "t10k-labels-idx1-ubyte.gz.* 3 images and 4 labels"),
+        ({"t10k_labels": idx(np.array([1, 10, 0], np.uint8))}, "labels must be 0 to 9, got 10 at position 1"),
+        ({"t10k_images": idx(noise(0, 0, 28, 28)), "t10k_labels": idx(noise(0, 0))}, "no images"),
     ],
 )
 def test_fashion_mnist_with_wrong_content(tmp_path: Path, changed: Files, message: str) -> None:
     fashion(tmp_path, **changed)
-    assert message in refusal("fashion-mnist")
+    assert re.search(message, refusal("fashion-mnist"))
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda data: data[:-20], "it breaks off or is garbled: Compressed file ended before"),
-        (lambda data: data[:100] + bytes(50) + data[150:], "it breaks off or is garbled|not a gzip file, or garbled"),
-        (lambda data: b"<html>not found</html>", "it is not a gzip file, or garbled: Not a gzipped file"),
-        (lambda data: b"", "nothing is in it"),
+        (lambda data: data[:-20], "truncated or corrupt: Compressed file ended before"),
+        (lambda data: data[:100] + bytes(50) + data[150:], "corrupt"),
+        (lambda data: b"<html>not found</html>", "not a gzip file.*: Not a gzipped file"),
+        (lambda data: b"", "empty"),
     ],
 )
-def test_a_gzip_file_that_is_broken(tmp_path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
+def test_a_broken_gzip_file(tmp_path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
     fashion(tmp_path)
     path = tmp_path / "train-images-idx3-ubyte.gz"
     path.write_bytes(damage(path.read_bytes()))
@@ -133,7 +131,7 @@ def test_a_gzip_file_that_is_broken(tmp_path: Path, damage: Callable[[bytes], by
     assert refusal("fashion-mnist").startswith(f"{path} cannot be used: ")
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fashion(tmp_path)
 
     def denied(path: Path) -> None:
@@ -172,35 +170,35 @@ def test_svhn_in_which_10_is_the_digit_0(tmp_path: Path) -> None:
     [
         ({"X": None}, "it has no variable X"),
         ({"y": None}, "it has no variable y"),
-        ({"X": noise(0, 11, 32, 32, 3)}, "X must be (32, 32, 3, N) of uint8; it is (11, 32, 32, 3) of uint8"),
-        ({"X": noise(0, 32, 32, 3, 11) / 255}, "X must be (32, 32, 3, N) of uint8; it is (32, 32, 3, 11) of float64"),
-        ({"y": np.ones((11, 2))}, "y must be (N, 1) of numbers; it is (11, 2) of float64"),
-        ({"y": np.array(["1"] * 11)}, "y must be (N, 1) of numbers"),
-        ({"y": np.ones((10, 1))}, "11 images and 10 labels were found"),
-        ({"y": np.zeros((11, 1), np.uint8)}, "labels must be 1 to 10; number 0 is 0"),
-        ({"y": np.full((11, 1), 1.5)}, "labels must be 1 to 10; number 0 is 1.5"),
-        ({"y": np.full((11, 1), np.nan)}, "labels must be 1 to 10; number 0 is nan"),
+        ({"X": noise(0, 11, 32, 32, 3)}, r"X must .*\(32, 32, 3, N\).* got \(11, 32, 32, 3\) and uint8"),
+        ({"X": noise(0, 32, 32, 3, 11) / 255}, r"X must .*uint8, got \(32, 32, 3, 11\) and float64"),
+        ({"y": np.ones((11, 2))}, r"y must .*\(N, 1\).* got \(11, 2\) and float64"),
+        ({"y": np.array(["1"] * 11)}, r"y must .*numbers, got .*<U1"),
+        ({"y": np.ones((10, 1))}, "11 images and 10 labels"),
+        ({"y": np.zeros((11, 1), np.uint8)}, "labels must be 1 to 10, got 0 at position 0"),
+        ({"y": np.full((11, 1), 1.5)}, "labels must be 1 to 10, got 1.5 at position 0"),
+        ({"y": np.full((11, 1), np.nan)}, "labels must be 1 to 10, got nan at position 0"),
     ],
 )
 def test_svhn_with_wrong_content(tmp_path: Path, changed: dict[str, object], message: str) -> None:
     svhn(tmp_path, **changed)
     text = refusal("svhn")
     assert text.startswith(f"{tmp_path / 'test_32x32.mat'} cannot be used: ")
-    assert message in text
+    assert re.search(message, text)
 
 
 @pytest.mark.parametrize("size", [0, 3, 60, 127, 128, 140, 1000, -6])
-def test_svhn_that_breaks_off(tmp_path: Path, size: int) -> None:
+def test_truncated_svhn(tmp_path: Path, size: int) -> None:
     svhn(tmp_path)
     path = tmp_path / "test_32x32.mat"
     path.write_bytes(path.read_bytes()[:size])
     assert refusal("svhn").startswith(f"{path} cannot be used: ")
 
 
-def test_svhn_that_is_something_else(tmp_path: Path) -> None:
+def test_svhn_file_with_other_content(tmp_path: Path) -> None:
     svhn(tmp_path)
     (tmp_path / "test_32x32.mat").write_bytes(b"<html>" + b"not found " * 100)
-    assert "not a MATLAB file that scipy reads" in refusal("svhn")
+    assert "not a MATLAB file" in refusal("svhn")
 
 
 # notMNIST
@@ -250,14 +248,15 @@ def test_notmnist(tmp_path: Path) -> None:
     assert found.x_train.shape == (40, 28, 28)
     assert np.bincount(found.y_train).tolist() == [4] * 10
     assert np.bincount(found.y_test).tolist() == [2] * 10  # of 6, 27 % are 1.6
-    assert found.notes == ("No official test part: 20 of 60 images, by a hash of their pixels, are it.",)
-    # Every image has come through with its label, once.
+    (note,) = found.notes
+    assert "20 of 60 images" in note
+    # Every image is there once, with its label.
     for x, y in (*zip(found.x_train, found.y_train, strict=True), *zip(found.x_test, found.y_test, strict=True)):
         assert any(np.array_equal(x, noise(100 * int(y) + i, 28, 28)) for i in range(6))
     assert len(np.unique(np.concatenate([found.x_train, found.x_test]), axis=0)) == 60
 
 
-def test_notmnist_says_what_it_left_out(tmp_path: Path) -> None:
+def test_notmnist_reports_excluded_files(tmp_path: Path) -> None:
     clean = letters()
     notmnist(tmp_path, pack(clean))
     whole = read("notmnist")
@@ -281,19 +280,21 @@ def test_notmnist_says_what_it_left_out(tmp_path: Path) -> None:
     }
     notmnist(tmp_path, pack(dirty, "notMNIST_small/A/link.png", "../../A/link.png"))
     found = read("notmnist")
-    assert found.notes == (
-        "5 files could not be read as a grey image of 28 x 28.",
-        "6 files in the archive are no image of a class.",
-        "2 files dropped: duplicates of another image of the class.",
-        "3 files dropped: 1 image that occurs in several classes.",
-        *whole.notes,
+    patterns = (
+        "5 files .*grey",
+        "6 files .*not images of a class",
+        "2 files dropped: dupl",
+        "3 files dropped: 1 image",
     )
+    for note, pattern in zip(found.notes, patterns, strict=False):
+        assert re.match(pattern, note)
+    assert found.notes[len(patterns) :] == whole.notes
     np.testing.assert_array_equal(found.x_train, whole.x_train)
     np.testing.assert_array_equal(found.y_test, whole.y_test)
     assert list(tmp_path.iterdir()) == [tmp_path / "notMNIST_small.tar.gz"]
 
 
-def test_a_disputed_image_is_in_neither_part(tmp_path: Path) -> None:
+def test_an_image_with_two_labels_is_dropped(tmp_path: Path) -> None:
     files = letters(2)
     files["notMNIST_small/B/0.png"] = files["notMNIST_small/A/0.png"]
     notmnist(tmp_path, pack(files))
@@ -311,7 +312,7 @@ def test_the_order_of_files_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_the_split_is_the_same_everywhere() -> None:
-    """Held as numbers: a change here makes results on notMNIST and the digits incomparable with earlier ones."""
+    """Golden values: a change would make results on notMNIST and the digits incomparable with earlier ones."""
     x = np.arange(20, dtype=np.uint8).reshape(20, 1, 1)
     y = np.arange(20) % 2
     x_train, y_train, x_test, y_test = module._split(x, y, 0.25)
@@ -321,7 +322,7 @@ def test_the_split_is_the_same_everywhere() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.floats(0, 1), st.randoms(use_true_random=False))
-def test_a_split_is_stratified_and_free_of_the_order(labels: list[int], share: float, mixer: random.Random) -> None:
+def test_a_split_is_stratified_and_independent_of_order(labels: list[int], share: float, mixer: random.Random) -> None:
     y = np.array(labels, np.int64)
     x = np.arange(len(y), dtype=np.uint8).reshape(-1, 1, 1)
     x_train, y_train, x_test, y_test = module._split(x, y, share)
@@ -337,30 +338,30 @@ def test_a_split_is_stratified_and_free_of_the_order(labels: list[int], share: f
 
 
 @pytest.mark.parametrize("end", [100, 512, 700, 1024, 1100, 1536, 2000, 10_000, 20_480])
-def test_a_tar_file_that_breaks_off(tmp_path: Path, end: int) -> None:
-    """At any place: tarfile takes an end between two files for the end of the archive."""
+def test_a_truncated_tar_file(tmp_path: Path, end: int) -> None:
+    """Truncated anywhere: tarfile mistakes an end between two members for the end of the archive."""
     notmnist(tmp_path, pack(letters())[:end])
     message = refusal("notmnist")
-    assert message.startswith(f"{tmp_path / 'notMNIST_small.tar.gz'} cannot be used: the tar file in it ")
+    assert message.startswith(f"{tmp_path / 'notMNIST_small.tar.gz'} cannot be used: its tar archive ")
 
 
-def test_a_tar_file_that_is_garbled(tmp_path: Path) -> None:
+def test_a_corrupt_tar_file(tmp_path: Path) -> None:
     data = bytearray(pack(letters()))
     second = data.index(b"notMNIST_small/C/3.png")
     data[second + 120] ^= 0xFF
     notmnist(tmp_path, bytes(data))
-    assert f"breaks off or is garbled after {second:,} of {len(data):,} bytes" in refusal("notmnist")
+    assert f"corrupt after {second:,} of {len(data):,} bytes" in refusal("notmnist")
 
 
-def test_a_gzipped_tar_file_that_is_not_one(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_gzipped_tar(tmp_path: Path) -> None:
     path = tmp_path / "notMNIST_small.tar.gz"
     packed = gzip.compress(pack(letters()))
     for data, message in (
-        (packed[: len(packed) // 2], "it breaks off or is garbled: Compressed file ended before"),
+        (packed[: len(packed) // 2], "truncated or corrupt: Compressed file ended before"),
         (b"<html>", "not a gzip file"),
-        (gzip.compress(b"hello " * 1000), "the tar file in it is broken"),
-        (gzip.compress(pack({})), "it holds no image A/*.png to J/*.png"),
-        (gzip.compress(b""), "the tar file in it is broken"),
+        (gzip.compress(b"hello " * 1000), "tar archive is broken"),
+        (gzip.compress(pack({})), "no images A/*.png to J/*.png"),
+        (gzip.compress(b""), "tar archive is broken"),
     ):
         path.write_bytes(data)
         assert message in refusal("notmnist")
@@ -375,7 +376,8 @@ def test_digits_need_no_file() -> None:
     assert found.x_test.shape == (599, 8, 8)
     assert found.x_train.max() == 16
     assert np.abs(np.bincount(found.y_test) - np.bincount(found.y_train) / 2).max() <= 1
-    assert found.notes == ("No official test part: 599 of 1,797 images, by a hash of their pixels, are it.",)
+    (note,) = found.notes
+    assert "599 of 1,797 images" in note
     assert same(found, read("digits"))
 
 
@@ -385,5 +387,5 @@ def test_an_unknown_dataset() -> None:
 
 
 def test_missing_files_are_named() -> None:
-    with pytest.raises(DataError, match=r"notmnist is not on this machine .*; put notMNIST_small.tar.gz into "):
+    with pytest.raises(DataError, match=r"notmnist is not on this machine.* Put notMNIST_small.tar.gz into "):
         load_images("notmnist", download=False)

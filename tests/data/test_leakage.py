@@ -1,4 +1,4 @@
-"""The leakage check as a whole: near copies are refused or left out, and honest rows are taken, repeats and all."""
+"""The leakage check: near copies are refused or left out, and new rows accepted, including chance repeats."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ Draw = Callable[[np.random.Generator, int], Numbers]
 
 
 class Fitted(NamedTuple):
-    """What a fit keeps of its rows."""
+    """Seen rows and counts recorded by a fit."""
 
     seen_rows: SeenRows
     known: dict[str, int]
@@ -52,7 +52,7 @@ def continuous(columns: int) -> Draw:
 
 
 def patterns(random: np.random.Generator, count: int) -> Numbers:
-    """300 kinds of rows of 30 features that depend on each other."""
+    """300 kinds of rows with 30 dependent features."""
     every = np.random.default_rng(3).integers(2, size=(300, 30)).astype(np.float64)
     return np.asarray(every[random.integers(300, size=count)])
 
@@ -75,10 +75,10 @@ TABLES: dict[str, Draw] = {
 
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("name", TABLES)
-def test_honest_rows_are_not_refused(name: str, distinct: bool) -> None:
-    """Nor are they left out, even if equal rows were removed before fit, or these were cast to float32.
+def test_new_rows_are_not_refused(name: str, distinct: bool) -> None:
+    """New rows are neither refused nor left out, even if duplicates were removed before fit, or rows cast to float32.
 
-    Unless their columns depend on each other, and equal rows were removed: then nothing tells them from copies.
+    Exception: with dependent columns and removed duplicates, they cannot be distinguished from copies.
     """
     random, refused, dropped, runs = np.random.default_rng(0), 0, 0, 8
     for run in range(runs):
@@ -100,7 +100,7 @@ def test_honest_rows_are_not_refused(name: str, distinct: bool) -> None:
 def test_copies_are_found_among_rows_that_repeat_each_other(
     table: Draw, share: float, doubled: int, distinct: bool
 ) -> None:
-    """Training rows drawn with replacement, or once each among doubled new ones, are no population that repeats."""
+    """Training rows drawn with replacement, or once each among duplicated new rows, are recognized as copies."""
     random = np.random.default_rng(0)
     x, new = table(random, 500), table(random, 400)
     if distinct:
@@ -111,14 +111,14 @@ def test_copies_are_found_among_rows_that_repeat_each_other(
     assert found.refusal is not None or found.rows[:count].mean() > 0.9
 
 
-def test_exact_hashes_alone_refuse_honest_rows_if_equals_were_removed() -> None:
-    """Why more is noted at fit: the rows of fit then say that rows never repeat."""
+def test_exact_hashes_alone_refuse_new_rows_if_duplicates_were_removed() -> None:
+    """Why fit records more: without duplicates, the rows of fit suggest that rows never repeat."""
     random = np.random.default_rng(0)
     x = random.permutation(np.unique(whole(10, 3)(random, 600), axis=0))
     assert Fitted.on(x, near=False).leaked(whole(10, 3)(random, 500)).refusal is not None
 
 
-def test_rows_of_training_whose_equals_were_removed_are_still_found() -> None:
+def test_training_rows_without_duplicates_are_still_found() -> None:
     random = np.random.default_rng(0)
     every = random.permutation(np.unique(whole(10, 3)(random, 1500), axis=0))
     fitted = Fitted.on(every)
@@ -158,12 +158,12 @@ def test_exact_hashes_of_an_earlier_version_find_exact_copies_only() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda x: x, float32])
-def test_the_very_rows_of_fit_are_known_in_any_order(change: Callable[[Numbers], Numbers]) -> None:
-    """In a table of few different rows that repeats do not tell."""
+def test_the_training_set_itself_is_recognized_in_any_order(change: Callable[[Numbers], Numbers]) -> None:
+    """In a table of few distinct rows, repeats alone do not show it."""
     random = np.random.default_rng(0)
     x = random.integers(3, size=(400, 2)) / 10
     fitted = Fitted.on(x)
-    assert "the very ones" in str(fitted.leaked(change(random.permutation(x))).refusal)
+    assert "400 rows are exactly the rows" in str(fitted.leaked(change(random.permutation(x))).refusal)
     assert fitted.leaked(change(x[:-1])).refusal is None
 
 
@@ -194,7 +194,7 @@ class TestDistinct:
         assert not found.removed
         assert found.discrete == (expected > 0)
 
-    def test_what_was_removed_is_missed(self) -> None:
+    def test_removed_duplicates_are_detected(self) -> None:
         x = np.unique(whole(10, 3)(np.random.default_rng(0), 600), axis=0).astype(np.float32)
         found = Distinct.of(x, row_hashes(x))
         assert found.removed
@@ -210,7 +210,7 @@ class TestDistinct:
 
 
 def test_a_few_exact_copies_are_left_out_and_more_are_refused() -> None:
-    """All of them are known, so that the others may be used; unless they are so many that the file is another one."""
+    """All copies are identified, so the other rows may be used, unless there are too many copies."""
     random = np.random.default_rng(0)
     x, new = continuous(3)(random, 500), continuous(3)(random, 400)
     few = Fitted.on(x).leaked(np.r_[x[:30], new[30:]])

@@ -1,4 +1,4 @@
-"""Cells of rows: the same on every machine, shared by near copies and hardly ever by others."""
+"""Grid cells: identical on every machine, shared by near copies and hardly ever by other rows."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ def test_every_feature_is_in_one_of_two_halves(features: int) -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 3, 40]))
 @settings(max_examples=20, deadline=None)
-def test_the_order_of_rows_and_the_others_do_not_matter(seed: int, features: int) -> None:
+def test_cells_do_not_depend_on_other_rows(seed: int, features: int) -> None:
     x = rows(30, features, seed)
     x[x < -1] = -0.0
     widths = choose_widths(rows(200, features))
@@ -61,7 +61,7 @@ def test_the_order_of_rows_and_the_others_do_not_matter(seed: int, features: int
 @given(st.integers(0, 2**32))
 @settings(max_examples=20, deadline=None)
 def test_sums_do_not_depend_on_the_order_of_their_terms(seed: int) -> None:
-    """They are whole numbers below 2**53: whichever way a machine adds them up, they are exact."""
+    """Sums are integers below 2**53, and exact in any order of addition."""
     x = np.clip(rows(4, 300, seed) * np.float32(30), -127, 127)
     for grid in grids(300):
         assert grid.signs is not None
@@ -70,7 +70,7 @@ def test_sums_do_not_depend_on_the_order_of_their_terms(seed: int) -> None:
         assert (grid.axes(x) == expected).all()
 
 
-def test_numbers_beyond_all_bounds_have_a_cell() -> None:
+def test_extreme_numbers_have_a_cell() -> None:
     x = np.array([[3e38, -3e38], [1e-45, -1e-45], [0, 0]], dtype=np.float32)
     widths = choose_widths(rows(100, 2))
     assert (cell_hashes(x, widths)[:, 0] != cell_hashes(x, widths)[:, 2]).all()
@@ -85,7 +85,7 @@ def test_few_rows(count: int) -> None:
     assert near_rows(rows(10, 0)).used.sum() == 0
 
 
-def test_a_table_of_few_different_rows_has_cells_of_one_row() -> None:
+def test_few_distinct_rows_have_cells_of_their_own() -> None:
     x = np.random.default_rng(0).integers(4, size=(500, 3)).astype(np.float32)
     near = near_rows(x)
     whole = [one for one, grid in zip(near.cells, near.widths, strict=True) if (grid[:3] >= 0).all()]
@@ -100,9 +100,11 @@ CHANGES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "noise": lambda x: x * (1 + 1e-7 * np.random.default_rng(1).normal(size=x.shape)),
 }
 
+#: With three digits of one or two features, new rows are as close to training rows as copies.
+CASES = [(name, count) for name in CHANGES for count in (1, 2, 5, 20, 300) if name != "3 digits" or count > 2]
 
-@pytest.mark.parametrize("features", [1, 2, 5, 20, 300])
-@pytest.mark.parametrize("change", CHANGES)
+
+@pytest.mark.parametrize(("change", "features"), CASES)
 def test_near_copies_share_cells_and_others_do_not(change: str, features: int) -> None:
     random = np.random.default_rng(0)
     x, new = 5 + random.normal(size=(2, 400, features))
@@ -112,8 +114,6 @@ def test_near_copies_share_cells_and_others_do_not(change: str, features: int) -
 
     near = near_rows(encoded(x), 80)
     found = near.matches(near.cells_of(encoded(CHANGES[change](x))))
-    if change == "3 digits" and features < 3:
-        return  # new rows come as near as that
     assert (found >= 2).mean() > 0.9
     assert (found >= 1).mean() > 0.95
     others = near.matches(near.cells_of(encoded(new)))
@@ -121,39 +121,39 @@ def test_near_copies_share_cells_and_others_do_not(change: str, features: int) -
     assert (others >= 4).mean() < 0.015
 
 
-def test_a_column_that_is_rounded_to_nothing_hides_no_copy() -> None:
+def test_a_column_rounded_to_nothing_does_not_hide_copies() -> None:
     x = rows(400, 10)
     near = near_rows(x)
     x[:, 3] = 0
     assert (near.matches(near.cells_of(x)) >= 1).mean() > 0.95
 
 
-def test_more_rows_are_known_afterwards_and_counted() -> None:
+def test_added_rows_are_found_and_counted() -> None:
     x, more = rows(100, 4), rows(50, 4, 1)
     near = near_rows(x, 20)
     both = near.with_rows(near.cells_of(np.r_[more, more[:10]]))
     assert (both.matches(both.cells_of(np.r_[x, more])) == GRIDS).all()
     assert near.matches(near.cells_of(more)).max() < GRIDS
-    assert (both.chance[-1], both.every[-1]) == (80, 160)
-    assert both.every[GRIDS - 1] == near.every[GRIDS - 1] + 20  # each of the ten rows twice
+    assert (both.validation_counts[-1], both.all_counts[-1]) == (80, 160)
+    assert both.all_counts[GRIDS - 1] == near.all_counts[GRIDS - 1] + 20  # each of the ten rows twice
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40))
 @settings(max_examples=30, deadline=None)
-def test_counts_are_those_of_a_plain_loop(seed: int, count: int) -> None:
+def test_counts_equal_a_plain_loop(seed: int, count: int) -> None:
     x = np.random.default_rng(seed).integers(3, size=(count, 2)).astype(np.float32)
     near = near_rows(x, count // 2)
     cells = near.cells_of(x)
 
-    def counted(asked: range) -> list[int]:
+    def counted(rows: range) -> list[int]:
         shared = [
             sum(
                 any(cells[grid, row] == cells[grid, other] for other in range(count) if other != row)
                 for grid in np.flatnonzero(near.used)
             )
-            for row in asked
+            for row in rows
         ]
-        return [*(sum(one >= least for one in shared) for least in range(1, GRIDS + 1)), len(asked)]
+        return [*(sum(one >= least for one in shared) for least in range(1, GRIDS + 1)), len(rows)]
 
-    assert near.every.tolist() == counted(range(count))
-    assert near.chance.tolist() == counted(range(count // 2))
+    assert near.all_counts.tolist() == counted(range(count))
+    assert near.validation_counts.tolist() == counted(range(count // 2))

@@ -1,4 +1,4 @@
-"""Rows unlike those of training: ranges with a margin, and the distance of a row."""
+"""Novelty check: ranges with a margin, and the distance of a row from the training rows."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from squad.data import novelty
 from squad.data.array_transform import ArrayTransform
-from squad.data.heavy_tails import reach
+from squad.data.heavy_tails import extrapolate_tails
 from squad.data.novelty import Range, RowDistance, fit_ranges, range_margin
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform, from_json
@@ -40,7 +40,7 @@ class TestRanges:
         assert not found.outside(column).any()
         assert Range.from_json(found.to_json()) == found
 
-    def test_the_margin_grows_with_columns_for_each_row(self) -> None:
+    def test_the_margin_grows_with_columns_per_row(self) -> None:
         assert range_margin(5, 100_000) == pytest.approx(0.25, rel=0.01)
         assert range_margin(5, 500) < range_margin(50, 500) < range_margin(50, 100)
 
@@ -53,13 +53,13 @@ class TestRanges:
             widths.append((found.most - found.least) / (found.high - found.low))
         assert widths[0] < 1.6 < widths[1]
 
-    def test_one_outlier_does_not_open_the_other_side(self) -> None:
+    def test_an_outlier_does_not_widen_the_other_side(self) -> None:
         column = np.random.default_rng(0).normal(50, 10, (1000, 1))
         column[0] = 1e6
         (found,) = fit_ranges(partial(iter, [column]), 1000, 0.25)
         assert found.outside(np.array([-999.0])).all()
 
-    def test_what_hardly_ever_varied_has_no_limits(self) -> None:
+    def test_nearly_constant_columns_have_no_limits(self) -> None:
         random = np.random.default_rng(0)
         columns = np.stack([np.full(300, 2023.0), random.random(300) < 0.01, random.random(300) < 0.5], 1)
         never, seldom, often = fit_ranges(partial(iter, [columns]), 300, 0.25)
@@ -68,7 +68,7 @@ class TestRanges:
         assert not seldom.outside(new).any()
         assert often.outside(new).all()
 
-    def test_what_begins_at_zero_does_not_become_negative(self) -> None:
+    def test_columns_that_start_at_zero_must_not_become_negative(self) -> None:
         random = np.random.default_rng(0)
         begins = {
             "days": random.integers(3650, size=(500, 1)).astype(float),
@@ -85,7 +85,7 @@ class TestRanges:
 
     @pytest.mark.parametrize("rows", [40, 100, 300])
     @pytest.mark.parametrize("heavy", ["log-normal", "negative", "Student t", "from 1000"])
-    def test_few_rows_of_heavy_tails_refer_few_honest_rows(self, heavy: str, rows: int) -> None:
+    def test_few_training_rows_with_heavy_tails_refer_few_rows(self, heavy: str, rows: int) -> None:
         random = np.random.default_rng(1)
         draws: dict[str, Callable[[tuple[int, int]], Any]] = {
             "log-normal": lambda shape: random.lognormal(0, 2, shape),
@@ -101,7 +101,7 @@ class TestRanges:
             shares.append(outside.any(0).mean())
         assert np.mean(shares) < 0.008
 
-    def test_light_tails_get_no_more_room_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_light_tails_are_not_extrapolated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         random = np.random.default_rng(0)
         for column in (random.uniform(size=(100, 1)), random.normal(50, 5, (100, 1))):
             both = []
@@ -116,12 +116,12 @@ class TestRanges:
     def test_many_rows_are_not_extrapolated(self) -> None:
         column = np.random.default_rng(0).lognormal(0, 2, (500, 1))
         low, high = column.min(0), column.max(0)
-        down, up = reach(partial(iter, [column]), 500, low, high, 0.05, 0.01)
+        down, up = extrapolate_tails(partial(iter, [column]), 500, low, high, 0.05, 0.01)
         assert up[0] == -math.inf
         assert down[0] == math.inf
 
     def test_images_are_one_row_each(self) -> None:
-        """Pixels of one image are no independent rows: the largest of each counts."""
+        """Pixels of one image are not independent: only the largest per image counts."""
         random = np.random.default_rng(0)
         x = random.lognormal(0, 1, (60, 1, 2))
         repeated = np.repeat(x, 5, 1)
@@ -156,7 +156,7 @@ class TestTransforms:
         assert again == transform
         assert again.apply(Table.of(frame)).novel == found.novel
 
-    def test_a_row_that_cannot_be_read_is_not_novel_too(self) -> None:
+    def test_unreadable_rows_are_not_novel(self) -> None:
         import pandas as pd
 
         frame = pd.DataFrame({"dose": np.linspace(1, 2, 50), "age": np.linspace(20, 80, 50), "y": ["a", "b"] * 25})
@@ -181,7 +181,7 @@ class TestTransforms:
         assert "channel 1" in of_images.apply(wrong).novel[7]
         assert from_json(of_images.to_json()) == of_images
 
-    def test_they_can_be_left_out(self) -> None:
+    def test_ranges_are_optional(self) -> None:
         transform = ArrayTransform.fit(normal(100), ranges=False)
         assert not transform.apply(normal(5) * 1000).novel
         assert "ranges" not in transform.to_json()  # as in models of the first format
@@ -194,7 +194,7 @@ class TestRowDistance:
         common = random.normal(size=(count, 1))
         return (common + 0.2 * random.normal(size=(count, features))).astype(np.float32)
 
-    def test_what_no_single_column_shows(self) -> None:
+    def test_novel_combinations_of_ordinary_values(self) -> None:
         distance = RowDistance.fit(self.correlated(500, 0))
         assert distance is not None
         honest = self.correlated(4000, 1)
@@ -204,14 +204,14 @@ class TestRowDistance:
         assert len(distance.reasons(mixed)) > 0.9 * len(mixed)
 
     @pytest.mark.parametrize("features", [1, 5, 40, 600])
-    def test_honest_rows_are_hardly_ever_referred(self, features: int) -> None:
+    def test_regular_rows_are_hardly_ever_referred(self, features: int) -> None:
         random = np.random.default_rng(features)
         x = random.standard_t(3, size=(1500, features)).astype(np.float32)
         distance = RowDistance.fit(x[:500])
         assert distance is not None
         assert len(distance.reasons(x[500:])) <= 5
 
-    def test_the_largest_directions_are_those_of_the_whole(self) -> None:
+    def test_subspace_iteration_equals_the_full_decomposition(self) -> None:
         from squad.data import novelty
 
         u = self.correlated(300, 0, 600).astype(np.float64)
@@ -222,7 +222,7 @@ class TestRowDistance:
         np.testing.assert_allclose(directions.T @ directions, np.eye(32), atol=1e-8)
         np.testing.assert_allclose(mean, u.mean(0))
 
-    def test_a_row_is_judged_by_itself(self) -> None:
+    def test_distances_do_not_depend_on_other_rows(self) -> None:
         distance = RowDistance.fit(self.correlated(500, 0))
         assert distance is not None
         x = self.correlated(50, 1)
@@ -230,12 +230,12 @@ class TestRowDistance:
         alone = np.concatenate([distance.squared(x[row : row + 1]) for row in range(50)])
         np.testing.assert_allclose(alone, together, rtol=1e-12)
 
-    def test_too_few_rows_or_nothing_that_varies(self) -> None:
+    def test_too_few_or_constant_rows(self) -> None:
         assert RowDistance.fit(self.correlated(10, 0)) is None
         assert RowDistance.fit(np.ones((100, 3), dtype=np.float32)) is None
 
     @pytest.mark.parametrize("features", [1, 8])
-    def test_there_and_back(self, features: int) -> None:
+    def test_saving_and_loading(self, features: int) -> None:
         distance = RowDistance.fit(self.correlated(100, 0, features))
         assert distance is not None
         again = RowDistance.from_tensors(distance.to_tensors())

@@ -1,4 +1,4 @@
-"""Rows that a model has seen: hashes that stay, and lookups that are exact."""
+"""Rows the model has seen: stable hashes, and exact lookups."""
 
 import hashlib
 from typing import Any
@@ -46,7 +46,7 @@ def test_equal_rows_have_equal_hashes_and_others_not(row: list[float], other: in
     assert (found[0] == found[1 + other]) == bool((x[0] == x[1 + other]).all())
 
 
-def test_layout_is_no_part_of_a_row() -> None:
+def test_hashes_do_not_depend_on_memory_layout() -> None:
     x = rows(40, 6)
     expected = row_hashes(x)
     for same in (np.asfortranarray(x), x.astype(">f4"), np.repeat(x, 2, axis=0)[::2], np.flip(np.flip(x, 1).copy(), 1)):
@@ -57,7 +57,7 @@ def test_layout_is_no_part_of_a_row() -> None:
     assert len(row_hashes(x[:3, :0])) == 3
 
 
-def test_where_the_values_stand_matters() -> None:
+def test_hashes_depend_on_the_order_of_features() -> None:
     one, other = row_hashes(np.array([[1, 2], [2, 1]], dtype=np.float32))
     assert one != other
 
@@ -68,16 +68,16 @@ def test_where_the_values_stand_matters() -> None:
         (np.zeros((2, 2)), r"float64 of shape \(2, 2\)"),
         (np.zeros(3, dtype=np.float32), r"float32 of shape \(3,\)"),
         ([[1.0]], "list"),
-        (np.array([[1, 2], [np.nan, 0]], dtype=np.float32), r"NaN or infinity in row 2 \(from 1\)"),
+        (np.array([[1, 2], [np.nan, 0]], dtype=np.float32), r"NaN or infinity in row 2 "),
         (np.full((1, 1), np.inf, dtype=np.float32), "NaN or infinity in row 1"),
     ],
 )
-def test_what_is_no_encoded_row(x: Any, got: str) -> None:
+def test_invalid_rows_are_refused(x: Any, got: str) -> None:
     with pytest.raises(ArgumentError, match=f"x must be .*, got {got}"):
         row_hashes(x)
 
 
-def test_groups_are_sorted_each_once_and_apart_from_rows() -> None:
+def test_group_hashes_are_sorted_distinct_and_differ_from_row_hashes() -> None:
     found = group_hashes(["b", "a", "b", "ü", "\udcff", ""])
     assert len(found) == 5
     assert (np.diff(found.astype(object)) > 0).all()
@@ -86,23 +86,23 @@ def test_groups_are_sorted_each_once_and_apart_from_rows() -> None:
     assert group_hashes([]).dtype == np.uint64
     zeros = np.zeros((1, 1), dtype=np.float32)
     assert row_hashes(zeros)[0] != group_hashes(["\0\0\0\0"])[0]
-    with pytest.raises(ArgumentError, match=r"groups must be texts, got 3. Write str\(group\) for each"):
+    with pytest.raises(ArgumentError, match=r"groups must be texts, got 3\..*str\(group\)"):
         group_hashes([3])  # type: ignore[list-item]
 
 
-# ---- memory
+# ---- lookups
 
 
 @given(st.lists(st.integers(0, 12), max_size=30), st.lists(st.integers(0, 12), max_size=30))
-def test_repeats_are_counted_as_sets_would(seen: list[int], asked: list[int]) -> None:
+def test_repeats_equal_those_of_sets(seen: list[int], new: list[int]) -> None:
     def encoded(values: list[int]) -> Rows:
         return np.array(values, dtype=np.float32).reshape(-1, 1)
 
     seen_rows = SeenRows.of(encoded(seen))
-    assert seen_rows.repeats(row_hashes(encoded(asked))) == sum(value in seen for value in asked)
-    both = seen_rows.with_rows(row_hashes(encoded(asked)))
-    assert both.repeats(row_hashes(encoded(asked))) == len(asked)
-    assert len(both.rows) == len({*seen, *asked})
+    assert seen_rows.repeats(row_hashes(encoded(new))) == sum(value in seen for value in new)
+    both = seen_rows.with_rows(row_hashes(encoded(new)))
+    assert both.repeats(row_hashes(encoded(new))) == len(new)
+    assert len(both.rows) == len({*seen, *new})
     assert len(seen_rows.rows) == len(set(seen))  # it is left as it was
 
 
@@ -119,13 +119,13 @@ def test_groups_that_were_seen_are_refused() -> None:
     seen_rows = SeenRows.of(rows(3), [f"patient {i}" for i in range(9)])
     check_groups(seen_rows, ["patient 9", "patient 10"])
     check_groups(seen_rows, [])
-    with pytest.raises(LeakError, match=r"fit saw 2 of these 3: 'patient 1', 'patient 2'\. .*squad split --group"):
+    with pytest.raises(LeakError, match=r"seen 2 of the 3 .*: 'patient 1', 'patient 2'\. .*squad split --group"):
         check_groups(seen_rows, ["patient 1", "patient 2", "patient 1", "new"])
     with pytest.raises(LeakError, match="'patient 4' and 4 more"):
         check_groups(seen_rows, [f"patient {i}" for i in range(9)])
 
 
-def test_there_and_back_through_a_file() -> None:
+def test_saving_and_loading() -> None:
     from safetensors.torch import load, save
 
     for seen_rows in (SeenRows.of(rows(500), ["a", "b"]), SeenRows.of(rows(1)), SeenRows.of(rows(0))):
@@ -139,23 +139,20 @@ def test_there_and_back_through_a_file() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rows": None}, "must hold 'rows' and 'groups'"),
-        ({"more": torch.zeros(1)}, "must hold 'rows' and 'groups'.*'more'"),
-        (
-            {"rows": torch.zeros(2)},
-            r"rows of a saved memory must be a list of int64, got torch.float32 of shape \(2,\)",
-        ),
-        ({"groups": torch.zeros(2, 1, dtype=torch.int64)}, r"groups of a saved .* got torch.int64 of shape \(2, 1\)"),
-        ({"rows": torch.tensor([2, 1])}, "rows of a memory must be in ascending order, each hash once; they are not"),
-        ({"rows": torch.tensor([1, 1])}, "rows of a memory must be in ascending order"),
-        ({"rows": torch.tensor([-1, 1])}, "rows of a memory must be in ascending order"),  # -1 is the largest uint64
+        ({"rows": None}, "must have 'rows' and 'groups'.* got 'cells"),
+        ({"more": torch.zeros(1)}, "must have 'rows' and 'groups'.*'more'"),
+        ({"rows": torch.zeros(2)}, r"'rows' .*int64, got torch.float32 of shape \(2,\)"),
+        ({"groups": torch.zeros(2, 1, dtype=torch.int64)}, r"'groups' .* got torch.int64 of shape \(2, 1\)"),
+        ({"rows": torch.tensor([2, 1])}, "rows must be distinct hashes in ascending order"),
+        ({"rows": torch.tensor([1, 1])}, "rows must be distinct hashes in ascending order"),
+        ({"rows": torch.tensor([-1, 1])}, "rows must be distinct hashes in ascending order"),  # -1: the largest uint64
     ],
 )
-def test_a_memory_that_is_none(change: dict[str, torch.Tensor | None], message: str) -> None:
+def test_invalid_saved_hashes(change: dict[str, torch.Tensor | None], message: str) -> None:
     tensors = {**SeenRows.of(rows(3), ["a"]).to_tensors(), **change}
     with pytest.raises(DataError, match=message):
         SeenRows.from_tensors({name: tensor for name, tensor in tensors.items() if tensor is not None})
-    with pytest.raises(DataError, match="rows of a memory must be a list of hashes, uint64, got list"):
+    with pytest.raises(DataError, match=r"rows must be .*uint64.* got list"):
         SeenRows([1, 2], np.empty(0, dtype=np.uint64))  # type: ignore[arg-type]
 
 
@@ -165,8 +162,8 @@ def test_a_digest_is_that_of_rows_in_any_order() -> None:
     assert rows_digest(hashes[:4]) != rows_digest(hashes)
 
 
-def test_what_earlier_versions_saved() -> None:
-    """Hashes of rows and groups only: they are read, and rows are looked up by them."""
+def test_files_of_earlier_versions() -> None:
+    """They have hashes of rows and groups only, by which rows are looked up."""
     new = SeenRows.of(rows(50), ["a"])
     old = SeenRows.from_tensors({name: new.to_tensors()[name] for name in ("rows", "groups")})
     assert old.near is None
@@ -195,7 +192,7 @@ def test_what_earlier_versions_saved() -> None:
         {"distinct": torch.full((5,), -1)},
     ],
 )
-def test_cells_that_are_none(change: dict[str, torch.Tensor | None]) -> None:
+def test_invalid_saved_cells(change: dict[str, torch.Tensor | None]) -> None:
     tensors = {**SeenRows.of(rows(20), ["a"]).to_tensors(), **change}
     with pytest.raises(DataError):
         SeenRows.from_tensors({name: tensor for name, tensor in tensors.items() if tensor is not None})

@@ -1,4 +1,4 @@
-"""Laws of splitting: a partition, stratified, seeded, the same everywhere, groups whole."""
+"""Splits: a stratified, seeded partition, identical on every machine, that keeps groups together."""
 
 import numpy as np
 import pytest
@@ -18,9 +18,7 @@ FRACTIONS = st.lists(st.integers(1, 20), min_size=2, max_size=4).map(
 
 
 @given(LABELS, FRACTIONS, SEEDS)
-def test_every_row_is_in_one_part_and_every_class_has_its_share(
-    labels: list[int], fractions: dict[str, float], seed: int
-) -> None:
+def test_splits_are_stratified_partitions(labels: list[int], fractions: dict[str, float], seed: int) -> None:
     parts = split_rows(labels, fractions, seed).parts
     assert list(parts) == list(fractions)
     assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(len(labels)))
@@ -35,7 +33,7 @@ def test_every_row_is_in_one_part_and_every_class_has_its_share(
 
 
 @given(st.lists(st.integers(3, 40), min_size=1, max_size=30), FRACTIONS, SEEDS)
-def test_parts_as_a_whole_have_their_share(sizes: list[int], fractions: dict[str, float], seed: int) -> None:
+def test_sizes_of_parts(sizes: list[int], fractions: dict[str, float], seed: int) -> None:
     # Rounding classes one by one, always up for the same part, would be off by half their number.
     labels = np.repeat(np.arange(len(sizes)), sizes)
     for name, rows in split_rows(labels, fractions, seed).parts.items():
@@ -80,7 +78,7 @@ def test_rare_classes_are_trained_on_first() -> None:
 def test_no_group_is_in_two_parts(rows: list[tuple[int, int]], fractions: dict[str, float], seed: int) -> None:
     labels, groups = [row[0] for row in rows], np.asarray([row[1] for row in rows])
     if len(set(groups)) < len(fractions):
-        with pytest.raises(DataError, match=r"at least \d groups"):
+        with pytest.raises(DataError, match=r"at least \d groups, got \d"):
             split_rows(labels, fractions, seed, groups)
         return
     parts = split_rows(labels, fractions, seed, groups).parts
@@ -90,7 +88,7 @@ def test_no_group_is_in_two_parts(rows: list[tuple[int, int]], fractions: dict[s
     assert sum(map(len, held)) == len(set(groups))
 
 
-def test_groups_keep_sizes_and_classes_near_their_shares() -> None:
+def test_groups_keep_sizes_and_classes_near_their_fractions() -> None:
     generator = np.random.default_rng(0)
     groups = generator.integers(0, 300, 6000)
     labels = np.where(generator.random(6000) < 0.05 + 0.3 * (groups % 3 == 0), "ill", "well")
@@ -103,7 +101,7 @@ def test_groups_keep_sizes_and_classes_near_their_shares() -> None:
 
 
 def test_the_size_of_a_small_group_does_not_decide_its_part() -> None:
-    # Were larger groups placed first, they would nearly all be in training, and no test would tell about them.
+    # If larger groups were assigned first, nearly all would be in the training set, and none in the test set.
     sizes = np.arange(1, 301)
     groups = np.repeat(np.arange(300), sizes)
     means = []
@@ -113,7 +111,7 @@ def test_the_size_of_a_small_group_does_not_decide_its_part() -> None:
     assert np.mean(means) == pytest.approx(sizes.mean(), rel=0.1)
 
 
-def test_large_groups_go_where_they_fit_and_are_told_about() -> None:
+def test_large_groups_go_where_they_fit_and_are_noted() -> None:
     sizes = {"clinic": 50, "a": 10, "b": 10, "c": 10, "d": 10, "e": 10}
     groups = [name for name, size in sizes.items() for _ in range(size)]
     split = split_rows(["x", "y"] * 50, PARTS, 0, groups)
@@ -121,10 +119,10 @@ def test_large_groups_go_where_they_fit_and_are_told_about() -> None:
     assert split.notes == ()
     groups = ["clinic"] * 90 + ["a"] * 5 + ["b"] * 5
     assert split_rows(["x", "y"] * 50, PARTS, 0, groups).notes == (
-        "Group 'clinic' has 90% of the rows, more than 'train' was to have (60%).",
-        "'train' has 90% of the rows rather than 60%.",
-        "'calibration' has 5% of the rows rather than 20%.",
-        "'test' has 5% of the rows rather than 20%.",
+        "Group 'clinic' has 90% of the rows, more than 'train' should have (60%).",
+        "'train' has 90% of the rows instead of 60%.",
+        "'calibration' has 5% of the rows instead of 20%.",
+        "'test' has 5% of the rows instead of 20%.",
     )
 
 
@@ -145,25 +143,25 @@ def test_validation_by_groups() -> None:
     assert not set(groups[train]) & set(groups[validation])
 
 
-def test_what_cannot_be_split_is_told() -> None:
+def test_invalid_arguments() -> None:
     with pytest.raises(DataError, match="at least 2 rows"):
         validation_rows(["a"], 0.5, 0)
     with pytest.raises(ArgumentError, match="fraction must be between 0 and 1"):
         validation_rows(["a", "b"], 1.0, 0)
-    with pytest.raises(DataError, match="there are none"):
+    with pytest.raises(DataError, match="no rows"):
         split_rows([], PARTS, 0)
     for fractions in ({"a": 1.0}, {"a": 0.5, "b": 0.4}, {"a": 1.5, "b": -0.5}, {"a": float("nan"), "b": 0.5}):
         with pytest.raises(ArgumentError, match="add up to 1"):
             split_rows(["a", "b"], fractions, 0)
-    with pytest.raises(DataError, match=r"entry in groups; 1 do, the first being row 2 "):
+    with pytest.raises(DataError, match=r"groups must not have missing values, got 1, the first in row 2 "):
         split_rows(["a", "b", "a"], PARTS, 0, ["g", None, "h"])
-    with pytest.raises(DataError, match="entry in labels"):
+    with pytest.raises(DataError, match="labels must not have missing values"):
         split_rows(["a", "", "b"], PARTS, 0)
-    with pytest.raises(ArgumentError, match="one for each row"):
+    with pytest.raises(ArgumentError, match="groups must be one per row, got 2 for 3"):
         split_rows(["a", "b", "c"], PARTS, 0, ["g", "h"])
-    with pytest.raises(ArgumentError, match="seed must be a whole number"):
+    with pytest.raises(ArgumentError, match=r"seed must be .* got -1"):
         split_rows(["a", "b", "c"], PARTS, -1)
-    with pytest.raises(ArgumentError, match="one value a row"):
+    with pytest.raises(ArgumentError, match=r"labels must be one-dimensional.* got shape \(3, 2\)"):
         split_rows(np.zeros((3, 2)), PARTS, 0)
 
 

@@ -2,15 +2,17 @@
 
 import gzip
 import io
+import re
 import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from squad.data import csv_reader
@@ -37,7 +39,7 @@ def refused(path: Path, content: str | bytes, message: str, *, name: str = "data
     assert "\n" not in str(caught.value)
 
 
-def test_cells_stay_as_they_were_written(tmp_path: Path) -> None:
+def test_cells_are_read_exactly_as_written(tmp_path: Path) -> None:
     table = table_of(tmp_path, 'a , b,y\n01,NA, x \n1e5,"say ""hi"",\nyou",\n', target="y")
     assert table.columns == ["a", "b", "y"]
     assert cells(table) == [["01", "NA", " x "], ["1e5", 'say "hi",\nyou', ""]]
@@ -47,7 +49,7 @@ def test_cells_stay_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 @pytest.mark.parametrize("front", [b"", b"\xef\xbb\xbf"])
-def test_marks_ends_and_byte_order_marks(tmp_path: Path, mark: str, end: str, front: bytes) -> None:
+def test_delimiters_line_ends_and_byte_order_marks(tmp_path: Path, mark: str, end: str, front: bytes) -> None:
     text = end.join(["", f"a{mark}b", "", f"1{mark}é", "  ", f"3,5{mark}4" if mark != "," else "3.5,4"])
     table = table_of(tmp_path, front + text.encode())
     assert table.columns == ["a", "b"]
@@ -58,65 +60,68 @@ def test_marks_ends_and_byte_order_marks(tmp_path: Path, mark: str, end: str, fr
 def test_tsv_and_gzip(tmp_path: Path) -> None:
     assert cells(table_of(tmp_path, "a\tb,c\n1\t2\n", name="x.tsv")) == [["1", "2"]]
     assert cells(table_of(tmp_path, gzip.compress(b"a,b\n1,2\n"), name="x.CSV.gz")) == [["1", "2"]]
-    refused(tmp_path, b"a,b\n1,2\n", "compressed with gzip", name="x.csv.gz")
-    refused(tmp_path, gzip.compress(b"a,b\n1,2\n" * 100)[:-12], "cut off", name="x.csv.gz")
+    refused(tmp_path, b"a,b\n1,2\n", "not a gzip file", name="x.csv.gz")
+    refused(tmp_path, gzip.compress(b"a,b\n1,2\n" * 100)[:-12], "truncated", name="x.csv.gz")
 
 
-def test_lines_that_cannot_be_read_keep_their_place(tmp_path: Path) -> None:
+def test_malformed_lines_keep_their_position(tmp_path: Path) -> None:
     text = 'a,b\n1,2\n1,2,3\n\n4\n"5,6\n7,8\n9,"x"y\n10,"1\n1"\n'
     table = table_of(tmp_path, text, strict=False)
-    assert table.unreadable == {
-        1: "line 3 has 3 fields, the header has 2",
-        2: "line 5 has 1 field, the header has 2",
-        3: "line 6 has a quote that does not close, or closes within a field",
-        5: "line 8 has a quote that does not close, or closes within a field",
-    }
+    patterns = {1: "line 3 .*3 fields.* 2", 2: "line 5 .*1 field.* 2", 3: "line 6 .*quote", 5: "line 8 .*quote"}
+    assert table.unreadable.keys() == patterns.keys()
+    for row, pattern in patterns.items():
+        assert re.fullmatch(f"{pattern}.*", table.unreadable[row])
     assert table.frame.isna().all(axis=1).tolist() == [row in table.unreadable for row in range(7)]
     assert table.frame.iloc[[0, 4, 6]].to_numpy().tolist() == [["1", "2"], ["7", "8"], ["10", "1\n1"]]
     assert table.where(6) == "line 9"
-    refused(tmp_path, text, r"4 lines that cannot be read: line 3 has .*; line 5 .*; line 6 .*; and 1 more\. Correct")
-    refused(tmp_path, "a,b\n1\n", "has a line that cannot be read: line 2 has 1 field, the header has 2. Correct")
+    refused(tmp_path, text, r"4 malformed lines: line 3 has .*; line 5 .*; line 6 .*; and 1 more\.")
+    refused(tmp_path, "a,b\n1\n", "a malformed line: line 2 has 1 field, the header has 2")
 
 
 def test_a_file_full_of_broken_quotes_ends_soon(tmp_path: Path) -> None:
     refused(tmp_path, "a,b\n" + '"1,2\n' * 2001, "1000 lines before it", strict=False)
 
 
+#: Regular files, which the fast parser reads, and arbitrary ones, most of which it declines.
+FIELD = st.sampled_from(["", "a", "1", "é", " ", '"x,y"', '"a""b"', '"l\nm"', '"\r"'])
+REGULAR = st.lists(st.tuples(FIELD, FIELD, st.sampled_from(["\n", "\r\n", "\n\n"])), max_size=6).map(
+    lambda rows: "".join(f"{one},{two}{end}" for one, two, end in rows)
+)
 PIECES = st.lists(st.sampled_from(["a", "1", "é", ",", '"', '""', "\n", "\r", "\r\n", " ", "\t", "x,y\n"]), max_size=25)
 
 
-@settings(max_examples=400)
-@given(PIECES.map("".join))
-def test_the_quick_way_reads_what_the_careful_way_reads(text: str) -> None:
+@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+@given(st.one_of(REGULAR, PIECES.map("".join)))
+def test_the_fast_parser_equals_the_reference(text: str) -> None:
     body = text.encode()
-    quick = csv_reader._quick(body, ["one", "two"], ",", 2)
-    if quick is None:
-        return
-    careful = csv_reader._careful(body, ["one", "two"], ",", 2, "text")
-    pd.testing.assert_frame_equal(quick.frame, careful.frame)
-    assert careful.unreadable == {}
-    if "\r" not in text:  # a lone one within quotes ends a line of one way and not of the other
-        assert quick.lines.tolist() == careful.lines.tolist()
+    fast = csv_reader._parse_fast(body, ["one", "two"], ",", 2)
+    assume(fast is not None)
+    assert fast is not None
+    reference = csv_reader._parse_records(body, ["one", "two"], ",", 2, "text")
+    pd.testing.assert_frame_equal(fast.frame, reference.frame)
+    assert reference.unreadable == {}
+    if "\r" not in text:  # the two disagree whether a lone carriage return within quotes ends a line
+        assert fast.lines.tolist() == reference.lines.tolist()
 
 
-def test_the_quick_way_is_taken() -> None:
-    assert csv_reader._quick(b'1,2\r\n\n"3\n,",4\n"""",', ["one", "two"], ",", 2) is not None
+def test_the_fast_parser_accepts_regular_files() -> None:
+    assert csv_reader._parse_fast(b'1,2\r\n\n"3\n,",4\n"""",', ["one", "two"], ",", 2) is not None
 
 
-def test_what_is_no_table_is_told(tmp_path: Path) -> None:
+def test_invalid_files_raise_one_line(tmp_path: Path) -> None:
     refused(tmp_path, "", "is empty: it has 0 bytes")
-    refused(tmp_path, "\n \n", "is empty. A table begins")
-    refused(tmp_path, "a,b\n", "has a header and no rows")
-    refused(tmp_path, "a,b\n\n  \n", "has a header and no rows", strict=False)
-    refused(tmp_path, "a,b,a,b\n1,2,3,4\n", "it has 'a', 'b' several times. Rename")
-    refused(tmp_path, ",b\n0,2\n", "column 1 of 2 has none. Name it")
-    refused(tmp_path, '"a,b\n1,2\n', "begin with a line of column names; it cannot be read")
-    refused(tmp_path, "a,b\n1,2\n1,é\n".encode("latin-1"), r"line 3 has the byte 0xe9 \(offset 10\)")
-    refused(tmp_path, "a,b\n1,2\n".encode("utf-16"), "it is in UTF-16")
-    refused(tmp_path, b"a,b\n1,\x002\n", "line 2 has a null byte")
+    refused(tmp_path, "\n \n", "is empty.*column names")
+    refused(tmp_path, "a,b\n", "header.* no rows")
+    refused(tmp_path, "a,b\n\n  \n", "header.* no rows", strict=False)
+    refused(tmp_path, "a,b,a,b\n1,2,3,4\n", "'a', 'b' several times")
+    refused(tmp_path, ",b\n0,2\n", "column 1 of 2 has none")
+    refused(tmp_path, '"a,b\n1,2\n', "column names, got .*quote")
+    refused(tmp_path, "a,b\n1,2\n1,é\n".encode("latin-1"), r"0xe9 in line 3 \(offset 10\)")
+    refused(tmp_path, "a,b\n1,2\n".encode("utf-16"), "got UTF-16")
+    refused(tmp_path, b"a,b\n1,\x002\n", "null byte in line 2")
     refused(tmp_path, "a", "must end in .csv", name="data.xlsx")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match="it is a folder"):
+    with pytest.raises(DataError, match="a folder"):
         read(tmp_path / "folder.csv")
     with pytest.raises(DataError, match=r"dat\.csv does not exist\. Its folder has 'data\.csv', 'folder\.csv'\."):
         read(tmp_path / "dat.csv")
@@ -124,7 +129,7 @@ def test_what_is_no_table_is_told(tmp_path: Path) -> None:
         read(tmp_path / "nowhere" / "data.csv")
 
 
-def test_a_wrong_target_is_told_with_the_columns(tmp_path: Path) -> None:
+def test_an_unknown_target_lists_the_columns(tmp_path: Path) -> None:
     message = r"has no column 'Lable'; did you mean 'label'\? The columns are 'age', 'label'\."
     refused(tmp_path, "age,label\n1,2\n", message, target="Lable")
     refused(tmp_path, "age,label\n1,2\n", r"no column 'zzz'\. The columns", target="zzz")
@@ -150,9 +155,9 @@ def test_labels_are_text(tmp_path: Path) -> None:
         assert labels(Arrays(np.zeros((2, 1)), np.asarray(y))).tolist() == ["5", "6"]
 
 
-def test_a_missing_label_is_told(tmp_path: Path) -> None:
+def test_missing_labels_are_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path, "a,y\n1,x\n2,\n3,NA\n")
-    with pytest.raises(DataError, match=r"2 labels are missing in .*, the first in line 3\. Delete such rows"):
+    with pytest.raises(DataError, match=r"2 labels are missing in .*, the first in line 3\."):
         labels(table, "y")
     assert labels(table, "y", strict=False).tolist() == ["x", "", ""]
     with pytest.raises(DataError, match="A label is missing in table, the first in row 2"):
@@ -161,13 +166,13 @@ def test_a_missing_label_is_told(tmp_path: Path) -> None:
         labels(Arrays(np.zeros((2, 1)), np.asarray([np.nan, 1])))
     with pytest.raises(DataError, match="no labels"):
         labels(Arrays(np.zeros((2, 1)), None))
-    with pytest.raises(DataError, match="target must be named"):
+    with pytest.raises(DataError, match=r"target.*'a', 'y'"):
         labels(table)
 
 
 def test_groups_are_text_and_complete(tmp_path: Path) -> None:
     table = table_of(tmp_path, "p,y\n 7,x\n8,x\n,x\n")
-    with pytest.raises(DataError, match=r"column 'p' of .* is empty in 1 of 3, the first in line 4"):
+    with pytest.raises(DataError, match=r"column 'p' of .* 1 of 3 rows, the first in line 4"):
         groups(table, "p")
     assert groups(Table.of(table.frame[:2]), "p").tolist() == ["7", "8"]
 
@@ -181,8 +186,8 @@ def test_parquet(tmp_path: Path) -> None:
     assert table.frame["a"].tolist() == [1, 2]
     assert table.where(1) == "row 2"
     content = (tmp_path / "d.parquet").read_bytes()
-    refused(tmp_path, content[:-20], "must be a Parquet file; it is none, or damaged", name="d.parquet")
-    refused(tmp_path, b"a,b\n1,2\n", "must be a Parquet file", name="d.parquet")
+    refused(tmp_path, content[:-20], "not a Parquet file, or is damaged", name="d.parquet")
+    refused(tmp_path, b"a,b\n1,2\n", "not a Parquet file", name="d.parquet")
     frame[:0].to_parquet(tmp_path / "e.parquet")
     with pytest.raises(DataError, match="no rows"):
         read(tmp_path / "e.parquet")
@@ -223,19 +228,19 @@ def test_npz_and_npy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": np.zeros((2, 2))}, r"named 'x' or 'X'; it has 'a'\."),
-        ({"x": np.zeros((2, 2)), "X": np.zeros((2, 2))}, "it has both 'x', 'X'"),
+        ({"a": np.zeros((2, 2))}, r"'x' or 'X', got 'a'\."),
+        ({"x": np.zeros((2, 2)), "X": np.zeros((2, 2))}, "got both 'x', 'X'"),
         ({"x": np.zeros((2, 2)), "y": np.zeros(2), "labels": np.zeros(2)}, "both 'y', 'labels'. Name the target"),
-        ({"x": np.zeros((2, 2)), "y": np.zeros(3)}, r"must have the shape \(2,\).*got \(3,\)"),
-        ({"x": np.zeros((2, 2)), "y": np.zeros((2, 3))}, r"got \(2, 3\)\. Of one-hot labels take argmax"),
-        ({"x": np.zeros((2, 2)), "y": np.zeros(2, dtype=complex)}, "whole numbers or text, got complex128"),
-        ({"x": np.zeros(2)}, r"must have the shape \(rows, features\)"),
-        ({"x": np.zeros((0, 2))}, r"at least one row and one feature, got the shape \(0, 2\)"),
+        ({"x": np.zeros((2, 2)), "y": np.zeros(3)}, r"labels .*\(2,\).*got \(3,\)"),
+        ({"x": np.zeros((2, 2)), "y": np.zeros((2, 3))}, r"got \(2, 3\)\. .*one-hot.*argmax"),
+        ({"x": np.zeros((2, 2)), "y": np.zeros(2, dtype=complex)}, "labels .*integers or text, got complex128"),
+        ({"x": np.zeros(2)}, r"\(rows, features\).*got \(2,\)"),
+        ({"x": np.zeros((0, 2))}, r"at least one row and one feature, got shape \(0, 2\)"),
         ({"x": np.asarray([["a"]])}, "array of numbers"),
-        ({"x": np.asarray([[None]], dtype=object)}, "pickled objects, which could run code"),
+        ({"x": np.asarray([[None]], dtype=object)}, "got pickled objects"),
     ],
 )
-def test_arrays_that_cannot_be_used(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+def test_unusable_arrays(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     refused(tmp_path, buffer.getvalue(), message, name="d.npz")
@@ -245,13 +250,13 @@ def test_damaged_arrays(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, x=np.arange(1000).reshape(-1, 2))
     content = buffer.getvalue()
-    refused(tmp_path, content[:-30], "none, or cut off", name="d.npz")
-    refused(tmp_path, content[:200] + bytes(50) + content[250:], "damaged or cut off", name="d.npz")
+    refused(tmp_path, content[:-30], "not an NPZ file, or is truncated", name="d.npz")
+    refused(tmp_path, content[:200] + bytes(50) + content[250:], "damaged or truncated", name="d.npz")
     refused(tmp_path, content, "no array 'y'. The arrays are 'x'", name="d.npz", target="y")
     buffer = io.BytesIO()
     np.save(buffer, np.arange(1000).reshape(-1, 2))
-    refused(tmp_path, buffer.getvalue()[:-30], "damaged or cut off", name="d.npy")
-    refused(tmp_path, b"hello", "it is none", name="d.npy")
+    refused(tmp_path, buffer.getvalue()[:-30], "damaged or truncated", name="d.npy")
+    refused(tmp_path, b"hello", "not an NPY file", name="d.npy")
     np.save(buffer := io.BytesIO(), np.asarray([[None]], dtype=object))
     refused(tmp_path, buffer.getvalue(), "pickled objects", name="d.npy")
 
@@ -259,20 +264,21 @@ def test_damaged_arrays(tmp_path: Path) -> None:
 TEXT = st.text(st.sampled_from('ab1é ,;"\t\n\r'), max_size=5)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(TEXT, min_size=n, max_size=n), min_size=1, max_size=4)))
-def test_what_is_written_is_read_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
+def test_written_tables_are_read_unchanged(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
     folder = tmp_path_factory.getbasetemp()
     columns = ["one", "two", "3"][: len(rows[0])]
     frame = pd.DataFrame(rows, columns=columns, dtype=str)
     for name in ("r.csv", "r.tsv", "r.csv.gz", "r.parquet"):
-        table = read(write(frame, folder / name))
+        with patch("os.fsync"):  # which takes most of the time
+            table = read(write(frame, folder / name))
         assert isinstance(table, Table)
         assert table.columns == columns
         assert cells(table) == rows
 
 
-def test_writing_is_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_writing_is_atomic(tmp_path: Path) -> None:
     file = tmp_path / "new" / "d.csv"
     write(pd.DataFrame({"a": ["1"]}), file)
     assert file.read_text() == '"a"\n"1"\n'

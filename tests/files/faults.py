@@ -1,4 +1,4 @@
-"""Processes that end, or meet an error, at the n-th thing they do with files."""
+"""Child processes that are killed, or meet an error, at the n-th file operation."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-#: What Python tells an audit hook when it is about to do something with files.
+#: Audit events of file operations.
 EVENTS = frozenset(
     {
         "open",
@@ -27,15 +27,15 @@ EVENTS = frozenset(
 
 
 def in_child(work: Callable[[], object], at: int | None = None, error: OSError | None = None) -> tuple[int, int]:
-    """Do ``work`` in a process of its own.
+    """Run ``work`` in a child process.
 
     Args:
-        work: an error ends the process with the code 1, one of this library's with 3.
-        at: the event, from 1, before which the process is killed, or before which ``error`` is raised.
-        error: raised instead of killing.
+        work: Function to run; an exception ends the process with exit code 1, a SquadError with 3.
+        at: Number of the event, from 1, before which the process is killed or ``error`` is raised.
+        error: Raised instead of killing the process.
 
     Returns:
-        How the process ended (its exit code, or minus the signal), and how many events there were.
+        The exit code (or minus the signal), and the number of events.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -46,8 +46,8 @@ def in_child(work: Callable[[], object], at: int | None = None, error: OSError |
         finally:
             os._exit(code)
     os.close(writing)
-    with open(reading, "rb") as told:
-        count = len(told.read())
+    with open(reading, "rb") as pipe:
+        count = len(pipe.read())
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status), count
 

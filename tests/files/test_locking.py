@@ -1,4 +1,4 @@
-"""One at a time."""
+"""Exclusive locks on output files and folders."""
 
 import errno
 import os
@@ -11,11 +11,11 @@ from squad.files import locked, locking
 from squad.output_paths import OutputError, exclusive_output
 
 
-def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last holder removes its lock file just before we lock it; the next to come would make a new one."""
-    monkeypatch.setattr(locking, "POLL", 0.01)
+def test_a_lock_on_a_removed_file_is_acquired_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The previous holder removes its lock file just before we lock it; another process would create a new one."""
+    monkeypatch.setattr(locking, "POLL_SECONDS", 0.01)
     target = tmp_path / "data.bin"
-    path, lock, tries = target.with_name(".data.bin.lock"), locking._lock, []
+    path, lock, tries = target.with_name(".data.bin.lock"), locking._try_lock, []
 
     def removed_before_the_first(handle: int) -> bool | None:
         tries.append(handle)
@@ -23,13 +23,13 @@ def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pyte
             path.unlink()
         return lock(handle)
 
-    monkeypatch.setattr(locking, "_lock", removed_before_the_first)
+    monkeypatch.setattr(locking, "_try_lock", removed_before_the_first)
     with locked(target, lambda: None), open(path, "rb") as other:
         assert lock(other.fileno()) is False
     assert len(tries) == 2
 
 
-def test_who_waits_may_give_up(tmp_path: Path) -> None:
+def test_waiting_can_be_stopped(tmp_path: Path) -> None:
     def give_up() -> None:
         raise KeyError("busy")
 
@@ -46,10 +46,8 @@ def current_umask() -> int:
     return mask
 
 
-def test_a_place_where_nothing_can_be_written_is_told_in_its_own_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not as if it were a data set's: whoever says --out is not helped by --data-dir."""
+def test_an_unwritable_output_has_its_own_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that of a dataset: --data-dir does not help users of --out."""
 
     def refuse(*_: object) -> int:
         raise OSError(errno.EACCES, "Permission denied")
@@ -66,7 +64,7 @@ def test_a_place_where_nothing_can_be_written_is_told_in_its_own_words(
         pass
 
 
-def test_an_error_inside_is_not_taken_for_one_of_the_lock(tmp_path: Path) -> None:
+def test_errors_inside_the_block_are_passed_on(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), exclusive_output(tmp_path / "new" / "m"):
         raise FileNotFoundError("something else")
     assert os.listdir(tmp_path) == []

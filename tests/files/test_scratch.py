@@ -1,4 +1,4 @@
-"""What killed processes leave behind, and who removes it."""
+"""Scratch files of killed processes are removed by the next write."""
 
 import os
 import signal
@@ -22,8 +22,8 @@ def names(path: Path) -> list[str]:
     return sorted(os.listdir(path))
 
 
-def test_a_killed_process_leaves_a_scratch_that_the_next_one_sweeps(tmp_path: Path) -> None:
-    """Killed in earnest, from outside, while it writes."""
+def test_scratch_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    """Killed with SIGKILL while it writes."""
     target = tmp_path / "rows.csv"
     write_text(target, "old")
     code = """
@@ -40,7 +40,7 @@ with replacing(sys.argv[1]) as file:
         assert run.stdout.readline() == b"writing\n"
         assert len(names(tmp_path)) == 2
         write_text(target, "while it lives")
-        assert len(names(tmp_path)) == 2  # it is not ours
+        assert len(names(tmp_path)) == 2  # scratch of a running process stays
         run.send_signal(signal.SIGKILL)
         run.wait()
     assert len(names(tmp_path)) == 2
@@ -65,7 +65,7 @@ def test_killed_at_every_event_of_a_write(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_whose_scratch_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_scratch_of_ended_processes_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.csv"
     pid = os.getpid()
     mine = scratch_beside(target)
@@ -73,29 +73,29 @@ def test_whose_scratch_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert mine.name.startswith(f".a.csv.{host}-{pid}-{birth}-")
     stays = [
         mine,
-        tmp_path / f".a.csv.{'0' * 8}-{pid}-{birth}-00000000.scratch",  # of another machine
-        tmp_path / f".a.csv.{host}-1-{birth_of(1)}-00000000.scratch",  # of a process that lives
+        tmp_path / f".a.csv.{'0' * 8}-{pid}-{birth}-00000000.scratch",  # another machine
+        tmp_path / f".a.csv.{host}-1-{birth_of(1)}-00000000.scratch",  # a running process
         scratch_beside(tmp_path / "b.csv"),
         tmp_path / f".a.csvx.{host}-999999999-{birth}-00000000.scratch",
         tmp_path / ".a.csv.lock",
         tmp_path / f"a.csv.{host}-999999999-{birth}-00000000.scratch",
     ]
     goes = [
-        tmp_path / f".a.csv.{host}-999999999-{birth}-00000000.scratch",  # nobody has this number
-        tmp_path / f".a.csv.{host}-{pid}-ffffffff-00000000.scratch",  # an earlier process had this one
+        tmp_path / f".a.csv.{host}-999999999-{birth}-00000000.scratch",  # no process has this id
+        tmp_path / f".a.csv.{host}-{pid}-ffffffff-00000000.scratch",  # an earlier process had this id
     ]
     for path in stays + goes:
         path.write_text("x")
     sweep(target)
     assert names(tmp_path) == sorted(path.name for path in stays)
-    # Nobody writes for a day.
+    # No write takes a day.
     past = time.time() - 2 * scratch.FOREIGN_SECONDS
     os.utime(stays[1], (past, past))
     sweep(target)
     assert names(tmp_path) == sorted(path.name for path in stays if path != stays[1])
 
 
-def test_a_link_in_the_place_of_a_scratch_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_removed_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
     link = tmp_path / f".a.{place()}-999999999-{'0' * 8}-00000000.scratch"
@@ -105,7 +105,7 @@ def test_a_link_in_the_place_of_a_scratch_is_not_followed(tmp_path: Path) -> Non
     assert (tmp_path / "precious" / "file").exists()
 
 
-def test_what_was_put_aside_comes_back(tmp_path: Path) -> None:
+def test_a_target_moved_aside_is_restored(tmp_path: Path) -> None:
     target = tmp_path / "model"
     dead = tmp_path / f".model.{place()}-999999999-{'0' * 8}-00000000.scratch"
     aside = aside_of(dead)
@@ -116,9 +116,9 @@ def test_what_was_put_aside_comes_back(tmp_path: Path) -> None:
     assert names(tmp_path) == ["model"]
     assert names(target) == ["old"]
     aside.mkdir()
-    sweep(target)  # and goes, where there is one
+    sweep(target)  # removed, since the target exists
     assert names(tmp_path) == ["model"]
 
 
-def test_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_is_ignored(tmp_path: Path) -> None:
     sweep(tmp_path / "no" / "such")

@@ -1,4 +1,4 @@
-"""Files that are whole or as they were, and readable to whom the umask says."""
+"""Atomic writing: complete or unchanged files, with the permissions that the umask allows."""
 
 import errno
 import gzip
@@ -35,7 +35,7 @@ def certificate() -> Certificate:
     return certify(np.linspace(0, 1, 200), np.zeros(200, dtype=bool), risk=0.05)
 
 
-#: Everything that writes a file: the library's own names, by the file's name.
+#: All functions that write files, by the name of a file they write.
 WRITERS: dict[str, Callable[[Path], Any]] = {
     "record.json": lambda path: Record("test", "one", {}, 1).save(path),
     "table.csv": lambda path: tables.write(FRAME, path),
@@ -67,7 +67,7 @@ def modes(path: Path) -> set[int]:
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o027, 0o640), (0o002, 0o664)])
-def test_permissions_are_what_the_umask_leaves(
+def test_new_files_respect_the_umask(
     name: str, mask: int, mode: int, tmp_path: Path, umask: Callable[[int], None]
 ) -> None:
     if name.endswith("parquet"):
@@ -78,7 +78,7 @@ def test_permissions_are_what_the_umask_leaves(
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_is_replaced_keeps_its_permissions(name: str, tmp_path: Path, umask: Callable[[int], None]) -> None:
+def test_replaced_files_keep_their_permissions(name: str, tmp_path: Path, umask: Callable[[int], None]) -> None:
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     path = tmp_path / name
@@ -93,7 +93,7 @@ def test_what_is_replaced_keeps_its_permissions(name: str, tmp_path: Path, umask
     assert os.listdir(tmp_path) == [name]
 
 
-def test_nobody_reads_it_while_it_is_written(tmp_path: Path, umask: Callable[[int], None]) -> None:
+def test_scratch_files_are_as_private_as_the_target(tmp_path: Path, umask: Callable[[int], None]) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("old")
     path.chmod(0o600)
@@ -104,7 +104,7 @@ def test_nobody_reads_it_while_it_is_written(tmp_path: Path, umask: Callable[[in
     assert path.read_bytes() == b"new"
 
 
-def test_an_error_leaves_the_old(tmp_path: Path) -> None:
+def test_an_exception_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "old")
 
@@ -120,7 +120,7 @@ def test_an_error_leaves_the_old(tmp_path: Path) -> None:
 
 
 def full_disk(work: Callable[[], Any], most: int) -> tuple[int, int]:
-    """The work in a process that may write so many bytes to a file, which fails as a full disk does."""
+    """Run ``work`` in a process that may write at most ``most`` bytes to a file, like on a full disk."""
 
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -131,7 +131,7 @@ def full_disk(work: Callable[[], Any], most: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_leaves_the_old(name: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(name: str, tmp_path: Path) -> None:
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     path = tmp_path / name
@@ -148,7 +148,7 @@ def test_a_full_disk_leaves_the_old(name: str, tmp_path: Path) -> None:
     assert code == 0
 
 
-def test_a_full_disk_is_told_by_the_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_saving_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.json"
     made = certificate()
     made.save(path)
@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_by_the_certificate(tmp_path: Path, monkeypatch: pyt
     assert os.listdir(tmp_path) == ["c.json"]
 
 
-def test_of_a_link_the_file_is_replaced(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     real = tmp_path / "there" / "real.txt"
     real.write_text("old")
@@ -175,7 +175,7 @@ def test_of_a_link_the_file_is_replaced(tmp_path: Path) -> None:
     assert real.read_text() == "new"
 
 
-def test_a_device_stays_one(tmp_path: Path) -> None:
+def test_devices_and_pipes_are_written_to_directly(tmp_path: Path) -> None:
     write_text("/dev/null", "anything")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     pipe = tmp_path / "pipe"
@@ -189,7 +189,7 @@ def test_a_device_stays_one(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_text(tmp_path, "x")
     (tmp_path / "x.csv").mkdir()
@@ -197,7 +197,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         tables.write(FRAME, tmp_path / "x.csv")
 
 
-def test_a_long_name(tmp_path: Path) -> None:
+def test_long_names(tmp_path: Path) -> None:
     for name in ("n" * 255, "é" * 120):
         write_bytes(tmp_path / name, b"1")
         write_bytes(tmp_path / name, b"2")
@@ -205,7 +205,7 @@ def test_a_long_name(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_json_keeps_any_text(tmp_path: Path) -> None:
+def test_json_preserves_any_text(tmp_path: Path) -> None:
     data = {"label": "caf\udce9", "é": [1.5, None, True]}
     path = write_json(tmp_path / "a.json", data)
     assert path.read_bytes().isascii()
@@ -215,7 +215,7 @@ def test_json_keeps_any_text(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == data
 
 
-def test_the_same_bytes_again(tmp_path: Path) -> None:
+def test_gzip_output_is_reproducible(tmp_path: Path) -> None:
     path = tables.write(FRAME, tmp_path / "a.csv.gz")
     first = path.read_bytes()
     assert tables.write(FRAME, path).read_bytes() == first

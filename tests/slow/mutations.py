@@ -1,4 +1,4 @@
-"""Damage, by a seed: bytes that are changed, cut, doubled, moved or replaced by what parsers dislike."""
+"""Seeded mutations of files: bytes changed, cut, duplicated, moved, or replaced by input that parsers mishandle."""
 
 import random
 import struct
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 __all__ = ["damaged"]
 
-#: What parsers have been seen to stumble over.
+#: Input that parsers are known to mishandle.
 PIECES = (
     b"\0",
     b"\xff",
@@ -40,7 +40,7 @@ PIECES = (
 
 
 def damaged(data: bytes, seed: int, count: int) -> Iterator[bytes]:
-    """So many damaged copies of ``data``, each with one to four faults."""
+    """Yield damaged copies of ``data``, each with one to four faults."""
     source = random.Random(seed)
     for _ in range(count):
         changed = bytearray(data)
@@ -54,7 +54,7 @@ def _fault(data: bytearray, source: random.Random) -> None:
         data += source.randbytes(4)
         return
     place = source.randrange(len(data))
-    # Headers stand at both ends, and faults in them go deeper.
+    # Formats have headers at both ends, where faults have more effect.
     if source.random() < 0.5:
         place = (
             min(len(data) - 1, source.randrange(128)) if source.random() < 0.5 else max(0, len(data) - 1 - place % 128)

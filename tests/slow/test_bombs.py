@@ -1,4 +1,4 @@
-"""Small files that become large, in processes that have little memory."""
+"""Decompression bombs, read in processes with little memory."""
 
 import gzip
 import json
@@ -59,7 +59,7 @@ except SquadError as error:
 
 
 def test_a_config_that_fills_the_memory(tmp_path: Path) -> None:
-    """A few megabytes of brackets, and a hundred of them."""
+    """A few megabytes of brackets, and a hundred megabytes."""
     saved = artifact.save(tmp_path / "model", {"a": torch.zeros(2)}, {})
     plain = json.loads((saved / "config.json").read_text())
     for megabytes, message in ((15, "changed after it was saved"), (100, "at the most"), (2000, "at the most")):
@@ -68,7 +68,7 @@ def test_a_config_that_fills_the_memory(tmp_path: Path) -> None:
             if megabytes < 1000:
                 file.write("[]," * ((megabytes << 20) // 3 - 1000))
             else:
-                file.truncate(megabytes << 20)  # of holes
+                file.truncate(megabytes << 20)  # a sparse file
                 file.seek(0, os.SEEK_END)
             file.write("[]]}")
         assert message in bounded(LOAD, str(saved), megabytes=1500)

@@ -1,4 +1,4 @@
-"""A model of a data frame the whole way: saved, and used by the command in new processes."""
+"""A model fitted on a data frame, saved, and used by the command in new processes."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def safe() -> Predictor:
     return classifier.certify(*people(1000, 1), risk=0.1, delta=0.1)
 
 
-def test_the_whole_way_in_new_processes(safe: Predictor, tmp_path: Path) -> None:
+def test_end_to_end_in_new_processes(safe: Predictor, tmp_path: Path) -> None:
     x, y = people(300, 3)
     expected = safe.answer(x)
     safe.save(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""A full disk, or a failing one, at each thing that is done with files: old or new, whole, and an error of ours."""
+"""A full or failing disk at each file operation leaves the old or the new file complete, and raises a SquadError."""
 
 import errno
 from collections.abc import Callable
@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], int]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
-def test_an_error_at_each_event(name: str, number: int, tmp_path: Path) -> None:
+def test_an_error_at_each_file_operation(name: str, number: int, tmp_path: Path) -> None:
     write, load = CASES[name]
     path = tmp_path / name
     write(path, 1)
@@ -75,8 +75,8 @@ def test_an_error_at_each_event(name: str, number: int, tmp_path: Path) -> None:
     assert load(path) == 3
 
 
-def test_parts_are_all_there_or_none(tmp_path: Path) -> None:
-    """All parts of a split, or none of them."""
+def test_several_files_are_written_together(tmp_path: Path) -> None:
+    """All parts of a split are written, or none."""
     paths = [tmp_path / name for name in ("train.csv", "calibration.csv", "test.csv")]
 
     def write(version: str) -> Any:

@@ -1,4 +1,4 @@
-"""Damaged files: an error of this library or a result, never another exception, and never much time.
+"""Damaged files give a SquadError or a result, never another exception, and never take long.
 
 Bounded and seeded.  For a longer campaign: ``SQUAD_FUZZ=20 pytest tests/slow/test_fuzz_files.py``, which tries twenty
 times as many, of other seeds.
@@ -29,24 +29,24 @@ from squad.selective.certify import certify
 from squad.train import checkpoint
 from tests.slow.mutations import damaged
 
-#: How many times as many as usual, and of which seeds.
+#: Factor on the number of cases, and seeds.
 TIMES = int(os.environ.get("SQUAD_FUZZ", "1"))
 SEED = 20 if TIMES == 1 else int(time.time())
 
-#: Seconds that any one of these small files may take; on a machine with other work.
+#: Time limit in seconds for one of these small files, on a busy machine.
 PATIENCE = 5.0
 
 
 @pytest.fixture(autouse=True)
 def warned() -> Iterator[None]:
-    """As for a user: what numpy and pandas warn of is no error."""
+    """Ignore warnings of numpy and pandas, as for a user."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def outcome(work: Callable[[], Any], what: bytes) -> Any:
-    """What came of it; None for an error of ours."""
+    """Return the result; None for a SquadError."""
     began = time.monotonic()
     try:
         return work()
@@ -126,7 +126,7 @@ def test_other_formats(options: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_models(tmp_path: Path) -> None:
-    """Nothing of a folder that was changed is accepted."""
+    """A model folder with any changed file is refused."""
     rows = {"rows": {"rows": torch.arange(9), "groups": torch.arange(2)}}
     tensors = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
     folder = artifact.save(tmp_path / "model", tensors, {"record": {"notes": ["é", 1.5, None]}}, extras=rows)
@@ -143,7 +143,7 @@ def test_models(tmp_path: Path) -> None:
         for content in damaged(before, SEED, 250 * TIMES):
             file.write_bytes(content)
             found = outcome(everything, content)
-            # Blanks of JSON, and such like, may differ; what they say may not.
+            # Whitespace of JSON may differ, but not its content.
             assert found is None or found == whole, content
         file.write_bytes(before)
     assert everything()[1] == config

@@ -1,4 +1,4 @@
-"""A process that is killed at every event of taking rows out of a model."""
+"""Kill a process at every file operation while it removes row hashes from a model."""
 
 import signal
 from pathlib import Path
@@ -15,8 +15,8 @@ from tests.files.test_scratch import ROWS, names
 
 @pytest.mark.parametrize("exchange", [True, False])
 def test_killed_at_every_event_of_a_strip(tmp_path: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes of rows that were to go are gone after the next save, wherever the first was killed."""
-    if not exchange:  # a system that cannot swap two folders in one step
+    """Row hashes are gone after the next save, wherever the first one was killed."""
+    if not exchange:  # a system that cannot exchange two folders atomically
         monkeypatch.setattr(folders, "_exchange", lambda *_: False)
     model = tmp_path / "model"
 
@@ -36,7 +36,7 @@ def test_killed_at_every_event_of_a_strip(tmp_path: Path, exchange: bool, monkey
         code, _ = in_child(strip, at)
         assert code == -signal.SIGKILL
         left += names(tmp_path) != ["model"]
-        if not model.exists():  # between two renames, which only the second kind of system knows
+        if not model.exists():  # between two renames, only on such a system
             assert not exchange
             with pytest.raises(artifact.ArtifactError, match="saving it was cut off: the model that was there is"):
                 artifact.load(model)

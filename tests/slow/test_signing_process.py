@@ -1,4 +1,4 @@
-"""Signatures from end to end: the command as a process of its own."""
+"""Signatures end to end: the command in its own process."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_good_then_tampered_with(here: Path) -> None:
+def test_a_valid_and_a_tampered_model(here: Path) -> None:
     def squad(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-m", "squad", *arguments], capture_output=True, text=True, cwd=here, check=False

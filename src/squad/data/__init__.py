@@ -1,1 +1,1 @@
-"""Data: images in their publishers' formats, tables, transforms and splits."""
+"""Reading tables, arrays and image datasets; transforms, splits, and the leakage and novelty checks."""

@@ -1,4 +1,4 @@
-"""How often rows repeat by chance, and whether calibration rows repeat those of training more often than that."""
+"""Test whether calibration rows repeat training rows more often than expected by chance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,119 +7,147 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.core.checks import check_count
-from squad.data.near_copies import among
+from squad.data.near_copies import contained_in
 from squad.data.seen_rows import LeakError, SeenRows
 
 __all__ = [
     "LEVEL",
-    "LEVEL_OF_ALL",
+    "LEVEL_ALL_ROWS",
     "NOTHING_KNOWN",
     "RARE",
     "chance",
     "check_repeats",
+    "count_repeats",
+    "repeated_fraction",
     "repeats_by_chance",
-    "share",
-    "told",
+    "repeats_message",
     "too_many",
-    "usually_repeated",
     "with_more",
 ]
 
-#: Rows are refused where chance alone would give so many repeats less often than this.
+#: Significance level: rows are refused if the probability of so many repeats by chance is below this.
 LEVEL = 1e-3
 
-#: The same for a comparison with all rows of fit.
-LEVEL_OF_ALL = 1e-6
+#: Significance level of the comparison with all rows of fit.
+LEVEL_ALL_ROWS = 1e-6
 
-#: In a table where a smaller share of the training rows occurs twice, equal rows are copies, not chance.
+#: If a smaller fraction of the training rows occurs more than once, equal rows are copies rather than chance.
 RARE = 0.01
 
 Hashes = NDArray[np.uint64]
 
 
-def share(train: Hashes, validation: Hashes) -> tuple[int, int]:
-    """How often rows repeat by chance: (repeats, rows) of the validation rows, for :func:`check_repeats`.
+def count_repeats(train: Hashes, validation: Hashes) -> tuple[int, int]:
+    """Count validation rows that repeat another row of fit: the rate of repeats by chance, for :func:`check_repeats`.
 
-    A repeat is a row that occurs in training, or elsewhere in validation: the memory holds both parts, and so a new row
-    finds its like in either.  Counted against training alone, the share is too low, and honest rows are refused.
+    A repeat is a validation row that occurs in the training rows, or again in the validation rows: the model has seen
+    both, so a new row can match either.  Counting against the training rows alone would underestimate the rate, and
+    refuse new rows.
 
     Args:
-        train: hashes of the rows that were trained on.
-        validation: hashes of all validation rows, in any order, equal ones as often as they occur.
+        train: Hashes of the training rows.
+        validation: Hashes of the validation rows, in any order, with duplicates.
+
+    Returns:
+        The number of repeats and the number of validation rows.
     """
-    _, place, counts = np.unique(validation, return_inverse=True, return_counts=True)
-    again = among(validation, np.unique(train)) | (counts[place] > 1)
-    return int(again.sum()), len(validation)
+    _, inverse, counts = np.unique(validation, return_inverse=True, return_counts=True)
+    repeated = contained_in(validation, np.unique(train)) | (counts[inverse] > 1)
+    return int(repeated.sum()), len(validation)
 
 
-#: What :func:`check_repeats` takes where nothing was recorded.
+#: Arguments of :func:`check_repeats` if fit recorded nothing.
 NOTHING_KNOWN = {"chance_repeats": 0, "chance_rows": 0, "all_repeats": 0, "all_rows": 0}
 
 
 def chance(hashes: Hashes, train: NDArray[np.int64], validation: NDArray[np.int64]) -> dict[str, int]:
-    """What a fit records about repeats, for :func:`check_repeats`: plain data.
+    """Count repeats among the rows of a fit, to be recorded with the model.
 
     Args:
-        hashes: of all rows that fit saw.
-        train: which of them it trained on.
-        validation: which of them it validated on.
+        hashes: Hashes of all rows of fit.
+        train: Positions of the training rows.
+        validation: Positions of the validation rows.
+
+    Returns:
+        Arguments of :func:`check_repeats`, as plain data.
     """
-    repeats, rows = share(hashes[train], hashes[validation])
-    _, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    again = int((counts[place] > 1).sum())
-    return {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": again, "all_rows": len(hashes)}
+    repeats, rows = count_repeats(hashes[train], hashes[validation])
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    repeated = int((counts[inverse] > 1).sum())
+    return {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": repeated, "all_rows": len(hashes)}
 
 
 def with_more(known: Mapping[str, int], seen_rows: SeenRows, hashes: Hashes) -> dict[str, int]:
-    """The record after more rows were seen, which were new to the memory: they tell about chance as well."""
-    repeats, rows = share(seen_rows.rows, hashes)
+    """Update the counts with rows that the model had not seen: they are evidence about repeats by chance as well.
+
+    Args:
+        known: Counts so far, from :func:`chance`.
+        seen_rows: Rows seen so far.
+        hashes: Hashes of the additional rows.
+    """
+    repeats, rows = count_repeats(seen_rows.rows, hashes)
     more = {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": repeats, "all_rows": rows}
     return {name: int(known[name]) + count for name, count in more.items()}
 
 
 def repeats_by_chance(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> float:
-    """The probability of so many repeats or more, if calibration rows repeat as often as validation rows do.
+    """Return the p-value of Fisher's exact test that calibration rows repeat no more often than validation rows.
 
-    Both counts are binomial with one unknown share, so given their sum the first is hypergeometric, whatever the share:
-    Fisher's exact test.  A binomial test against the share that was observed, k / n or (k + 1) / (n + 2), would take it
-    for known; with as many validation as calibration rows it refuses honest ones ten times as often as it says.
+    Both counts are binomial with the same unknown probability, so given their sum the first is hypergeometric, whatever
+    that probability.  A binomial test with the observed rate, k / n or (k + 1) / (n + 2), would take the rate as known;
+    with as many validation as calibration rows, it refuses new rows ten times as often as its level says.
+
+    Args:
+        repeats: Number of calibration rows that repeat a row of fit.
+        rows: Number of calibration rows.
+        chance_repeats: Number of validation rows that repeat another row of fit.
+        chance_rows: Number of validation rows.
+
+    Returns:
+        The probability of at least ``repeats`` repeats by chance.
+
+    References:
+        R. A. Fisher. The logic of inductive inference. Journal of the Royal Statistical Society, 1935.
     """
     from scipy.special import gammaln
 
     drawn, total, marked = rows, rows + chance_rows, repeats + chance_repeats
-    found = np.arange(repeats, min(drawn, marked) + 1, dtype=np.float64)
+    outcomes = np.arange(repeats, min(drawn, marked) + 1, dtype=np.float64)
 
-    def choices(of: Any, take: Any) -> Any:
+    def log_binomial(of: Any, take: Any) -> Any:
         return gammaln(of + 1.0) - gammaln(take + 1.0) - gammaln(of - take + 1.0)
 
-    logs = choices(marked, found) + choices(total - marked, drawn - found) - choices(total, drawn)
+    logs = log_binomial(marked, outcomes) + log_binomial(total - marked, drawn - outcomes) - log_binomial(total, drawn)
     return min(1.0, float(np.exp(logs).sum()))
 
 
 def check_repeats(
     repeats: int, rows: int, chance_repeats: int, chance_rows: int, all_repeats: int = 0, all_rows: int = 0
 ) -> None:
-    """That calibration rows are new to the model, as far as their repeats can tell; a :class:`LeakError` if not.
+    """Leakage check: refuse calibration rows that repeat rows of fit more often than expected by chance.
 
-    They are compared with the validation rows, and refused where chance gives so many repeats with a probability below
-    0.001 (:func:`repeats_by_chance`).  Validation rows may be few; so they are also compared with all rows of fit, each
-    looked for among the others.  These lean on each other, which makes that test too sure of itself: it refuses only
-    below 1e-6.  Repeats that chance does explain are no fault: new cases repeat old ones just as often.
+    The repeats are compared with those of the validation rows, and refused if their probability is below 0.001
+    (:func:`repeats_by_chance`).  Since validation rows may be few, they are also compared with all rows of fit, each
+    looked up among the others.  These are not independent, so that p-value is too small, and its level is 1e-6.
+    Repeats within chance are accepted: new cases repeat old ones just as often.
 
     Args:
-        repeats: how many of the calibration rows fit saw (:meth:`Memory.repeats`).
-        rows: how many calibration rows there are.
-        chance_repeats: of :func:`share`, noted at fit.
-        chance_rows: likewise.
-        all_repeats: how many of all rows of fit occur again among them.
-        all_rows: how many these are.
+        repeats: Number of calibration rows that the model has seen (:meth:`SeenRows.repeats`).
+        rows: Number of calibration rows.
+        chance_repeats: Number of repeats among the validation rows, from :func:`count_repeats`.
+        chance_rows: Number of validation rows.
+        all_repeats: Number of rows of fit that occur more than once.
+        all_rows: Number of rows of fit.
+
+    Raises:
+        LeakError: There are more repeats than expected by chance.
     """
     rows, chance_rows = check_count("rows", rows, 0), check_count("chance_rows", chance_rows, 0)
     repeats = check_count("repeats", repeats, 0, rows)
     chance_repeats = check_count("chance_repeats", chance_repeats, 0, chance_rows)
     all_repeats = check_count("all_repeats", all_repeats, 0, all_rows)
     if too_many(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows):
-        raise LeakError(told(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows))
+        raise LeakError(repeats_message(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows))
 
 
 def too_many(
@@ -131,25 +159,29 @@ def too_many(
     all_rows: int = 0,
     tests: int = 1,
 ) -> bool:
-    """Whether chance does not explain so many repeats, as :func:`check_repeats` has it; one of several such tests."""
+    """Tell whether there are more repeats than expected by chance; the arguments are those of :func:`check_repeats`.
+
+    The levels are divided by ``tests``, the number of such tests (Bonferroni correction).
+    """
     return (
         repeats_by_chance(repeats, rows, chance_repeats, chance_rows) < LEVEL / tests
-        or repeats_by_chance(repeats, rows, all_repeats, all_rows) < LEVEL_OF_ALL / tests
+        or repeats_by_chance(repeats, rows, all_repeats, all_rows) < LEVEL_ALL_ROWS / tests
     )
 
 
-def told(
+def repeats_message(
     repeats: int, rows: int, chance_repeats: int, chance_rows: int, all_repeats: int = 0, all_rows: int = 0
 ) -> str:
-    """What is said of so many repeats; the arguments are those of :func:`check_repeats`."""
-    known, among_rows = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
-    expected = rows * (known + 1) / (among_rows + 2)
+    """Return the message of a :class:`LeakError`; the arguments are those of :func:`check_repeats`."""
+    known, known_rows = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
+    expected = rows * (known + 1) / (known_rows + 2)
     return (
-        f"{repeats:,} of these {rows:,} rows are copies or near copies of rows that the model has seen; chance explains"
-        f" about {expected:,.0f}. Use rows that neither fit nor recalibrate got (squad split keeps them apart)."
+        f"{repeats:,} of these {rows:,} rows are copies or near copies of rows that the model has seen; about"
+        f" {expected:,.0f} are expected by chance. Use rows that were used neither to fit nor to recalibrate the model"
+        " (squad split keeps them apart)."
     )
 
 
-def usually_repeated(known: Mapping[str, int]) -> float:
-    """The share of the training rows that occur more than once among them, by what a fit recorded."""
+def repeated_fraction(known: Mapping[str, int]) -> float:
+    """Return the fraction of the training rows that occur more than once, from the counts recorded by fit."""
     return known.get("all_repeats", 0) / max(known.get("all_rows", 0), 1)

@@ -1,61 +1,95 @@
-"""Names: what to say about one that is not there, and which ones files can keep."""
+"""Error messages for unknown column names, with suggestions, and checks that names can be saved."""
 
 import difflib
 from collections.abc import Iterable, Sequence
 
 from squad.errors import DataError
 
-__all__ = ["check_names", "check_texts", "listed", "missing_name"]
+__all__ = ["check_names", "check_texts", "listed", "unknown_name_message"]
 
-#: So many names are listed in a message, and no more.
-SHOWN = 20
+#: Maximum number of names listed in an error message.
+MAX_NAMES_SHOWN = 20
 
-#: So many names, and so long ones, are looked through for one that is near: each takes a while.
-NEAR_NAMES, NEAR_LENGTH = 5000, 200
+#: Maximum number and length of the names that are compared with an unknown one: each comparison is slow.
+MAX_COMPARED_NAMES, MAX_COMPARED_LENGTH = 5000, 200
 
 
-def listed(names: Iterable[str], shown: int = SHOWN) -> str:
-    """``'a', 'b', 'c' and 4 more``."""
+def listed(names: Iterable[str], shown: int = MAX_NAMES_SHOWN) -> str:
+    """Format names for a message.
+
+    Args:
+        names: The names.
+        shown: Maximum number of names to show.
+
+    Returns:
+        The names in quotes, such as ``'a', 'b', 'c' and 4 more``.
+
+    Examples:
+        >>> listed(["age", "sex", "weight"], 2)
+        "'age', 'sex' and 1 more"
+    """
     names = list(names)
     text = ", ".join(repr(name) for name in names[:shown])
     return text if len(names) <= shown else f"{text} and {len(names) - shown} more"
 
 
 def check_texts(what: str, texts: Iterable[object]) -> None:
-    """That texts are whole characters: what came from bytes in another encoding cannot be written to a file as UTF-8.
+    """Check that texts can be written as UTF-8; text decoded from bytes in another encoding cannot.
 
     Args:
-        what: they are, for the message.
-        texts: any values; those that are no text are fine.
+        what: Kind of texts, used in the error message.
+        texts: The texts; other values are converted with ``str``.
+
+    Raises:
+        DataError: A text contains surrogates.
     """
     for text in texts:
         try:
             str(text).encode()
         except UnicodeEncodeError:
             raise DataError(
-                f"{what} must be text that UTF-8 can write; {str(text)!r} has bytes of another encoding in it."
-                " Decode it with its own encoding, such as latin-1."
+                f"{what} must be valid UTF-8, got {str(text)!r}, which contains bytes in another encoding. Decode it"
+                " with the right encoding, such as latin-1."
             ) from None
 
 
-def missing_name(name: str, choices: Sequence[str], what: str = "column") -> str:
-    """``no column 'agee'; did you mean 'age'? The columns are 'age', 'sex'``: to be put behind "it has"."""
-    folded = {choice.strip().casefold(): choice for choice in choices if len(choice) <= NEAR_LENGTH}
+def unknown_name_message(name: str, choices: Sequence[str], what: str = "column") -> str:
+    """Describe an unknown name, with the closest match; to be appended to "it has".
+
+    Args:
+        name: The unknown name.
+        choices: The names that exist.
+        what: Kind of name; its plural must be formed with "s".
+
+    Examples:
+        >>> print("data.csv has", unknown_name_message("agee", ["age", "sex"]))
+        data.csv has no column 'agee'; did you mean 'age'? The columns are 'age', 'sex'.
+    """
+    folded = {choice.strip().casefold(): choice for choice in choices if len(choice) <= MAX_COMPARED_LENGTH}
     wanted = name.strip().casefold()
-    looked = [wanted] if wanted in folded else list(folded)[:NEAR_NAMES]
-    near = difflib.get_close_matches(wanted, looked, n=1) if len(wanted) <= NEAR_LENGTH else []
-    guess = f"; did you mean {folded[near[0]]!r}?" if near else "."
-    # An "s" makes the plural of every word that is used here.
-    return f"no {what} {name!r}{guess} The {what}s are {listed(choices)}."
+    candidates = [wanted] if wanted in folded else list(folded)[:MAX_COMPARED_NAMES]
+    closest = difflib.get_close_matches(wanted, candidates, n=1) if len(wanted) <= MAX_COMPARED_LENGTH else []
+    suggestion = f"; did you mean {folded[closest[0]]!r}?" if closest else "."
+    return f"no {what} {name!r}{suggestion} The {what}s are {listed(choices)}."
 
 
 def check_names(columns: Sequence[str], needed: Iterable[str], source: str) -> None:
-    """That ``columns`` has all that are needed; an error that names those that are missing."""
-    there = set(columns)
-    absent = [name for name in needed if name not in there]
-    if len(absent) == 1:
-        raise DataError(f"{source} has {missing_name(absent[0], columns)}")
-    if absent:
+    """Check that a table has all needed columns.
+
+    Args:
+        columns: Columns of the table.
+        needed: Columns that must be present.
+        source: Name of the table in error messages.
+
+    Raises:
+        DataError: Columns are missing; the message names them.
+    """
+    available = set(columns)
+    missing = [name for name in needed if name not in available]
+    if len(missing) == 1:
+        raise DataError(f"{source} has {unknown_name_message(missing[0], columns)}")
+    if missing:
         raise DataError(
-            f"{source} must have the columns of training; it lacks {listed(absent)}. Its columns are {listed(columns)}."
+            f"{source} must have the columns of the training set, but lacks {listed(missing)}. Its columns are"
+            f" {listed(columns)}."
         )

@@ -1,4 +1,4 @@
-"""Numbers with a decimal comma, as much of Europe writes them: ``3,14`` and ``1.234,5``."""
+"""Numbers with a decimal comma, common in Europe: ``3,14`` and ``1.234,5``."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -10,20 +10,30 @@ if TYPE_CHECKING:
 
 __all__ = ["DECIMALS", "to_points"]
 
-#: The signs there are.
+#: Supported decimal separators.
 DECIMALS = (".", ",")
 
-#: A number with a comma, thousands before it perhaps separated by dots; and one with such dots alone.
+#: A number with a decimal comma, optionally with dots between thousands; one with such dots only; a decimal point.
 _COMMA = re.compile(r"\s*[+-]?(?:(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d*|,\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*", re.ASCII)
 _POINT = re.compile(r"\s*[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
 
 def to_points(frame: "pd.DataFrame", source: str) -> "pd.DataFrame":
-    """The cells of a table of text, numbers with a decimal comma written with a point; other cells stay.
+    """Rewrite numbers with a decimal comma with a decimal point; leave other cells unchanged.
 
-    Each cell is read by itself, so that a row means the same whatever table it is in.  A column in which some numbers
-    have a comma and others a point is an error: what its ``1.234`` is cannot be told.
+    Each cell is converted independently, so that a row means the same in every table.
+
+    Args:
+        frame: Table of text cells.
+        source: Name of the table in error messages.
+
+    Returns:
+        The converted table.
+
+    Raises:
+        DataError: A column has decimal commas in some numbers and decimal points in others: ``1.234`` would be
+            ambiguous.
     """
     import pandas as pd
 
@@ -31,23 +41,23 @@ def to_points(frame: "pd.DataFrame", source: str) -> "pd.DataFrame":
     for name in frame.columns:
         column = frame[name]
         codes, texts = pd.factorize(column)
-        found = [str(text) for text in texts]
-        written = [_written(text) for text in found]
-        if written == found:
+        before = [str(text) for text in texts]
+        after = [_to_point(text) for text in before]
+        if after == before:
             continue
-        point = next((text for text in found if _POINT.fullmatch(text) and not _GROUPED.fullmatch(text)), None)
+        point = next((text for text in before if _POINT.fullmatch(text) and not _GROUPED.fullmatch(text)), None)
         if point is not None:
-            comma = next(text for text, now in zip(found, written, strict=True) if text != now)
+            comma = next(old for old, new in zip(before, after, strict=True) if old != new)
             raise DataError(
-                f"Numbers of a column must be written in one way; {str(name)!r} of {source} has {comma.strip()!r} and"
-                f" {point.strip()!r}. Correct it, or leave --decimal (decimal=',') out."
+                f"Column {str(name)!r} of {source} mixes decimal separators: it has {comma.strip()!r} and"
+                f" {point.strip()!r}. Correct it, or omit --decimal (decimal=',')."
             )
-        values = pd.Series([*written, None], dtype=column.dtype)
-        changed[name] = values.iloc[codes].reset_index(drop=True)  # the last, at -1, is what is missing
+        values = pd.Series([*after, None], dtype=column.dtype)
+        changed[name] = values.iloc[codes].reset_index(drop=True)  # missing cells have code -1: the last entry
     return frame.assign(**changed) if changed else frame
 
 
-def _written(text: str) -> str:
+def _to_point(text: str) -> str:
     if _COMMA.fullmatch(text):
         return text.replace(".", "").replace(",", ".")
     return text.replace(".", "") if _GROUPED.fullmatch(text) else text

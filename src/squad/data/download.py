@@ -1,14 +1,14 @@
-"""One file from the publisher: resumed when cut, checked by its content, and there whole or not at all.
+"""Download a file: resumable, verified by checksum, and atomic.
 
-Bytes go to ``NAME.part`` beside the target, which takes its final name only after its checksum was right.  A run that
-was cut or killed leaves the part behind, and the next one goes on from there.
+Bytes go to ``NAME.part`` next to the target, which is renamed only after its checksum was verified.  An interrupted or
+killed download leaves the partial file, and the next one resumes it.
 
-Two runs may want the same file at once.  The second waits for the first, by a lock that the system lets go when its
-holder dies: with part names of their own they could not corrupt each other either, but would load the file twice and
-could not resume what a killed run had left.
+Two processes may download the same file at once.  The second waits for the first, with a lock that the system releases
+if its holder dies.  Partial files with unique names would also be safe, but the file would be downloaded twice, and a
+killed download could not be resumed.
 
-Nothing goes on for ever: a body ends near the size that was expected of it, a connection that sends less than a trickle
-counts as cut, and a file that is not there by a deadline, however many connections it took, is given up.
+Every download ends: a body may not be much larger than expected, a connection slower than a minimum rate counts as
+broken, and there is a deadline per file, over all connections.
 """
 
 import errno
@@ -36,39 +36,42 @@ from squad.files import Unpacking, locked
 
 __all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]
 
-#: What a checksum is of: the file as it is, or what is inside its gzip wrapper (wrappers differ between distributors).
+#: What a checksum refers to: the file itself, or its decompressed content (distributors compress it differently).
 Content = Literal["raw", "gzip"]
 
-#: Called with the file's name, the bytes so far and the bytes in all (None where the server does not say).
+#: Called with the file's name, the bytes so far and the total bytes (None if unknown).
 Progress = Callable[[str, int, int | None], None]
 
-#: Seconds of silence after which a connection counts as cut.
+#: Seconds of silence after which a connection counts as broken.
 TIMEOUT = 30.0
-#: How often a cut connection is taken up again, and the seconds before the first time; each pause is twice the last.
+#: Number of retries after a broken connection, and seconds before the first one; each pause is twice the previous one.
 RETRIES = 4
-PAUSE = 0.5
-#: The slowest that a body may come, in bytes per second, measured over so many seconds; slower counts as cut.
-SLOWEST, WINDOW = 2048, 60.0
-#: Seconds for an answer to begin, all its headers included.
-BEGIN = 60.0
-#: Seconds for a file, beyond those that its expected size takes at the slowest rate; and for one of unknown size.
-GRACE, UNKNOWN = 600.0, 86_400.0
-#: A file may be larger than expected by a twentieth and so many bytes: publishers pack their files anew.
-SLACK = 1 << 16
-#: Of a file of which nothing is known.
-MOST = 16 << 30
+FIRST_PAUSE = 0.5
+#: Minimum rate of a body in bytes per second, measured over this many seconds; a slower connection counts as broken.
+MIN_RATE, RATE_WINDOW = 2048, 60.0
+#: Seconds until all headers of a response must have arrived.
+HEADER_TIMEOUT = 60.0
+#: Deadline of a file in seconds, in addition to the time its expected size takes at the minimum rate; and deadline of a
+#: file of unknown size.
+GRACE_SECONDS, UNKNOWN_SIZE_SECONDS = 600.0, 86_400.0
+#: A file may exceed its expected size by a twentieth plus this many bytes, since publishers recompress their files.
+SIZE_SLACK = 1 << 16
+#: Maximum size of a file of unknown size.
+MAX_BYTES = 16 << 30
+#: Bytes read at a time.
 CHUNK = 1 << 18
+#: Supported checksum algorithms.
 ALGORITHMS = ("md5", "sha256")
 
 
 class DownloadError(DataError):
-    """A file that could not be had from its address.
+    """A file that could not be downloaded.
 
     Attributes:
-        url: the address.
-        problem: what went wrong, a predicate of the address: "cannot be reached (...)".
-        unreachable: whether nobody answered there, or the file is not there, so that another address may be tried;
-            what an answer was like, or how it ended, is no reason to look elsewhere.
+        url: The address.
+        problem: What went wrong, phrased as a predicate of the address: "cannot be reached (...)".
+        unreachable: Whether the server did not respond or does not have the file, so that another address may be tried;
+            a wrong or interrupted response is not a reason to try another address.
     """
 
     def __init__(self, url: str, problem: str, unreachable: bool = False) -> None:
@@ -78,15 +81,15 @@ class DownloadError(DataError):
         self.unreachable = unreachable
 
 
-class _CutError(Exception):
-    """A connection that broke off, or was never made; its text says why."""
+class _BrokenConnectionError(Exception):
+    """A connection that broke, or was never established; the text says why."""
 
     def __init__(self, cause: BaseException | str, answered: bool = True) -> None:
         super().__init__(cause if isinstance(cause, str) else _reason(cause))
         self.answered = answered
 
 
-class _LateError(Exception):
+class _DeadlineError(Exception):
     """The deadline of a file has passed."""
 
 
@@ -99,20 +102,23 @@ def download(
     size: int | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Load ``url`` into the file ``target``; a target that is there already is left as it is.
+    """Download ``url`` to ``target``, unless that file exists.
 
     Args:
-        url: http or https.
-        target: the file to write; its folder is made.
-        checksum: "md5:..." or "sha256:..." of the content, or several with blanks between them, which must all hold.
-        content: what the checksum is of.
-        size: bytes to expect; what is much larger is refused, and what takes longer than so many bytes at the slowest
-            rate and ten minutes is given up (a day where the size is unknown).
-        progress: called as bytes come in.
+        url: An http or https address.
+        target: File to write; its folder is created.
+        checksum: "md5:..." or "sha256:..." of the content; several, separated by blanks, must all match.
+        content: What the checksum refers to: "raw" for the file itself, "gzip" for its decompressed content.
+        size: Expected number of bytes.  Much larger files are refused, and the deadline is the time this size takes at
+            the minimum rate plus ten minutes (a day if the size is unknown).
+        progress: Called as bytes arrive.
+
+    Returns:
+        The target.
 
     Raises:
-        DownloadError: the address cannot be reached, breaks off again and again, takes too long, or sends other data.
-        DataError: the target's folder or disk does not take the file.
+        DownloadError: The address cannot be reached, breaks off repeatedly, takes too long, or sends wrong data.
+        DataError: The target cannot be written.
     """
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ArgumentError.of("url", repr(url), "an http or https address")
@@ -127,26 +133,35 @@ def download(
     part = target.with_name(target.name + ".part")
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target, lambda: report(_size(part), None)) as alone:
-        if target.is_file():  # the run that we waited for has loaded it
+    with _file_lock(target, lambda: report(_size(part), None)) as is_locked:
+        if target.is_file():  # another process has downloaded it meanwhile
             return target
-        if not alone:
+        if not is_locked:
             part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
         try:
-            most = MOST if size is None else size + size // 20 + SLACK
-            seconds = UNKNOWN if size is None else GRACE + size / SLOWEST
+            most = MAX_BYTES if size is None else size + size // 20 + SIZE_SLACK
+            seconds = UNKNOWN_SIZE_SECONDS if size is None else GRACE_SECONDS + size / MIN_RATE
             _load(url, part, most, seconds, lambda: fingerprint(part, checksum, content) == checksum, report)
             _verify(url, part, checksum, content)
             with _writing(part):
                 os.replace(part, target)
         finally:
-            if not alone:
+            if not is_locked:
                 part.unlink(missing_ok=True)
     return target
 
 
 def fingerprint(path: Path, like: str, content: Content = "raw") -> str:
-    """The checksums of a file's content, by the algorithms of ``like``; "damaged: ..." for a broken gzip wrapper."""
+    """Compute checksums of a file.
+
+    Args:
+        path: The file.
+        like: Checksums whose algorithms are used.
+        content: What the checksums refer to.
+
+    Returns:
+        The checksums, in the format of ``like``; "damaged: ..." if decompression fails.
+    """
     digests = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _parse(like)]
     unpacking, size = Unpacking.of(_size(path)), 0
     with gzip.open(path) if content == "gzip" else open(path, "rb") as file:
@@ -167,22 +182,22 @@ def fingerprint(path: Path, like: str, content: Content = "raw") -> str:
 
 
 def _parse(checksum: str) -> list[str]:
-    """The algorithms of checksums."""
-    found = []
+    """Return the algorithms of checksums."""
+    algorithms = []
     for one in checksum.split() or [""]:
         algorithm, _, digits = one.partition(":")
         if algorithm not in ALGORITHMS or len(digits) != 2 * hashlib.new(algorithm, usedforsecurity=False).digest_size:
             raise ArgumentError.of(
-                "checksum", repr(checksum), "'md5:' or 'sha256:' and as many hexadecimal digits as it has"
+                "checksum", repr(checksum), "'md5:' or 'sha256:' followed by the right number of hexadecimal digits"
             )
-        found.append(algorithm)
-    return found
+        algorithms.append(algorithm)
+    return algorithms
 
 
 def _verify(url: str, part: Path, checksum: str, content: Content) -> None:
-    """Check the content, and remove what is wrong: no later run could make it right by going on from there."""
+    """Verify the content; remove a wrong file, since resuming could not correct it."""
     with _writing(part):
-        # On the disk before it has its name: else a crash could leave a whole name with half a content.
+        # Flush to disk before renaming: otherwise a crash could leave the final name on partial content.
         with open(part, "rb+") as file:
             os.fsync(file.fileno())
         found = fingerprint(part, checksum, content)
@@ -204,14 +219,23 @@ def _load(
     whole: Callable[[], bool],
     report: Callable[[int, int | None], None],
 ) -> None:
-    """Fill the part to its end, over as many connections as it takes, in so many seconds at the most."""
+    """Complete the partial file, with as many connections as needed.
+
+    Args:
+        url: The address.
+        part: The partial file.
+        most: Maximum number of bytes.
+        seconds: Deadline.
+        whole: Tells whether the partial file is complete.
+        report: Called with the bytes so far and the total bytes.
+    """
     failures = 0
     deadline = time.monotonic() + seconds
 
     def in_time(done: int, total: int | None) -> None:
         report(done, total)
         if (total is None or done < total) and time.monotonic() >= deadline:
-            raise _LateError
+            raise _DeadlineError
 
     while True:
         try:
@@ -219,61 +243,65 @@ def _load(
                 in_time(_size(part), None)
             if _attempt(url, part, most, whole, in_time):
                 return
-            cut = _CutError("asked for the rest, it sent something else")
-        except _LateError:
-            raise DownloadError(url, f"took longer than {seconds:,.0f} s{_kept(part)}") from None
-        except _CutError as problem:
-            cut = problem
-            # Nobody there at all: being offline should be said at once, not after several pauses.
-            if failures == 0 and not cut.answered:
-                raise DownloadError(url, f"cannot be reached ({cut})", unreachable=True) from cut
+            broken = _BrokenConnectionError("it did not resume where the download stopped")
+        except _DeadlineError:
+            raise DownloadError(url, f"took longer than {seconds:,.0f} s{_resume_hint(part)}") from None
+        except _BrokenConnectionError as problem:
+            broken = problem
+            # No server at all: report being offline at once, not after several pauses.
+            if failures == 0 and not broken.answered:
+                raise DownloadError(url, f"cannot be reached ({broken})", unreachable=True) from broken
         failures += 1
         if failures > RETRIES:
-            raise DownloadError(url, f"broke off {failures} times ({cut}{_kept(part)})") from cut
-        time.sleep(min(PAUSE * 2 ** (failures - 1), max(deadline - time.monotonic(), 0.0)))
+            raise DownloadError(url, f"broke off {failures} times ({broken}{_resume_hint(part)})") from broken
+        time.sleep(min(FIRST_PAUSE * 2 ** (failures - 1), max(deadline - time.monotonic(), 0.0)))
 
 
-def _kept(part: Path) -> str:
-    """What is said of the bytes that came."""
-    return f"; the {_size(part):,} bytes that came are kept, run again to resume" if _size(part) else ""
+def _resume_hint(part: Path) -> str:
+    """End of an error message about a partial file."""
+    return f"; {_size(part):,} bytes were kept, run again to resume" if _size(part) else ""
 
 
 def _attempt(
     url: str, part: Path, most: int, whole: Callable[[], bool], report: Callable[[int, int | None], None]
 ) -> bool:
-    """One connection.  True if the part is now complete, False if it has to be begun again without what was there."""
+    """Download over one connection.
+
+    Returns:
+        True if the partial file is now complete, False if it was removed and must be downloaded from the start.
+    """
     have = _size(part)
     request = urllib.request.Request(url, headers={"User-Agent": "squad-torch"})
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:
         with ExitStack() as stack:
-            with _hurried() as sockets:
+            with _header_deadline() as sockets:
                 response = stack.enter_context(_opener(sockets).open(request, timeout=TIMEOUT))
-            stack.pop_all()  # closed at the end of the body
+            stack.pop_all()  # keep the response open for the body
     except urllib.error.HTTPError as answer:
         with answer:
-            if answer.code == 416 and have:  # nothing beyond what we have: it is all, or it is of another file
+            if answer.code == 416 and have:  # there is no more: the file is complete, or another one
                 if whole():
                     return True
                 part.unlink(missing_ok=True)
                 return False
             if answer.code == 429 or answer.code >= 500:
-                raise _CutError(f"HTTP {answer.code} {answer.reason}") from answer
+                raise _BrokenConnectionError(f"HTTP {answer.code} {answer.reason}") from answer
             absent = answer.code in (403, 404, 410)
-            raise DownloadError(url, f"cannot be had (HTTP {answer.code} {answer.reason})", absent) from answer
+            raise DownloadError(url, f"cannot be downloaded (HTTP {answer.code} {answer.reason})", absent) from answer
     except urllib.error.URLError as cause:
-        raise _CutError(cause, answered=False) from cause
+        raise _BrokenConnectionError(cause, answered=False) from cause
     except (OSError, http.client.HTTPException) as cause:
-        raise _CutError(cause) from cause
+        raise _BrokenConnectionError(cause) from cause
     with response:
         total = None if response.length is None else int(response.length)
         if response.status == 206:
-            if _start(response.headers.get("Content-Range", "")) != have:
+            if _range_start(response.headers.get("Content-Range", "")) != have:
                 part.unlink(missing_ok=True)
                 return False
             total = None if total is None else have + total
-        else:  # the server knows no ranges, and sends all of it
+        else:  # the server does not support ranges, and sends the whole file
             have = 0
         try:
             _check_size(url, max(have, total or 0), most)
@@ -288,7 +316,7 @@ def _attempt(
 
 def _check_size(url: str, size: int, most: int) -> None:
     if size > most:
-        raise DownloadError(url, f"sends more than the {most:,} bytes that the file may have; what came was removed")
+        raise DownloadError(url, f"sends more than the expected size (at most {most:,} bytes); nothing was kept")
 
 
 def _copy(
@@ -299,15 +327,15 @@ def _copy(
     total: int | None,
     report: Callable[[int, int | None], None],
 ) -> Iterator[int]:
-    """Append what comes to the file, to the end; gives the bytes that it has so far."""
+    """Append the body to the file; yield the number of bytes so far."""
     report(have, total)
     began, then = time.monotonic(), have
     while total is None or have < total:
         try:
-            # read1 gives what has arrived; read would lose it if the connection broke before the chunk was full.
+            # read1 returns what has arrived; read would lose it if the connection broke before the chunk was full.
             chunk = response.read1(CHUNK if total is None else min(CHUNK, total - have))
         except (OSError, http.client.HTTPException) as cause:
-            raise _CutError(cause) from cause
+            raise _BrokenConnectionError(cause) from cause
         if not chunk:
             break
         with _writing(part):
@@ -317,25 +345,25 @@ def _copy(
         have += len(chunk)
         report(have, total)
         yield have
-        if (seconds := time.monotonic() - began) >= WINDOW:
-            if have - then < SLOWEST * seconds:
-                raise _CutError(f"{have - then:,} bytes in {seconds:.0f} s")
+        if (seconds := time.monotonic() - began) >= RATE_WINDOW:
+            if have - then < MIN_RATE * seconds:
+                raise _BrokenConnectionError(f"{have - then:,} bytes in {seconds:.0f} s")
             began, then = time.monotonic(), have
     if total is not None and have < total:
-        raise _CutError(f"after {have:,} of {total:,} bytes")
+        raise _BrokenConnectionError(f"after {have:,} of {total:,} bytes")
 
 
 def _opened(part: Path, mode: Literal["ab", "wb"]) -> io.FileIO:
-    """The part, without a buffer: a full disk is to be noticed at the write, not on closing."""
+    """Open the partial file without a buffer, so that a full disk is noticed when writing, not when closing."""
     with _writing(part):
         return open(part, mode, buffering=0)
 
 
 @contextmanager
-def _hurried() -> Iterator[list[socket.socket]]:
-    """Close the connections that are put into the list if an answer has not begun in time.
+def _header_deadline() -> Iterator[list[socket.socket]]:
+    """Close the connections added to the yielded list if the headers have not arrived in time.
 
-    The timeout of a socket is of its silence; headers could come byte by byte, each just in time.
+    The timeout of a socket applies to each read; a server could send headers byte by byte, each just in time.
     """
     sockets: list[socket.socket] = []
     late = threading.Event()
@@ -346,7 +374,7 @@ def _hurried() -> Iterator[list[socket.socket]]:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(BEGIN, end)
+    timer = threading.Timer(HEADER_TIMEOUT, end)
     timer.daemon = True
     timer.start()
     try:
@@ -356,12 +384,16 @@ def _hurried() -> Iterator[list[socket.socket]]:
             raise
     finally:
         timer.cancel()
-    if late.is_set():  # headers that were cut off can look like whole ones
-        raise _CutError(f"no whole answer in {BEGIN:g} s")
+    if late.is_set():  # truncated headers can look complete
+        raise _BrokenConnectionError(f"no complete response in {HEADER_TIMEOUT:g} s")
 
 
 def _opener(sockets: list[socket.socket]) -> urllib.request.OpenerDirector:
-    """What opens http and https, through the proxies of the environment, and nothing else even if redirected to it."""
+    """Create an opener for http and https only, even after redirects, that uses the proxies of the environment.
+
+    Args:
+        sockets: List to which the sockets of all connections are added.
+    """
 
     class Plain(http.client.HTTPConnection):
         def connect(self) -> None:
@@ -395,14 +427,14 @@ def _opener(sockets: list[socket.socket]) -> urllib.request.OpenerDirector:
     return opener
 
 
-def _start(content_range: str) -> int | None:
-    """The first byte of an answer to a Range request."""
-    found = re.match(r"\s*bytes\s+(\d+)-", content_range)
-    return int(found[1]) if found else None
+def _range_start(content_range: str) -> int | None:
+    """First byte of the response to a Range request."""
+    match = re.match(r"\s*bytes\s+(\d+)-", content_range)
+    return int(match[1]) if match else None
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, 0 without one."""
+    """Size of a file in bytes; 0 if it does not exist."""
     try:
         return path.stat().st_size
     except OSError:
@@ -410,18 +442,18 @@ def _size(path: Path) -> int:
 
 
 def _reason(cause: BaseException) -> str:
-    """Why a connection failed, in one line and without Python's names."""
+    """Describe why a connection failed, in one line."""
     if isinstance(cause, urllib.error.URLError):
         return _reason(cause.reason) if isinstance(cause.reason, BaseException) else cause.reason
     if isinstance(cause, TimeoutError):
-        return f"no answer for {TIMEOUT:g} s"
+        return f"no response for {TIMEOUT:g} s"
     text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
     return " ".join(text.split())
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Say which file or folder could not be written, and what to do."""
+    """Convert an ``OSError`` to a :class:`DataError` that names the path and says what to do."""
     try:
         yield
     except OSError as cause:
@@ -431,8 +463,8 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a target; False where the disk knows no locks."""
+def _file_lock(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+    """Hold the lock of a target, as :func:`squad.files.locked`, with errors as :class:`DataError`."""
     with ExitStack() as stack:
         with _writing(target):
             lock = stack.enter_context(locked(target, waiting))

@@ -1,4 +1,4 @@
-"""What the transforms share: their result, mean and standard deviation, and reading what was saved."""
+"""Shared parts of the transforms: their result, mean and standard deviation, and reading saved settings."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 
 from squad.errors import DataError
 
-__all__ = ["FLOAT32_MAX", "Encoded", "Reasons", "moments", "saved", "standardized"]
+__all__ = ["FLOAT32_MAX", "Encoded", "Reasons", "mean_and_std", "saved_entry", "standardized"]
 
-#: Beyond this a float32 is infinite.
+#: Largest finite float32.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
-#: So many reasons are told of one row.
-SHOWN = 3
+#: Maximum number of reasons listed for one row.
+MAX_REASONS_SHOWN = 3
 
-#: Numbers that differ by less than this are the same number: a division by it would be no use.
-NARROWEST = 1e-300
+#: Standard deviations below this count as 0, since dividing by them would overflow.
+MIN_STD = 1e-300
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows as the network takes them.
+    """Encoded rows: the network's inputs.
 
     Attributes:
-        x: (N, features), float32, finite; a row with a problem is all zeros.
-        problems: why a row cannot be used, by its position.
-        novel: why a row is unlike those of training, by its position; none of those with a problem.
+        x: (N, features), float32, finite; rows with a problem are all zeros.
+        problems: Reasons why rows cannot be used, by row position.
+        novel: Reasons why rows are unlike the training rows, by row position; excludes rows with a problem.
     """
 
     x: NDArray[np.float32]
@@ -38,32 +38,46 @@ class Encoded:
 
 
 class Reasons:
-    """What is wrong with rows, gathered column by column."""
+    """Collects problems of rows, column by column.
+
+    Attributes:
+        by_row: Reasons by row position, in the order they were added.
+    """
 
     def __init__(self) -> None:
-        self.found: dict[int, list[str]] = {}
+        self.by_row: dict[int, list[str]] = {}
 
     def add(self, row: int, reason: str) -> None:
-        """One more reason for a row."""
-        self.found.setdefault(int(row), []).append(reason)
+        """Add a reason for a row."""
+        self.by_row.setdefault(int(row), []).append(reason)
 
-    def told(self, without: Mapping[int, str] | None = None) -> dict[int, str]:
-        """One text for each row, in their order, but for some rows."""
-        rows = sorted(self.found.keys() - (without or {}).keys())
-        return {row: _told(self.found[row]) for row in rows}
+    def messages(self, without: Mapping[int, str] | None = None) -> dict[int, str]:
+        """Return one message per row, by ascending row position.
+
+        Args:
+            without: Rows to leave out, by position.
+        """
+        rows = sorted(self.by_row.keys() - (without or {}).keys())
+        return {row: _join(self.by_row[row]) for row in rows}
 
 
-def _told(reasons: list[str]) -> str:
-    more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
-    return "; ".join(reasons[:SHOWN]) + more
+def _join(reasons: list[str]) -> str:
+    more = f"; and {len(reasons) - MAX_REASONS_SHOWN} more" if len(reasons) > MAX_REASONS_SHOWN else ""
+    return "; ".join(reasons[:MAX_REASONS_SHOWN]) + more
 
 
-def moments(
+def mean_and_std(
     blocks: Callable[[], Iterator[NDArray[Any]]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation (0 for what never varies) of each column of the blocks, all of them finite.
+    """Compute mean and standard deviation of each column, in float64, in three passes.
 
-    In float64, in three passes, and scaled by a power of two, so that neither 1e308 nor 1e-200 gets lost on the way.
+    Values are scaled by a power of two, so that neither 1e308 overflows nor 1e-200 underflows.
+
+    Args:
+        blocks: Function that iterates over blocks of rows (rows, columns), all finite; called three times.
+
+    Returns:
+        Mean and standard deviation, (columns,) each; the standard deviation of a constant column is 0.
     """
     low = np.asarray(math.inf)
     high = np.asarray(-math.inf)
@@ -76,8 +90,8 @@ def moments(
     mean = _sum(np.ldexp(block.astype(np.float64), -exponent) for block in blocks()) / count
     squares = _sum((np.ldexp(block.astype(np.float64), -exponent) - mean) ** 2 for block in blocks())
     std = np.ldexp(np.sqrt(squares / count), exponent)
-    constant = (low == high) | (std < NARROWEST)
-    # Exactly the value where there is only one, and never outside of what was there.
+    constant = (low == high) | (std < MIN_STD)
+    # Rounding must not move the mean outside the data; that of a constant column is exactly its value.
     return np.clip(np.ldexp(mean, exponent), low, high), np.where(constant, 0.0, std)
 
 
@@ -91,31 +105,44 @@ def _sum(blocks: Iterator[NDArray[np.float64]]) -> NDArray[np.float64]:
 def standardized(
     values: NDArray[np.float64], mean: NDArray[np.float64] | float, std: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    """``(values - mean) / std`` element by element, 0 where std is 0.  Halves, since a difference can overflow."""
+    """Return ``(values - mean) / std``, 0 where std is 0; computed with halves, since the difference can overflow."""
     std = np.asarray(std)
     with np.errstate(over="ignore", invalid="ignore"):
         z = (0.5 * values - 0.5 * np.asarray(mean)) / np.where(std > 0, 0.5 * std, 1.0)
     return np.where(std > 0, z, 0.0)
 
 
-def saved(data: object, name: str, kind: type | tuple[type, ...], what: str) -> Any:
-    """One entry of what was saved, of its type; a bool is no number, and a number is finite."""
+def saved_entry(data: object, name: str, kind: type | tuple[type, ...], what: str) -> Any:
+    """Read an entry of saved settings and check its type.
+
+    Args:
+        data: A parsed JSON object.
+        name: Name of the entry.
+        kind: Allowed types; a bool does not count as a number, and numbers must be finite.
+        what: Kind of object, for error messages.
+
+    Returns:
+        The value.
+
+    Raises:
+        DataError: The entry is missing or has another type.
+    """
     if not isinstance(data, Mapping):
-        raise DataError(f"A saved {what} must be a JSON object, got {_short(data)}.")
+        raise DataError(f"A saved {what} must be a JSON object, got {_shorten(data)}.")
     if name not in data:
-        raise DataError(f"A saved {what} must have {name!r}; it has {_short(sorted(map(str, data)))}.")
+        raise DataError(f"A saved {what} must have the entry {name!r}, got {_shorten(sorted(map(str, data)))}.")
     value = data[name]
     kinds = kind if isinstance(kind, tuple) else (kind,)
     finite = not isinstance(value, float) or math.isfinite(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not finite:
-        words = " or ".join(_WORDS[one] for one in kinds)
-        raise DataError(f"{name!r} of a saved {what} must be {words}, got {_short(value)}.")
+        allowed = " or ".join(_TYPE_NAMES[one] for one in kinds)
+        raise DataError(f"{name!r} of a saved {what} must be {allowed}, got {_shorten(value)}.")
     return value
 
 
-_WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a finite number", list: "a list"}
+_TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer", float: "a finite number", list: "a list"}
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

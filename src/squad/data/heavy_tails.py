@@ -1,10 +1,10 @@
-"""How far the numbers of a column may yet reach: its tail, extrapolated beyond the largest number of few rows.
+"""Extrapolate the tails of a column: how far values may reach beyond the extremes of a few training rows.
 
-Of 40 rows the largest is exceeded by one in forty of those to come, and where tails are heavy by a factor, not by a
-little.  The upper part of a column is taken as log-normal: its numbers, counted from 0 or from the median, have
-logarithms like the upper half of a bell, whose width is estimated from them.  Few rows estimate it badly, for which
-Student's t allows.  The limit lies beyond the largest number by as much as the quantile that one honest row in so many
-exceeds lies beyond the one that one row in N does; with enough rows that is nothing.
+With 40 training rows, one new row in forty exceeds the largest value, and with heavy tails by a large factor.  The
+upper part of a column is modelled as log-normal: the logarithms of its values, relative to 0 or to the median, follow
+the upper half of a normal distribution, whose width is estimated from them.  Student's t allows for the error of that
+estimate with few rows.  The limit exceeds the largest value by the ratio of two quantiles: that exceeded by the allowed
+fraction of rows, and that exceeded by one row in N; with enough rows the ratio is 1.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,47 +16,50 @@ from scipy.special import stdtrit
 
 from squad.data.splits import row_order
 
-__all__ = ["reach"]
+__all__ = ["extrapolate_tails"]
 
-#: Rows, at the most, that the width of a tail is estimated from; and numbers, so that memory stays bounded.
-MOST_ROWS, MOST_NUMBERS = 2000, 1 << 22
+#: Maximum number of rows, and of values, from which tails are estimated; bounds memory.
+MAX_ROWS, MAX_VALUES = 2000, 1 << 22
 
-#: Numbers of an upper part, at the least: fewer say nothing.
-LEAST = 5
+#: Minimum number of values in a tail; fewer are not evidence.
+MIN_TAIL_VALUES = 5
 
-#: The largest logarithm of a factor; beyond it a column has no limit on that side anyway.
-LARGEST = 600.0
+#: Maximum logarithm of the extrapolation factor; beyond it there is practically no limit.
+MAX_LOG_FACTOR = 600.0
 
 Array = NDArray[np.float64]
 
 
-def reach(
+def extrapolate_tails(
     blocks: Callable[[], Iterator[NDArray[Any]]], rows: int, low: Array, high: Array, near: float, share: float
 ) -> tuple[Array, Array]:
-    """How far each column may reach down and up: (columns,) each, infinite where its rows do not tell.
+    """Extrapolate how far each column may reach down and up.
 
     Args:
-        blocks: finite numbers in blocks of rows: (rows, columns), or (rows, pixels, columns).
-        rows: how many there are.
-        low: the smallest number of each column.
-        high: the largest.
-        near: a column without negative numbers counts from 0 if its smallest is within this share of its width from 0.
-        share: of honest rows that may lie beyond each limit.
+        blocks: Function that iterates over blocks of finite values: (rows, columns), or (rows, pixels, columns).
+        rows: Number of rows.
+        low: (columns,), smallest value of each column.
+        high: (columns,), largest value of each column.
+        near: A non-negative column is measured from 0 if its smallest value is below this fraction of its range.
+        share: Allowed fraction of new rows beyond each limit.
+
+    Returns:
+        Lower and upper limits, (columns,) each; inf and -inf, which restrict nothing, where they cannot be estimated.
     """
-    if share * rows >= 1:  # the largest number is as far out as the limit
+    if share * rows >= 1:  # the extremes of training are exceeded rarely enough
         return np.full(low.shape, np.inf), np.full(low.shape, -np.inf)
     smallest, largest = _sample(blocks(), rows, len(low))
-    with np.errstate(all="ignore"):  # numbers near the largest there are: no limit
-        zero = (low >= 0) & (low <= near * (high - low))
-        up = _upper(largest, high, zero, rows, share)
-        down = -_upper(-smallest, -low, np.zeros_like(zero), rows, share)
+    with np.errstate(all="ignore"):  # values near the largest float overflow: no limit
+        from_zero = (low >= 0) & (low <= near * (high - low))
+        up = _upper_limit(largest, high, from_zero, rows, share)
+        down = -_upper_limit(-smallest, -low, np.zeros_like(from_zero), rows, share)
     return down, up
 
 
 def _sample(blocks: Iterator[NDArray[Any]], rows: int, columns: int) -> tuple[Array, Array]:
-    """The smallest and the largest number of some rows in each column: (sampled rows, columns) each."""
+    """Return the smallest and largest value per column of a sample of rows: (sampled rows, columns) each."""
     chosen = np.zeros(rows, dtype=np.bool_)
-    chosen[row_order(rows)[: min(MOST_ROWS, max(200, MOST_NUMBERS // max(columns, 1)))]] = True
+    chosen[row_order(rows)[: min(MAX_ROWS, max(200, MAX_VALUES // max(columns, 1)))]] = True
     low, high, start = [], [], 0
     for block in blocks:
         part = block[chosen[start : start + len(block)]]
@@ -70,13 +73,21 @@ def _sample(blocks: Iterator[NDArray[Any]], rows: int, columns: int) -> tuple[Ar
     return np.concatenate(low), np.concatenate(high)
 
 
-def _upper(x: Array, high: Array, zero: NDArray[np.bool_], rows: int, share: float) -> Array:
-    """The upper limit of each column, from sampled rows and the largest number of all; -inf where unknown."""
+def _upper_limit(x: Array, high: Array, from_zero: NDArray[np.bool_], rows: int, share: float) -> Array:
+    """Return the upper limit of each column, (columns,); -inf where unknown.
+
+    Args:
+        x: (sampled rows, columns).
+        high: (columns,), largest values of all rows.
+        from_zero: (columns,), whether values are measured from 0 instead of the median.
+        rows: Number of all rows.
+        share: Allowed fraction of new rows beyond the limit.
+    """
     median = np.median(x, 0)
-    base = np.where(zero & (median > 0), 0.0, median)
+    base = np.where(from_zero & (median > 0), 0.0, median)
     above = np.where(x > base, x - base, np.nan)
     known = np.isfinite(above).any(0)
-    # The median of what is above the base: above 0 that is (nearly) all, above the median a half of it.
+    # Median of the values above the base: of (nearly) all values above 0, of half of them above the median.
     anchor = np.nanmedian(np.where(known, above, 1.0), 0)
     logs = np.log(np.where(above >= anchor, above, anchor) / anchor)
     count = (above >= anchor).sum(0)
@@ -84,9 +95,9 @@ def _upper(x: Array, high: Array, zero: NDArray[np.bool_], rows: int, share: flo
     part = count / len(x)
 
     def quantile(level: float) -> Array:
-        """Which multiple of the width a row exceeds with that probability."""
+        """Return the multiple of the width that a row exceeds with probability ``level``."""
         return np.asarray(-stdtrit(np.maximum(count, 1), np.minimum(level / np.maximum(part, level) / 2, 0.5)))
 
     beyond = np.maximum(quantile(share) - quantile(1 / rows), 0.0)
-    found = base + (high - base) * np.exp(np.minimum(width * beyond, LARGEST))
-    return np.where((count >= LEAST) & known & (anchor > 0) & ~np.isnan(found), found, -np.inf)
+    limit = base + (high - base) * np.exp(np.minimum(width * beyond, MAX_LOG_FACTOR))
+    return np.where((count >= MIN_TAIL_VALUES) & known & (anchor > 0) & ~np.isnan(limit), limit, -np.inf)

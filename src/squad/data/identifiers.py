@@ -1,4 +1,4 @@
-"""Columns of numbers that look like identifiers: what is learned from them says nothing about new rows."""
+"""Detect numeric columns that look like identifiers: a model that learns from them does not generalize to new rows."""
 
 import math
 import re
@@ -12,96 +12,105 @@ from squad.data.cells import numbers, parse_numbers, text_cells
 from squad.data.column_names import listed
 from squad.data.tables import Table
 
-__all__ = ["identifier_warning", "identifiers", "is_identifier", "named_like_one"]
+__all__ = ["has_identifier_name", "identifier_warning", "identifiers", "is_identifier"]
 
-#: Fewer rows than these say nothing.
-LEAST = 10
-#: So many rows are looked at first: few columns need more.
-SAMPLE = 1000
-#: So improbable it must be that numbers of such a range are all different, unless each was given to one row.
-CHANCE = 1e-6
-#: With so many different numbers a column that is named like an identifier is one, and no category.
-MANY = 20
+#: Minimum number of values; fewer are not evidence.
+MIN_VALUES = 10
+#: Number of rows examined first; it rules out most columns.
+SAMPLE_ROWS = 1000
+#: A column is an identifier if its numbers are all distinct and the probability of that by chance is below this.
+LEVEL = 1e-6
+#: A column named like an identifier counts as one, rather than as a category, above this number of distinct values.
+MAX_CATEGORIES = 20
 
-#: Words that mean an identifier at the beginning or the end of a name, and names that mean one as they are.
-WORDS = frozenset({"id", "ids", "uid", "uuid", "guid", "pid", "identifier"})
-NAMES = frozenset({"index", "idx", "row", "rownum", "rownumber", "row_number", "row_nr", "key", "pk", "unnamed: 0", ""})
-#: What stands before an "id" that is written without a mark in between; "paid" and "fluid" are no identifiers.
-BEFORE = (
+#: Words that mark an identifier at the beginning or end of a name, and whole names that do.
+IDENTIFIER_WORDS = frozenset({"id", "ids", "uid", "uuid", "guid", "pid", "identifier"})
+IDENTIFIER_NAMES = frozenset(
+    {"index", "idx", "row", "rownum", "rownumber", "row_number", "row_nr", "key", "pk", "unnamed: 0", ""}
+)
+#: Words that may precede "id" without a separator; "paid" and "fluid" are not identifiers.
+ID_PREFIXES = (
     "account|admission|case|client|customer|employee|encounter|event|hospital|member|order|patient|person|product|record|"
     "row|sample|session|specimen|stay|student|subject|transaction|user|visit"
 )
-_JOINED = re.compile(rf"({BEFORE})ids?")
+_PREFIXED_ID = re.compile(rf"({ID_PREFIXES})ids?")
 
 
-def named_like_one(name: str) -> bool:
-    """Whether a name says that a column holds identifiers: id, patient_id, PatientID, patientId, id_number, ...
+def has_identifier_name(name: str) -> bool:
+    """Tell whether a column is named like an identifier: id, patient_id, PatientID, patientId, id_number, ...
 
-    >>> [named_like_one(name) for name in ("patient_id", "PatientID", "id", "paid", "width", "amount")]
-    [True, True, True, False, False, False]
+    Examples:
+        >>> [has_identifier_name(name) for name in ("patient_id", "PatientID", "id", "paid", "width", "amount")]
+        [True, True, True, False, False, False]
     """
-    plain = name.strip()
-    if plain.casefold() in NAMES:
+    stripped = name.strip()
+    if stripped.casefold() in IDENTIFIER_NAMES:
         return True
-    words = [word.casefold() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", plain)]
+    words = [word.casefold() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", stripped)]
     if not words:
         return False
-    return words[0] in WORDS or words[-1] in WORDS or _JOINED.fullmatch(words[-1]) is not None
+    if words[0] in IDENTIFIER_WORDS or words[-1] in IDENTIFIER_WORDS:
+        return True
+    return _PREFIXED_ID.fullmatch(words[-1]) is not None
 
 
 def is_identifier(name: str, values: NDArray[np.float64]) -> bool:
-    """Whether a column of numbers, (N,), NaN where missing, looks like an identifier.
+    """Tell whether a numeric column looks like an identifier.
 
-    Its numbers are whole, and either its name says so, or they are all different where numbers of such a range would
-    not be by chance: row numbers, and numbers that were given away one by one.  A measurement with decimals is never
-    one, and neither is an amount in cents: among so many possible ones, all may well be different.
+    It does if its values are integers and either its name says so, or they are all distinct although values from such
+    a range would repeat by chance: row numbers, and numbers assigned one by one.  A measurement with decimals never
+    does, nor does an amount in cents: among so many possible values, all may well be distinct.
+
+    Args:
+        name: Name of the column.
+        values: (N,), NaN where missing.
     """
     present = values[~np.isnan(values)]
-    if len(present) < LEAST or not np.all(present == np.floor(present)):
+    if len(present) < MIN_VALUES or not np.all(present == np.floor(present)):
         return False
-    different = len(np.unique(present))
-    if named_like_one(name) and (different == len(present) or different > MANY):
+    distinct = len(np.unique(present))
+    if has_identifier_name(name) and (distinct == len(present) or distinct > MAX_CATEGORIES):
         return True
-    if different < len(present):
+    if distinct < len(present):
         return False
-    # Numbers drawn from a range of this size are all different with this probability at most: even is best.
+    # The probability of distinct values is largest for a uniform distribution over the range: an upper bound.
     size = float(present.max() - present.min()) + 1
-    return size < 2.0**53 and _all_different(different, size) < math.log(CHANCE)
+    return size < 2.0**53 and _log_probability_distinct(distinct, size) < math.log(LEVEL)
 
 
-def _all_different(count: int, size: float) -> float:
-    """The logarithm of the probability that ``count`` draws out of ``size`` numbers are all different."""
+def _log_probability_distinct(count: int, size: float) -> float:
+    """Logarithm of the probability that ``count`` uniform draws from ``size`` numbers are all distinct."""
     return float(np.log1p(-np.arange(1, count) / size).sum())
 
 
 def identifiers(table: Table, names: Iterable[str]) -> list[str]:
-    """Those columns of numbers, among ``names``, that look like identifiers."""
-    return [name for name in names if _may_be(table, name) and is_identifier(name, _values(table, name))]
+    """Return the columns among ``names`` that look like identifiers."""
+    return [name for name in names if _is_candidate(table, name) and is_identifier(name, _values(table, name))]
 
 
-def _may_be(table: Table, name: str) -> bool:
-    values = _values(table[:SAMPLE], name)
+def _is_candidate(table: Table, name: str) -> bool:
+    values = _values(table[:SAMPLE_ROWS], name)
     present = values[~np.isnan(values)]
     if not np.all(present == np.floor(present)):
         return False
-    return named_like_one(name) or len(np.unique(present)) == len(present)
+    return has_identifier_name(name) or len(np.unique(present)) == len(present)
 
 
 def _values(table: Table, name: str) -> NDArray[np.float64]:
     column = table.column(name)
-    found = numbers(column)
-    if found is not None:
-        return found
+    values = numbers(column)
+    if values is not None:
+        return values
     cells = text_cells(column)
     return np.append(parse_numbers(cells.values), np.nan)[cells.codes]
 
 
 def identifier_warning(names: list[str], *, option: bool) -> str:
-    """What to say about columns that look like identifiers.
+    """Return a warning about columns that look like identifiers.
 
     Args:
-        names: of the columns.
-        option: the command is advised, not Python.
+        names: Names of the columns.
+        option: Advise a command-line option instead of Python code.
     """
     one = len(names) == 1
     drops = " ".join(f"--drop {shlex.quote(name)}" for name in names[:3]) + (" ..." if len(names) > 3 else "")
@@ -110,6 +119,6 @@ def identifier_warning(names: list[str], *, option: bool) -> str:
     )
     return (
         f"{'Column' if one else 'Columns'} {listed(names)} look{'s' if one else ''} like {'an ' if one else ''}"
-        f"identifier{'' if one else 's'}, which new rows do not share. Unless {'it is' if one else 'they are'}"
-        f" measured, leave {'it' if one else 'them'} out: {advice}"
+        f"identifier{'' if one else 's'}, from which a model cannot generalize to new rows. Unless"
+        f" {'it is a measurement' if one else 'they are measurements'}, drop {'it' if one else 'them'}: {advice}"
     )

@@ -1,7 +1,8 @@
-"""The leakage check: which calibration rows are copies, or near copies, of rows that fit saw.
+"""The leakage check: find calibration rows that are copies, or near copies, of rows the model has seen.
 
-Rows are compared by their hashes, and by the cells they share with rows of fit in at least 1, 2, ... of seven grids.
-Each comparison counts how many calibration rows are like a row of fit, and refuses them where chance explains fewer.
+Rows are compared by their hashes, and by the number of grids (1 to 7) in which they share a cell with a row of fit.
+Each comparison counts the calibration rows that match a row of fit, and refuses them if there are more than expected by
+chance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,38 +11,49 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data.chance_repeats import LEVEL, NOTHING_KNOWN, RARE, repeats_by_chance, told, too_many, usually_repeated
+from squad.data.chance_repeats import (
+    LEVEL,
+    NOTHING_KNOWN,
+    RARE,
+    repeated_fraction,
+    repeats_by_chance,
+    repeats_message,
+    too_many,
+)
 from squad.data.deduplicated import Distinct, equal_pairs
 from squad.data.seen_rows import LeakError, SeenRows, rows_digest
 
 __all__ = ["Leaked", "check_rows", "leaked"]
 
-#: Copies that could be chance are left out one by one where chance explains so many of them less often than this.
-DROPPED = 0.01
+#: Matching rows that are not refused are left out one by one if the p-value of their number is below this.
+LEVEL_LEFT_OUT = 0.01
 
-#: Up to this share of the rows is left out, if so many of what is found are exact copies.
-A_FEW, NEARLY_ALL = 0.1, 0.9
+#: Up to this fraction of the rows is left out instead of refused, if at least this fraction of the matches are exact.
+MAX_LEFT_OUT, MIN_EXACT = 0.1, 0.9
 
-#: Training rows drawn several times repeat each other evenly; with so many times as many equal pairs, rows do not.
-UNEVEN = 1.5
+#: Training rows drawn several times repeat each other evenly; rows with more equal pairs than this factor do not.
+UNEVEN_FACTOR = 1.5
 
-#: Axes of a grid from which on a row that agrees in all grids is a copy, if no two rows of fit agree in any.
-CONCLUSIVE = 8
+#: Minimum number of axes of a grid at which a row that matches in all grids is a copy, if no two rows of fit match.
+MIN_CONCLUSIVE_AXES = 8
 
-#: A comparison that finds so many of the rows that any of them does is clear enough.
-CLEAR = 0.8
+#: The strictest comparison with at least this fraction of the largest excess of matches is reported.
+CLEAR_FRACTION = 0.8
+
+#: Verdicts on rows that match rows of fit more often than these match each other.
+REFUSED, LEFT_OUT, KEPT = "refused", "left out", "kept"
 
 Hashes = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
 
 class Leaked(NamedTuple):
-    """What the check found.
+    """Result of the leakage check.
 
     Attributes:
-        rows: (N,), which rows are copies or near copies of training rows, and no evidence.
-        refusal: why none of the rows may be used; None if the others may.
-        total: how many rows fit saw, where chance does not explain them.
+        rows: (N,), which rows are copies or near copies of rows of fit, and must not be used.
+        refusal: Why none of the rows may be used; None if the other rows may.
+        total: Number of rows that the model has seen, if more than expected by chance.
     """
 
     rows: Mask
@@ -49,15 +61,16 @@ class Leaked(NamedTuple):
     total: int
 
 
-class Likeness(NamedTuple):
-    """One way of saying that two rows are alike.
+class Comparison(NamedTuple):
+    """Matches between rows by one criterion.
 
     Attributes:
-        seen: (N,), which rows are like a row of fit.
-        own: (N,), which rows are like another of them.
-        pairs: how many pairs of them are alike.
-        known: how many rows of fit are like another one, as :func:`~squad.data.chance_repeats.check_repeats` takes it.
-        tests: how many such tests there are.
+        seen: (N,), which rows match a row of fit.
+        own: (N,), which rows match another of these rows.
+        pairs: Number of matching pairs among these rows.
+        known: Number of matches within the rows of fit, as arguments of
+            :func:`~squad.data.chance_repeats.check_repeats`.
+        tests: Number of such tests, for the Bonferroni correction.
     """
 
     seen: Mask
@@ -68,150 +81,167 @@ class Likeness(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many rows are like a row of fit."""
+        """Number of rows that match a row of fit."""
         return int(self.seen.sum())
 
     @property
     def refused(self) -> bool:
-        """Whether chance does not explain them."""
+        """Whether there are more matches than expected by chance."""
         return too_many(self.total, len(self.seen), **self.known, tests=self.tests)
 
     @property
     def repeating(self) -> bool:
-        """Whether the rows are like each other more often than rows of fit are."""
-        among = self.known["all_repeats"], self.known["all_rows"]
-        return repeats_by_chance(int(self.own.sum()), len(self.own), *among) < LEVEL
+        """Whether the rows match each other more often than rows of fit do."""
+        within_fit = self.known["all_repeats"], self.known["all_rows"]
+        return repeats_by_chance(int(self.own.sum()), len(self.own), *within_fit) < LEVEL
 
     def unlikely(self, expected: int) -> bool:
-        """Whether there are enough of them to leave them out one by one, if so many rows of fit should be alike."""
+        """Tell whether there are enough matches to leave them out one by one.
+
+        Args:
+            expected: Expected number of rows of fit that match another one.
+        """
         rows = self.known["all_rows"]
-        among = min(max(self.known["all_repeats"], expected), rows)
-        return repeats_by_chance(self.total, len(self.seen), among, rows) < DROPPED
+        repeats = min(max(self.known["all_repeats"], expected), rows)
+        return repeats_by_chance(self.total, len(self.seen), repeats, rows) < LEVEL_LEFT_OUT
 
     @property
     def excess(self) -> float:
-        """How many there are beyond what chance explains, about."""
+        """Approximate number of matches beyond those expected by chance."""
         return self.total - len(self.seen) * (self.known["all_repeats"] + 1) / (self.known["all_rows"] + 2)
 
 
 def leaked(
     seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
 ) -> Leaked:
-    """Look rows up among those of fit.
+    """Find rows that the model has seen.
 
     Args:
-        seen_rows: of the model.
-        hashes: (N,), of the rows.
-        cells: (grids, N), theirs, of :meth:`Memory.cells`.
-        known: what fit recorded about repeats.
-        digest: of all rows of fit, if it was recorded.
+        seen_rows: Rows the model has seen.
+        hashes: (N,), hashes of the rows.
+        cells: (grids, N), their cells, from :meth:`SeenRows.cells`.
+        known: Counts of repeats recorded by fit.
+        digest: Digest of all rows of fit, if recorded.
+
+    Returns:
+        Which rows must not be used, and why.
     """
     rows, none = len(hashes), np.zeros(len(hashes), dtype=np.bool_)
-    ways = _ways(seen_rows, hashes, cells, known)
-    exact = ways[0]
-    refused = [way for way in ways if way.refused]
-    verdicts = [_explained(seen_rows.distinct, way, exact) for way in refused]
+    comparisons = _compare(seen_rows, hashes, cells, known)
+    exact = comparisons[0]
+    refused = [comparison for comparison in comparisons if comparison.refused]
+    verdicts = [_verdict(seen_rows.distinct, comparison, exact) for comparison in refused]
+
+    def clearest(verdict: str) -> Comparison:
+        return _clearest([one for one, decided in zip(refused, verdicts, strict=True) if decided == verdict])
+
     if REFUSED in verdicts:
-        worst = _clearest([way for way, said in zip(refused, verdicts, strict=True) if said == REFUSED])
-        return Leaked(worst.seen, told(worst.total, rows, **worst.known), worst.total)
-    if _very_rows(seen_rows, hashes, cells, digest):
+        worst = clearest(REFUSED)
+        return Leaked(worst.seen, repeats_message(worst.total, rows, **worst.known), worst.total)
+    if _is_training_set(seen_rows, hashes, cells, digest):
         return Leaked(
             ~none,
-            f"These {rows:,} rows are the very ones that the model was fitted on. Use rows that fit did not get"
-            " (squad split keeps them apart before fit).",
+            f"These {rows:,} rows are exactly the rows that the model was fitted on. Use rows that were not used to fit"
+            " the model (squad split keeps them apart).",
             rows,
         )
     if LEFT_OUT in verdicts:
-        worst = _clearest([way for way, said in zip(refused, verdicts, strict=True) if said == LEFT_OUT])
+        worst = clearest(LEFT_OUT)
         return Leaked(worst.seen, None, worst.total)
     if refused or (seen_rows.distinct is not None and seen_rows.distinct.removed):
         return Leaked(none, None, 0)
-    found = none
+    copies = none
     expected = 0 if seen_rows.distinct is None else 2 * seen_rows.distinct.expected
-    if usually_repeated(known) < RARE and (not expected or (exact.unlikely(expected) and not exact.repeating)):
-        # A row that is frequent here is no copy of the one in training: both come from a population that repeats it.
-        found = exact.seen & ~exact.own
-    # Widths were chosen so that rows of fit share few cells: only where most grids agree is the share of these fair.
-    most = ways[1 + len(ways) // 2 :] if len(ways) > 2 else []
-    if most and seen_rows.near is not None and seen_rows.near.axes >= CONCLUSIVE and not ways[1].known["all_repeats"]:
-        # Where no two rows of fit agree in any grid of many axes, one that agrees in all of them is no chance.
-        found = found | (most[-1].seen & ~most[-1].own)
-    for way in most:
-        if way.known["all_repeats"] < RARE * way.known["all_rows"] and way.unlikely(expected):
-            found = found | (way.seen & ~way.own)
+    if repeated_fraction(known) < RARE and (not expected or (exact.unlikely(expected) and not exact.repeating)):
+        # A row that is frequent here is not a copy of a training row: both come from a population that repeats it.
+        copies = exact.seen & ~exact.own
+    # Cell widths were chosen so that rows of fit share few cells: their matches are unbiased only in most grids.
+    in_most_grids = comparisons[1 + len(comparisons) // 2 :] if len(comparisons) > 2 else []
+    many_axes = seen_rows.near is not None and seen_rows.near.axes >= MIN_CONCLUSIVE_AXES
+    if in_most_grids and many_axes and not comparisons[1].known["all_repeats"]:
+        # If no two rows of fit match in any grid of many axes, a row that matches in all grids is not chance.
+        copies = copies | (in_most_grids[-1].seen & ~in_most_grids[-1].own)
+    for comparison in in_most_grids:
+        rare = comparison.known["all_repeats"] < RARE * comparison.known["all_rows"]
+        if rare and comparison.unlikely(expected):
+            copies = copies | (comparison.seen & ~comparison.own)
             break
-    return Leaked(found, None, int(found.sum()))
+    return Leaked(copies, None, int(copies.sum()))
 
 
 def check_rows(
     seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
 ) -> Mask:
-    """Which rows are copies of training rows and should be left out; a :class:`LeakError` if none may be used.
+    """Return which rows are copies of rows of fit and must be left out.
 
     The arguments are those of :func:`leaked`.
+
+    Raises:
+        LeakError: None of the rows may be used.
     """
-    found = leaked(seen_rows, hashes, cells, known, digest)
-    if found.refusal is not None:
-        raise LeakError(found.refusal)
-    return found.rows
+    result = leaked(seen_rows, hashes, cells, known, digest)
+    if result.refusal is not None:
+        raise LeakError(result.refusal)
+    return result.rows
 
 
-def _ways(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int]) -> list[Likeness]:
-    """All comparisons, by hashes first."""
-    _, place, often = np.unique(hashes, return_inverse=True, return_counts=True)
-    ways = [Likeness(seen_rows.seen(hashes), often[place] > 1, equal_pairs(hashes), {**NOTHING_KNOWN, **known}, 1)]
+def _compare(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int]) -> list[Comparison]:
+    """Return all comparisons: by hashes, then by matches in at least 1, 2, ... grids."""
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    by_hash = Comparison(
+        seen_rows.seen(hashes), counts[inverse] > 1, equal_pairs(hashes), {**NOTHING_KNOWN, **known}, tests=1
+    )
     if seen_rows.near is None or cells is None:
-        return ways
+        return [by_hash]
     near = seen_rows.near
-    matches, own = near.matches(cells), near.own(cells)
+    comparisons = [by_hash]
+    matches, own = near.matches(cells), near.matches_within(cells)
     tests = int(near.used.sum())
     pairs = max((equal_pairs(one) for one in cells[near.used]), default=0.0)
     for least in range(1, tests + 1):
-        counts = {
-            "chance_repeats": int(near.chance[least - 1]),
-            "chance_rows": int(near.chance[-1]),
-            "all_repeats": int(near.every[least - 1]),
-            "all_rows": int(near.every[-1]),
+        within_fit = {
+            "chance_repeats": int(near.validation_counts[least - 1]),
+            "chance_rows": int(near.validation_counts[-1]),
+            "all_repeats": int(near.all_counts[least - 1]),
+            "all_rows": int(near.all_counts[-1]),
         }
-        ways.append(Likeness(matches >= least, own >= least, pairs, counts, tests))
-    return ways
+        comparisons.append(Comparison(matches >= least, own >= least, pairs, within_fit, tests))
+    return comparisons
 
 
-#: What becomes of rows that are like rows of fit more often than these are like each other.
-REFUSED, LEFT_OUT, KEPT = "refused", "left out", "kept"
+def _verdict(distinct: Distinct | None, comparison: Comparison, exact: Comparison) -> str:
+    """Decide about refused rows, allowing for duplicates that were removed before fit.
 
-
-def _explained(distinct: Distinct | None, way: Likeness, exact: Likeness) -> str:
-    """Whether equal rows were removed before fit, so that chance repeats more often than rows of fit tell.
-
-    If they were, new rows repeat old ones as well as each other.  They are kept where rows of fit hardly ever repeat,
-    and either the columns take so few values that new rows must, or some of them repeat far more often than training
-    rows would if they were drawn several times.  Else rows that repeat each other may come from a population that
-    repeats itself, or may be training rows: nothing tells which, so the ones that fit saw are left out, which is on the
-    safe side.  Whether rows repeat each other is told by hashes, whichever the comparison: equal
-    rows stay equal if all of them are rounded.
+    If duplicates were removed, rows repeat by chance more often than the rows of fit show: new rows repeat old ones as
+    well as each other.  They are kept if rows of fit hardly ever repeat, and either the columns take so few values that
+    new rows must repeat, or some rows repeat far more often than training rows drawn several times would.  Otherwise,
+    rows that repeat each other may come from a population that repeats itself, or may be training rows; this cannot be
+    distinguished, so those the model has seen are left out, which is conservative.  Whether rows repeat each other is
+    decided by hashes in every comparison: equal rows stay equal if all are rounded.
     """
     if distinct is None:
         return REFUSED
-    rows = len(way.own)
+    rows = len(comparison.own)
     if exact.repeating:
         removed = distinct.removed or not distinct.pairs
         pairs = rows * (rows - 1) / 2
-        by_chance = distinct.explains(pairs, exact.pairs) or exact.pairs > UNEVEN * pairs / max(distinct.distinct, 1)
+        uneven = exact.pairs > UNEVEN_FACTOR * pairs / max(distinct.distinct, 1)
+        by_chance = distinct.explains(pairs, exact.pairs) or uneven
         return KEPT if removed and by_chance and not distinct.removed_from(rows, exact.pairs) else LEFT_OUT
-    # A few exact copies, where rows of fit never repeat: some rows of the population may, and all of these are known.
-    few = not distinct.pairs and way.total <= A_FEW * rows and exact.total >= NEARLY_ALL * way.total
-    explained = few or distinct.removed or distinct.explains(rows * distinct.distinct, way.total)
+    # A few exact copies although rows of fit never repeat: the population may repeat some rows, and all are identified.
+    few = not distinct.pairs and comparison.total <= MAX_LEFT_OUT * rows and exact.total >= MIN_EXACT * comparison.total
+    explained = few or distinct.removed or distinct.explains(rows * distinct.distinct, comparison.total)
     return LEFT_OUT if explained else REFUSED
 
 
-def _very_rows(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
-    """Whether these are the rows of fit, which in a table of few different rows repeats alone do not tell."""
-    near = seen_rows.near is not None and cells is not None and seen_rows.near.very_rows(cells)
+def _is_training_set(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
+    """Tell whether these are exactly the rows of fit; in a table of few distinct rows, repeats alone do not show it."""
+    near = seen_rows.near is not None and cells is not None and seen_rows.near.is_training_set(cells)
     return near or rows_digest(hashes) == digest
 
 
-def _clearest(ways: Sequence[Likeness]) -> Likeness:
-    """The strictest comparison that finds nearly as many rows as any: it counts the fewest that are chance."""
-    most = max(way.excess for way in ways)
-    return next(way for way in (ways[0], *ways[:0:-1]) if way.excess >= CLEAR * most)
+def _clearest(comparisons: Sequence[Comparison]) -> Comparison:
+    """Return the strictest comparison that finds nearly as many rows as any: it includes the fewest chance matches."""
+    largest = max(comparison.excess for comparison in comparisons)
+    by_strictness = (comparisons[0], *comparisons[:0:-1])
+    return next(comparison for comparison in by_strictness if comparison.excess >= CLEAR_FRACTION * largest)

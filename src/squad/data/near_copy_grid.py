@@ -1,16 +1,16 @@
-"""Hashes by which a near copy of a row is found: one rounded, cast to float32, printed with few digits, with noise.
+"""Locality-sensitive hashes that find near copies of rows: rounded, cast to float32, printed with few digits, or noisy.
 
-A row falls into a cell of each of seven grids, which are shifted against each other, and the hash of each cell is kept.
-A near copy shares most cells with its original.  A grid has at most 16 axes: features where they are few, else sums of
-features with random signs, in which the noise of single features averages out; so any number of features will do.
-Three grids have all features and four a half of them, so that one column that was rounded to nothing hides no copy
-(all have all features where these are fewer than four).
+A row falls into one cell of each of seven grids, which are shifted against each other; the hash of each cell is stored.
+A near copy shares most cells with its original.  A grid has at most 16 axes: features if they are few, otherwise sums
+of features with random signs, in which the noise of single features averages out; so any number of features works.
+Three grids use all features and four use half of them, so that a column rounded to nothing does not hide a copy (with
+fewer than four features, all grids use all of them).
 
-How wide cells are is chosen at fit: as wide as they can be while different rows of fit hardly ever share one.  Then
-honest rows hardly ever do, and how many do is counted, for calibration rows to be compared with.
+Cell widths are chosen at fit: as wide as possible while different rows of fit hardly ever share a cell.  New rows then
+hardly ever do either; how many rows do is counted, as a baseline for calibration rows.
 
-All of it is arithmetic of whole numbers, the same on every machine: features are rounded down to multiples of 2**-24,
-sums of them stay below 2**53 and are exact in any order, and widths are powers of two.
+All arithmetic is exact and identical on every machine: features are rounded down to multiples of 2**-24, sums of them
+stay below 2**53 and are exact in any order, and widths are powers of two.
 """
 
 import hashlib
@@ -20,133 +20,140 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AXES", "GRIDS", "UNUSED", "cell_hashes", "choose_widths", "drawn", "halves"]
+__all__ = ["AXES", "GRIDS", "UNUSED", "cell_hashes", "choose_widths", "fixed_random_bytes", "halves"]
 
-#: Grids, and how many of them have all features; axes of a grid, at the most.
-GRIDS, WHOLE, AXES = 7, 3, 16
+#: Number of grids, number of grids that use all features, and maximum number of axes per grid.
+GRIDS, FULL_GRIDS, AXES = 7, 3, 16
 
-#: With fewer features all grids have all of them: cells of a single one would have to be so fine that they tell it.
-HALVED = 4
+#: With fewer features than this, all grids use all of them: cells of a single feature would have to be so fine that
+#: they disclose its value.
+MIN_FEATURES_TO_HALVE = 4
 
-#: Binary digits of a feature after the point; larger features are cut off, so that sums are exact in float64.
-DIGITS, LARGEST = 24, 2.0**31
+#: Fractional bits of a feature; and the value at which features are clipped, so that sums are exact in float64.
+FRACTION_BITS, MAX_UNITS = 24, 2.0**31
 
-#: Cells are at most half a standard deviation wide (2**-1).
-WIDEST = 1
+#: Cells are at most half a standard deviation (2**-1) wide.
+FIRST_LEVEL = 1
 
-#: Cells are halved while that leaves at least this share of the rows fewer in the cell of another.
-WORTH = 0.003
+#: Cells are halved as long as that reduces the fraction of rows that share a cell by at least this much.
+MIN_GAIN = 0.003
 
-#: A grid in which more of the different rows of fit share a cell than this tells nothing, and is not used.
-CROWDED = 0.3
+#: A grid in which a larger fraction of the distinct rows of fit share a cell is not informative, and not used.
+MAX_SHARED = 0.3
 
-#: The width of a grid that is not used.
+#: Width of an unused grid.
 UNUSED = -1
 
-#: Rows of a block, so that memory stays bounded.
-BLOCK = 8192
+#: Rows per block; bounds memory.
+BLOCK_ROWS = 8192
 
-#: Hashes of cells are never those of rows or groups.
+#: Personalization string of the hash function, so that hashes of cells never coincide with those of rows or groups.
 CELL = b"squad cell"
 
 Hashes = NDArray[np.uint64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 class Grid(NamedTuple):
-    """Which features a grid has, the axes that are made of them, and where its lines stand.
+    """A grid: its features, axes and shifts.
 
     Attributes:
-        part: which features, ascending.
-        signs: (features of the part, axes), 1 and -1; None if each feature is an axis.
-        shifts: (axes,), in parts of 2**16 of a width.
+        part: Positions of the features it uses, ascending.
+        signs: (features used, axes), 1 and -1: each axis is a signed sum of features; None if each feature is an axis.
+        shifts: (axes,), shift of the grid lines, in units of 2**-16 of a cell width.
     """
 
-    part: Whole
+    part: Integers
     signs: NDArray[np.float64] | None
-    shifts: Whole
+    shifts: Integers
 
-    def axes(self, x: NDArray[np.float32]) -> Whole:
-        """Where rows (N, features) stand on the axes, (N, axes), in steps of 2**-24."""
-        found = np.empty((len(x), len(self.shifts)), dtype=np.int64)
-        for start in range(0, len(x), BLOCK):
-            block = x[start : start + BLOCK, self.part].astype(np.float64)
-            block = np.clip(np.floor(block * 2.0**DIGITS), -LARGEST, LARGEST)
-            found[start : start + BLOCK] = block if self.signs is None else block @ self.signs
-        return found
+    def axes(self, x: NDArray[np.float32]) -> Integers:
+        """Project rows (N, features) onto the axes: (N, axes), in units of 2**-24."""
+        coordinates = np.empty((len(x), len(self.shifts)), dtype=np.int64)
+        for start in range(0, len(x), BLOCK_ROWS):
+            block = x[start : start + BLOCK_ROWS, self.part].astype(np.float64)
+            block = np.clip(np.floor(block * 2.0**FRACTION_BITS), -MAX_UNITS, MAX_UNITS)
+            coordinates[start : start + BLOCK_ROWS] = block if self.signs is None else block @ self.signs
+        return coordinates
 
 
 @cache
 def grids(features: int) -> tuple[Grid, ...]:
-    """The grids of rows that have so many features; always the same."""
+    """Return the grids for rows with this number of features; always the same."""
     every = np.arange(features)
-    parts = [every] * WHOLE + [part if features >= HALVED else every for pair in halves(features) for part in pair]
-    found = []
+    half_parts = [part for pair in halves(features) for part in pair]
+    parts = [every] * FULL_GRIDS + [part if features >= MIN_FEATURES_TO_HALVE else every for part in half_parts]
+    result = []
     for grid, part in enumerate(parts):
         signs, axes = None, len(part)
         if len(part) > AXES:
             axes = AXES
-            bits = np.unpackbits(np.frombuffer(drawn(f"signs {grid}", -(-len(part) * AXES // 8)), dtype=np.uint8))
+            random = fixed_random_bytes(f"signs {grid}", -(-len(part) * AXES // 8))
+            bits = np.unpackbits(np.frombuffer(random, dtype=np.uint8))
             signs = np.where(bits[: len(part) * AXES].reshape(len(part), AXES), 1.0, -1.0)
-        # On each axis the seven grids stand a seventh of a width apart, in an order of its own.
-        steps = 1 + np.frombuffer(drawn("steps", axes), dtype=np.uint8).astype(np.int64) % (GRIDS - 1)
-        first = np.frombuffer(drawn("first", 2 * axes), dtype="<u2").astype(np.int64)
-        found.append(Grid(part, signs, ((grid * steps % GRIDS << 16) + first) // GRIDS))
-    return tuple(found)
+        # On each axis, the seven grids are a seventh of a width apart, in a different order per axis.
+        steps = 1 + np.frombuffer(fixed_random_bytes("steps", axes), dtype=np.uint8).astype(np.int64) % (GRIDS - 1)
+        first = np.frombuffer(fixed_random_bytes("first", 2 * axes), dtype="<u2").astype(np.int64)
+        result.append(Grid(part, signs, ((grid * steps % GRIDS << 16) + first) // GRIDS))
+    return tuple(result)
 
 
-def halves(features: int) -> list[tuple[Whole, Whole]]:
-    """Features divided in two, at random but always the same; as often as there are grids for it."""
-    found = []
-    for pair in range((GRIDS - WHOLE) // 2):
-        keys = [drawn(f"order {pair} {feature}", 8) for feature in range(features)]
+def halves(features: int) -> list[tuple[Integers, Integers]]:
+    """Divide the features in halves, at random but always the same, once per pair of grids that use halves."""
+    pairs = []
+    for pair in range((GRIDS - FULL_GRIDS) // 2):
+        keys = [fixed_random_bytes(f"order {pair} {feature}", 8) for feature in range(features)]
         order = np.asarray(sorted(range(features), key=keys.__getitem__), dtype=np.int64)
         half = (features + 1) // 2
-        found.append((np.sort(order[:half]), np.sort(order[half:])))
-    return found
+        pairs.append((np.sort(order[:half]), np.sort(order[half:])))
+    return pairs
 
 
-def drawn(what: str, count: int) -> bytes:
-    """Fixed random bytes."""
+def fixed_random_bytes(what: str, count: int) -> bytes:
+    """Return pseudorandom bytes, always the same for the same purpose."""
     return hashlib.shake_256(f"squad near {what}".encode()).digest(count)
 
 
-def _cells(axes: Whole, shifts: Whole, widths: Whole) -> Whole:
-    """The cell of each row, (N, axes); ``widths`` are the exponents of 2."""
+def _cells(axes: Integers, shifts: Integers, widths: Integers) -> Integers:
+    """Return the cell of each row, (N, axes); ``widths`` are exponents of 2."""
     return axes + (shifts << widths >> 16) >> widths
 
 
-def choose_widths(x: NDArray[np.float32]) -> Whole:
-    """How wide cells should be, (grids, 16), as exponents of 2 in steps of 2**-24; -1 for grids and axes not used.
+def choose_widths(x: NDArray[np.float32]) -> Integers:
+    """Choose the cell widths.
 
-    Cells begin half a standard deviation wide and are halved as long as different rows share cells, if that helps.
+    Cells start half a standard deviation wide, and are halved as long as different rows share cells and that helps.
 
     Args:
-        x: (N, features), the rows of fit, each once.
+        x: (N, features), the distinct rows of fit.
+
+    Returns:
+        (grids, 16), exponents of 2 in units of 2**-24; -1 for unused grids and axes.
     """
-    found = np.full((GRIDS, AXES), UNUSED)
-    for grid, one in zip(found, grids(x.shape[1]), strict=True):
+    chosen = np.full((GRIDS, AXES), UNUSED)
+    for grid, one in zip(chosen, grids(x.shape[1]), strict=True):
         if not len(one.shifts) or len(x) < 2:
             continue
         axes = one.axes(x)
         wide = np.maximum(np.frexp(axes.astype(np.float64).std(0))[1] - 1, 0).astype(np.int64)
-        best = (np.inf, CROWDED, wide)
-        for level in range(WIDEST, DIGITS + 1):
+        best = (np.inf, MAX_SHARED, wide)
+        for level in range(FIRST_LEVEL, FRACTION_BITS + 1):
             widths = np.maximum(wide - level, 0)
-            shared = _shared(_cells(axes, one.shifts, widths))
-            best = min(best, (shared + WORTH * level, shared, widths), key=lambda pair: pair[0])
-            if shared <= WORTH or not widths.any():
+            shared = _shared_fraction(_cells(axes, one.shifts, widths))
+            best = min(best, (shared + MIN_GAIN * level, shared, widths), key=lambda pair: pair[0])
+            if shared <= MIN_GAIN or not widths.any():
                 break
-        if best[1] < CROWDED:
-            # Halved once more where they had to be: the first width at which rows are alone is so by luck in part.
-            narrowed = (best[2] < wide - WIDEST).any()
+        if best[1] < MAX_SHARED:
+            # Halve once more if they were narrowed: the first width at which rows are alone is partly luck.
+            narrowed = (best[2] < wide - FIRST_LEVEL).any()
             grid[: len(wide)] = np.maximum(best[2] - 1, 0) if narrowed else best[2]
-    return found
+    return chosen
 
 
-def _shared(cells: Whole) -> float:
-    """The share of rows that are not alone in their cell."""
-    odd = np.frombuffer(drawn("odd", 8 * cells.shape[1]), dtype="<u8").astype(np.uint64) | np.uint64(1)
+def _shared_fraction(cells: Integers) -> float:
+    """Fraction of rows that share their cell with another row."""
+    random = np.frombuffer(fixed_random_bytes("odd", 8 * cells.shape[1]), dtype="<u8")
+    odd = random.astype(np.uint64) | np.uint64(1)
     mixed = np.zeros(len(cells), dtype=np.uint64)
     for axis, factor in enumerate(odd):
         mixed += cells[:, axis].astype(np.uint64) * factor
@@ -157,26 +164,25 @@ def _shared(cells: Whole) -> float:
     return 1 - float(alone.mean())
 
 
-def cell_hashes(x: NDArray[np.float32], widths: Whole) -> Hashes:
-    """The hash of the cell of each row in each grid, (grids, N); 0 in those that are not used.
+def cell_hashes(x: NDArray[np.float32], widths: Integers) -> Hashes:
+    """Hash the cell of each row in each grid.
 
     Args:
-        x: (N, features), rows as a transform encodes them, all of them finite.
-        widths: of :func:`choose_widths`.
+        x: (N, features), rows encoded by a transform, all finite.
+        widths: (grids, 16), from :func:`choose_widths`.
+
+    Returns:
+        (grids, N), uint64; 0 in unused grids.
     """
-    found = np.zeros((GRIDS, len(x)), dtype=np.uint64)
+    hashes = np.zeros((GRIDS, len(x)), dtype=np.uint64)
     for grid, one in enumerate(grids(x.shape[1])):
         if widths[grid, 0] == UNUSED:
             continue
         cells = _cells(one.axes(x), one.shifts, widths[grid, : len(one.shifts)])
-        # A cryptographic hash, since others could be solved for the cell; it also says which grid the cell is of.
-        data, size, digests, person = (
-            cells.astype("<i8").tobytes(),
-            8 * cells.shape[1],
-            bytearray(),
-            CELL + bytes([grid]),
-        )
-        for place in range(0, len(data), size):
-            digests += hashlib.blake2b(data[place : place + size], digest_size=8, person=person).digest()
-        found[grid] = np.frombuffer(bytes(digests), dtype="<u8")
-    return found
+        # A cryptographic hash, since others can be inverted; it is personalized by the grid.
+        data, size, person = cells.astype("<i8").tobytes(), 8 * cells.shape[1], CELL + bytes([grid])
+        digests = bytearray()
+        for offset in range(0, len(data), size):
+            digests += hashlib.blake2b(data[offset : offset + size], digest_size=8, person=person).digest()
+        hashes[grid] = np.frombuffer(bytes(digests), dtype="<u8")
+    return hashes

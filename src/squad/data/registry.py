@@ -1,8 +1,8 @@
-"""The image datasets by name: their files, where these are looked for, and where they come from.
+"""Registry of the image datasets: their files, where these are searched for, and where they are downloaded from.
 
-Nothing is shipped with the library.  A file that somebody has put in place is used as it is, whatever its checksum:
-re-cropped or cleaned copies of these datasets are common, and whoever puts one there means it.  Only what is downloaded
-is held against the publisher's checksum.
+No dataset is shipped with the library.  A file that the user has put in place is used whatever its checksum:
+re-cropped or cleaned copies of these datasets are common, and deliberate.  Only downloads are verified against the
+publisher's checksum.
 """
 
 import difflib
@@ -14,20 +14,20 @@ from squad.data.download import Content, DownloadError, Progress
 from squad.data.download import download as download_file
 from squad.errors import ArgumentError, DataError
 
-__all__ = ["DATASETS", "Dataset", "RemoteFile", "dataset", "find", "locate_or_fetch", "places"]
+__all__ = ["DATASETS", "Dataset", "RemoteFile", "dataset", "find", "locate_or_fetch", "search_folders"]
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a dataset, at its publisher's.
+    """A file of a dataset, as published.
 
     Attributes:
-        name: the file's name in its folder.
-        url: where it comes from.
-        checksum: "md5:..." and "sha256:..." of the content, those that are known.
-        content: what the checksum is of: "raw" the file itself, "gzip" what is packed in it.
-        size_bytes: of the publisher's file, about; a download that is much larger is refused.
-        fallback: where it comes from if nobody can be reached at ``url``: without TLS, as it was first published.
+        name: Name of the file.
+        url: Address to download it from.
+        checksum: Known checksums of the content, "md5:..." and "sha256:...".
+        content: What the checksums refer to: "raw" for the file itself, "gzip" for its decompressed content.
+        size_bytes: Approximate size of the published file; a much larger download is refused.
+        fallback: Address used if ``url`` cannot be reached: without TLS, as first published.
     """
 
     name: str
@@ -40,16 +40,16 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset: what it is and where it comes from.
+    """Description of a dataset.
 
     Attributes:
-        name: as the command and :func:`squad.data.images.load_images` take it.
-        title: as a table shows it.
-        classes: names of the labels 0, 1, ...
-        files: what has to be there; none if the data come with a package.
-        licence: in the publisher's words.
-        homepage: of the publisher.
-        note: what a user should know.
+        name: Name for the command and :func:`squad.data.images.load_images`.
+        title: Name for display.
+        classes: Names of the labels 0, 1, ...
+        files: Required files; none if a package contains the data.
+        licence: Licence, in the publisher's words.
+        homepage: Homepage of the publisher.
+        note: Remarks for the user.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Dataset:
 
 
 DIGITS = tuple("0123456789")
-#: The same files of the publisher's bucket: by the interface that has TLS, and by the address they were published at.
+#: The same files in the publisher's bucket: through the interface with TLS, and at the original address.
 _FASHION = (
     "https://fashion-mnist.s3.eu-central-1.amazonaws.com/",
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -71,8 +71,8 @@ _SVHN = ("https://ufldl.stanford.edu/housenumbers/", "http://ufldl.stanford.edu/
 _NOTMNIST = ("https://yaroslavvb.com/upload/notMNIST/", "http://yaroslavvb.com/upload/notMNIST/")
 
 
-def _remote(name: str, places: tuple[str, str], checksum: str, content: Content, size: int) -> RemoteFile:
-    return RemoteFile(name, places[0] + name, checksum, content, size, places[1] + name)
+def _remote(name: str, folders: tuple[str, str], checksum: str, content: Content, size: int) -> RemoteFile:
+    return RemoteFile(name, folders[0] + name, checksum, content, size, folders[1] + name)
 
 
 DATASETS: dict[str, Dataset] = {
@@ -102,8 +102,8 @@ DATASETS: dict[str, Dataset] = {
                 "Bag",
                 "Ankle boot",
             ),
-            # The checksums are of the unpacked files: Debian's package, for one, has packed them anew.  The MD5 sums
-            # are those that go round; the SHA-256 sums are of the same bytes.
+            # Checksums of the decompressed files: Debian's package, for example, recompressed them.  The MD5 sums are
+            # the commonly cited ones; the SHA-256 sums are of the same bytes.
             files=tuple(
                 _remote(f"{name}-ubyte.gz", _FASHION, f"md5:{md5} sha256:{sha256}", "gzip", size)
                 for name, md5, sha256, size in (
@@ -141,8 +141,8 @@ DATASETS: dict[str, Dataset] = {
             name="notmnist",
             title="notMNIST (small)",
             classes=tuple("ABCDEFGHIJ"),
-            # The checksum of the publisher's archive, as several public projects give it; a repacked copy has another.
-            # None gives a SHA-256, and only the archive itself could tell it.
+            # Checksum of the publisher's archive, as cited by several public projects; a repacked copy has another one.
+            # None of them cites a SHA-256.
             files=(
                 _remote("notMNIST_small.tar.gz", _NOTMNIST, "md5:c9890a473a9769fda4bdf314aaf500dd", "raw", 8_458_043),
             ),
@@ -154,9 +154,8 @@ DATASETS: dict[str, Dataset] = {
             name="svhn",
             title="SVHN, cropped digits",
             classes=DIGITS,
-            # The checksums are those of the publisher's files, as torchvision has them: the MD5 sums in its data sets,
-            # the SHA-256 sums in the prototypes of new ones.  Re-cropped copies go round, which have others and load
-            # as well.
+            # Checksums of the publisher's files, from torchvision: the MD5 sums from its datasets, the SHA-256 sums
+            # from its prototype datasets.  Re-cropped copies with other checksums are common, and load as well.
             files=tuple(
                 _remote(f"{part}_32x32.mat", _SVHN, f"md5:{md5} sha256:{sha256}", "raw", size)
                 for part, md5, sha256, size in (
@@ -181,12 +180,16 @@ DATASETS: dict[str, Dataset] = {
     )
 }
 
-#: Folders that packages of the system fill.
-SYSTEM = {"fashion-mnist": Path("/usr/share/datasets/fashion-mnist")}
+#: Folders of system packages, by dataset.
+SYSTEM_FOLDERS = {"fashion-mnist": Path("/usr/share/datasets/fashion-mnist")}
 
 
 def dataset(name: str) -> Dataset:
-    """The dataset of that name; an unknown name is an error that offers those there are."""
+    """Return the description of a dataset.
+
+    Raises:
+        ArgumentError: The name is unknown; the message lists the known ones.
+    """
     if name in DATASETS:
         return DATASETS[name]
     word = str(name).strip().lower().replace("_", "-").replace(" ", "-")
@@ -197,69 +200,83 @@ def dataset(name: str) -> Dataset:
 
 
 def _roots(data_dir: str | Path | None) -> list[Path]:
-    """The folders a user has named, in order."""
+    """Folders named by the user, in order."""
     named = [data_dir, os.environ.get("SQUAD_DATA")]
     return [Path(root).expanduser() for root in named if root is not None and str(root)]
 
 
 def _cache(name: str) -> Path:
-    """The dataset's folder in the user's cache."""
+    """Folder of the dataset in the user's cache."""
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("squad")) / name
 
 
-def places(name: str, data_dir: str | Path | None = None) -> list[Path]:
-    """The folders that are looked into, in order; none for a dataset without files.
+def search_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
+    """Return the folders that are searched for a dataset, in order; none for a dataset without files.
 
-    These are ``data_dir`` and $SQUAD_DATA, in each the folder of the dataset's name and then the folder itself, the
-    user's cache, and what a package of the system has installed.
+    These are ``data_dir`` and $SQUAD_DATA (each with the subfolder NAME, then the folder itself), the user's cache, and
+    the folder of a system package.
+
+    Args:
+        name: Name of the dataset.
+        data_dir: Folder to search first.
     """
     if not dataset(name).files:
         return []
-    named = [place for root in _roots(data_dir) for place in (root / name, root)]
-    found = [*named, _cache(name), *([SYSTEM[name]] if name in SYSTEM else [])]
-    return list(dict.fromkeys(found))
+    named = [folder for root in _roots(data_dir) for folder in (root / name, root)]
+    folders = [*named, _cache(name), *([SYSTEM_FOLDERS[name]] if name in SYSTEM_FOLDERS else [])]
+    return list(dict.fromkeys(folders))
 
 
 def find(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The first of the :func:`places` that holds all files of the dataset, or None."""
+    """Return the first of the :func:`search_folders` that holds all files of a dataset; None if there is none."""
     files = dataset(name).files
-    # os.path.isfile and not Path.is_file: a folder that may not be read is one without the files, not an error.
-    holding = (p for p in places(name, data_dir) if all(os.path.isfile(p / file.name) for file in files))
-    return next(holding, None)
+    # os.path.isfile, not Path.is_file: an unreadable folder counts as one without the files, not as an error.
+    complete = (
+        folder for folder in search_folders(name, data_dir) if all(os.path.isfile(folder / file.name) for file in files)
+    )
+    return next(complete, None)
 
 
 def locate_or_fetch(
     name: str, data_dir: str | Path | None = None, progress: Progress | None = None, download: bool = True
 ) -> Path:
-    """The folder with the dataset's files, which are downloaded if they are nowhere.
+    """Return the folder with the files of a dataset; download them if they are missing.
 
-    They go to ``data_dir/NAME`` if there is a ``data_dir``, else to ``$SQUAD_DATA/NAME``, else into the user's cache.
+    They are downloaded to ``data_dir/NAME`` if ``data_dir`` is given, otherwise to ``$SQUAD_DATA/NAME`` if set,
+    otherwise to the user's cache.
+
+    Args:
+        name: Name of the dataset.
+        data_dir: Folder to search first.
+        progress: Called with (file name, bytes so far, total bytes or None) during a download.
+        download: Whether missing files may be downloaded.
 
     Raises:
-        DataError: files are missing and cannot be had; one line says which, from where, and where to put them.
+        DataError: Files are missing and cannot be downloaded; the message says which, from where, and where to put
+            them.
     """
     files = dataset(name).files
     if not files:
-        raise ArgumentError.of("dataset", repr(name), "one that has files", f"{name} comes with a package.")
+        raise ArgumentError.of("dataset", repr(name), "a dataset with files", f"{name} is part of a package.")
     folder = find(name, data_dir)
     if folder is not None:
         return folder
     roots = _roots(data_dir)
     target = roots[0] / name if roots else _cache(name)
 
-    def left() -> list[RemoteFile]:
+    def missing() -> list[RemoteFile]:
         return [file for file in files if not os.path.isfile(target / file.name)]
 
     def failure(why: str) -> DataError:
-        names = ", ".join(file.name for file in left())
-        hint = f"put {names} into {target}, or name their folder with --data-dir or SQUAD_DATA."
-        return DataError(f"{name} is not on this machine and {why}; {hint}")
+        names = ", ".join(file.name for file in missing())
+        hint = f"Put {names} into {target}, or name their folder with --data-dir or SQUAD_DATA."
+        return DataError(f"{name} is not on this machine, and {why}. {hint}")
 
-    for file in left():
+    for file in missing():
         if not download:
-            raise failure(f"may not be downloaded here from {file.url.rpartition('/')[0]}/")
+            raise failure(f"downloading it from {file.url.rpartition('/')[0]}/ is not allowed here")
         try:
             _download(file, target / file.name, progress)
         except DownloadError as cause:
@@ -268,10 +285,10 @@ def locate_or_fetch(
 
 
 def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None:
-    """From one of its addresses: what comes is held against the checksums, whatever way it came.
+    """Download a file from one of its addresses; the checksums are verified in either case.
 
-    The one without TLS is for networks and publishers that do not let the other through.  Wrong or too much data from
-    an address that was reached is an alarm, and not a reason to use a connection that anyone can change.
+    The address without TLS serves networks and publishers that do not support the other one.  Wrong or too much data
+    from an address that was reached is an alarm, not a reason to use an unprotected connection.
     """
     try:
         download_file(file.url, target, file.checksum, file.content, size=file.size_bytes, progress=progress)

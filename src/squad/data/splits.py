@@ -1,6 +1,6 @@
-"""Rows into parts: stratified by label, seeded, and the same on every machine and under every version of numpy.
+"""Stratified, seeded splits of rows, identical on every machine and with every version of numpy.
 
-Rows and groups are put in the order of a hash, by integer arithmetic alone; no random generator is involved.
+Rows and groups are ordered by a hash, computed with integer arithmetic; no random number generator is involved.
 """
 
 import hashlib
@@ -16,21 +16,26 @@ from squad.data.cells import Cells, text_cells
 from squad.data.column_names import listed
 from squad.errors import ArgumentError, DataError
 
-__all__ = ["Split", "split_rows", "validation_rows"]
+__all__ = ["Split", "row_order", "split_rows", "validation_rows"]
 
-#: Groups with more rows than this share of the smallest part are placed first, the largest of them first: there are few
-#: places where they fit.  The others come in the order of their hash, so that size has no say in where a group goes.
-HEAVY = 0.1
+#: Groups with more rows than this fraction of the smallest part are assigned first, the largest first, since they fit
+#: in few places.  The others are assigned in the order of their hash, so that their part does not depend on their size.
+LARGE_GROUP = 0.1
 
-#: A part that is off by more than this share of all rows is worth a note.
-OFF = 0.05
+#: A part whose size deviates by more than this fraction of all rows is noted.
+NOTED_DEVIATION = 0.05
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Parts by name, each the positions of its rows in order; and what the user should be told."""
+    """A split of rows into named parts.
+
+    Attributes:
+        parts: Positions of the rows of each part, ascending.
+        notes: Remarks for the user, as sentences.
+    """
 
     parts: dict[str, Rows]
     notes: tuple[str, ...] = ()
@@ -42,35 +47,47 @@ def split_rows(
     seed: int,
     groups: Sequence[Any] | NDArray[Any] | None = None,
 ) -> Split:
-    """Share rows out among parts.
+    """Split rows into parts, stratified by label.
 
-    Without groups, every class has in every part its share of rows, give or take one.  Every class is in the first
-    part; one with two rows is in another part as well (the second, for the first such class).
+    Without groups, the number of rows of each class in each part deviates from its fraction by less than one.  Every
+    class is in the first part; a class of two rows is in another part as well (the second, for the first such class).
 
-    With groups, a group is in one part as a whole; sizes and classes are then as near to their shares as that allows.
+    With groups, rows of one group always land in the same part; sizes and class frequencies are then as close to the
+    fractions as that allows.
 
     Args:
-        labels: (N,), none of them missing.
-        fractions: of the rows for each part, adding up to 1.
-        seed: any whole number from 0; another one gives another split.
-        groups: (N,), none of them missing.
+        labels: (N,), none missing.
+        fractions: Fraction of the rows for each part, by its name; they add up to 1.
+        seed: A non-negative integer; another one gives another split.
+        groups: (N,), none missing.
+
+    Returns:
+        The split.
+
+    Raises:
+        DataError: There are no rows, fewer groups than parts, or missing labels or groups.
+
+    Examples:
+        >>> split = split_rows(["a", "b"] * 5, {"train": 0.6, "test": 0.4}, seed=0)
+        >>> {name: len(rows) for name, rows in split.parts.items()}
+        {'train': 6, 'test': 4}
     """
     seed = check_count("seed", seed, 0)
-    shares = _fractions(fractions)
-    classes = _classes(labels, "labels")
+    shares = _check_fractions(fractions)
+    classes = _sorted_codes(labels, "labels")
     count = len(classes.codes)
     if not count:
-        raise DataError("There must be rows to split; there are none.")
+        raise DataError("There are no rows to split. Pass at least one row.")
     if groups is None:
-        part = _by_row(classes, shares, seed)
+        part = _split_by_row(classes, shares, seed)
         notes: list[str] = []
     else:
-        names = _classes(groups, "groups")
+        names = _sorted_codes(groups, "groups")
         if len(names.codes) != count:
-            raise ArgumentError.of("groups", f"{len(names.codes)} for {count} rows", "one for each row")
-        part, notes = _by_group(classes, names, shares, list(fractions), seed)
-    parts = {name: np.flatnonzero(part == place).astype(np.int64) for place, name in enumerate(fractions)}
-    return Split(parts, (*notes, *_notes(classes, parts, shares)))
+            raise ArgumentError.of("groups", f"{len(names.codes)} for {count} rows", "one per row")
+        part, notes = _split_by_group(classes, names, shares, list(fractions), seed)
+    parts = {name: np.flatnonzero(part == position).astype(np.int64) for position, name in enumerate(fractions)}
+    return Split(parts, (*notes, *_deviation_notes(classes, parts, shares)))
 
 
 def validation_rows(
@@ -79,44 +96,57 @@ def validation_rows(
     seed: int,
     groups: Sequence[Any] | NDArray[Any] | None = None,
 ) -> tuple[Rows, Rows]:
-    """Rows to train on and rows to validate on, at least one of each; a class with one row is trained on."""
+    """Split rows into training and validation rows, at least one each; a class of one row is trained on.
+
+    Args:
+        labels: (N,), none missing.
+        fraction: Fraction of validation rows, in (0, 1).
+        seed: A non-negative integer.
+        groups: (N,), none missing; rows of one group land in the same part.
+
+    Returns:
+        Positions of the training and of the validation rows, ascending.
+    """
     if not 0 < fraction < 1:
-        raise ArgumentError.of("fraction", fraction, "between 0 and 1, both excluded")
+        raise ArgumentError.of("fraction", fraction, "between 0 and 1, exclusive")
     if len(labels) < 2:
-        raise DataError(f"There must be at least 2 rows, one to train on and one to validate on, got {len(labels)}.")
+        raise DataError(
+            f"Training and validation need at least 2 rows, one to train on and one to validate on, got {len(labels)}."
+        )
     parts = split_rows(labels, {"training": 1 - fraction, "validation": fraction}, seed, groups).parts
     train, validation = parts["training"], parts["validation"]
     if not len(validation):  # few rows, or only classes of one row
-        codes = _classes(labels, "labels").codes
+        codes = _sorted_codes(labels, "labels").codes
         row = np.lexsort((_hashes(len(codes), seed), np.bincount(codes)[codes]))[-1]
         return train[train != row], np.asarray([row], dtype=np.int64)
     return train, validation
 
 
-def _fractions(fractions: Mapping[str, float]) -> NDArray[np.float64]:
+def _check_fractions(fractions: Mapping[str, float]) -> NDArray[np.float64]:
     values = list(fractions.values())
     if len(values) < 2 or not all(0 < value < 1 for value in values) or abs(sum(values) - 1) > 1e-9:
         raise ArgumentError.of("fractions", dict(fractions), "two or more positive numbers that add up to 1")
     return np.asarray(values, dtype=np.float64)
 
 
-def _classes(values: Sequence[Any] | NDArray[Any], name: str) -> Cells:
-    """Codes in the order of the texts, whatever came first in the data."""
+def _sorted_codes(values: Sequence[Any] | NDArray[Any], name: str) -> Cells:
+    """Encode values as positions in the sorted list of their texts, whatever their order in the data."""
     import pandas as pd
 
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ArgumentError.of(name, f"the shape {array.shape}", "a list of one value a row")
+        raise ArgumentError.of(name, f"shape {array.shape}", "one-dimensional, one value per row")
     cells = text_cells(pd.Series(array))
     missing = np.flatnonzero(cells.codes < 0)
     if len(missing):
         raise DataError(
-            f"No row may lack its entry in {name}; {len(missing)} do, the first being row {missing[0] + 1} (from 1)."
+            f"{name} must not have missing values, got {len(missing)}, the first in row {missing[0] + 1} (counted from"
+            " 1)."
         )
     order = sorted(range(len(cells.values)), key=cells.values.__getitem__)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return Cells(rank[cells.codes], [cells.values[place] for place in order])
+    return Cells(rank[cells.codes], [cells.values[position] for position in order])
 
 
 def _key(seed: int) -> int:
@@ -125,7 +155,7 @@ def _key(seed: int) -> int:
 
 
 def _hashes(count: int, seed: int) -> NDArray[np.uint64]:
-    """SplitMix64: number n of the stream that starts at the seed's key, for each row n."""
+    """Hash of each row position: SplitMix64, started at the seed's key."""
     steps = np.arange(1, count + 1, dtype=np.uint64)
     state = np.uint64(_key(seed)) + steps * np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -134,109 +164,118 @@ def _hashes(count: int, seed: int) -> NDArray[np.uint64]:
 
 
 def row_order(count: int, seed: int = 0) -> Rows:
-    """The numbers of rows in an order that looks random and is the same on every machine."""
+    """Return a pseudorandom permutation of ``count`` row positions, the same on every machine."""
     return np.argsort(_hashes(count, seed), kind="stable")
 
 
-def _by_row(classes: Cells, shares: NDArray[np.float64], seed: int) -> Rows:
-    """The part of each row."""
-    # All rows by class, and within a class by hash.
+def _split_by_row(classes: Cells, shares: NDArray[np.float64], seed: int) -> Rows:
+    """Return the part of each row, (N,)."""
+    # Order rows by class, and within a class by hash.
     order = np.lexsort((_hashes(len(classes.codes), seed), classes.codes))
     sizes = np.bincount(classes.codes, minlength=len(classes.values))
     ends = np.cumsum(sizes)
     part = np.empty(len(order), dtype=np.int64)
     owed = np.zeros(len(shares))
-    # Small classes first: the larger ones make up for what their rounding did to the sizes of the parts.
+    # Small classes first: the larger ones compensate for the rounding of the part sizes.
     for label in np.argsort(sizes, kind="stable"):
-        counts = _counts(int(sizes[label]), shares, owed)
+        counts = _part_counts(int(sizes[label]), shares, owed)
         owed += sizes[label] * shares - counts
         rows = order[ends[label] - sizes[label] : ends[label]]
         part[rows] = np.repeat(np.arange(len(shares)), counts)
     return part
 
 
-def _counts(size: int, shares: NDArray[np.float64], owed: NDArray[np.float64]) -> Rows:
-    """How many rows of a class each part gets: its share rounded down, or that and one more if it is owed most."""
+def _part_counts(size: int, shares: NDArray[np.float64], owed: NDArray[np.float64]) -> Rows:
+    """Return the number of rows of a class per part: its share rounded down, plus one for the parts owed most.
+
+    Args:
+        size: Number of rows of the class.
+        shares: (parts,), fractions.
+        owed: (parts,), rows that each part lacks so far because of rounding.
+    """
     exact = size * shares
     counts = np.floor(exact + 1e-9).astype(np.int64)
-    left = size - int(counts.sum())
-    # Sorted by what a part is owed, rounded lest the last bit decide; ties go to the part that is named first.
-    wants = np.round(owed + exact - counts, 6)
-    wants[exact - counts < 1e-9] = -np.inf
+    remaining = size - int(counts.sum())
+    # Rounded, so that the last bit does not decide; ties go to the part that is named first.
+    priority = np.round(owed + exact - counts, 6)
+    priority[exact - counts < 1e-9] = -np.inf
     if counts[0] == 0:
-        wants[0] = np.inf
+        priority[0] = np.inf
     elif size == 2:
-        wants[0] = -np.inf
-    counts[np.argsort(-wants, kind="stable")[:left]] += 1
+        priority[0] = -np.inf
+    counts[np.argsort(-priority, kind="stable")[:remaining]] += 1
     return counts
 
 
-def _by_group(
+def _split_by_group(
     classes: Cells, names: Cells, shares: NDArray[np.float64], parts: list[str], seed: int
 ) -> tuple[Rows, list[str]]:
-    """The part of each row, by its group; and notes about groups that are too large."""
-    count, kinds = len(names.values), len(classes.values)
+    """Assign groups to parts greedily.
+
+    Returns:
+        The part of each row, (N,); and notes about groups that are too large.
+    """
+    count, class_count = len(names.values), len(classes.values)
     if count < len(shares):
         raise DataError(
-            f"There must be at least {len(shares)} groups, one for each of {listed(parts)}, got {count}:"
-            f" {listed(names.values)}."
+            f"A split into {listed(parts)} needs at least {len(shares)} groups, got {count}: {listed(names.values)}."
         )
     key = _key(seed).to_bytes(8, "little")
     hashes = [hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names.values]
     sizes = np.bincount(names.codes, minlength=count)
     rows = len(names.codes)
-    heavy = sizes > HEAVY * shares.min() * rows
-    order = sorted(range(count), key=lambda group: (-sizes[group] if heavy[group] else 0, hashes[group]))
-    # The classes within each group: pairs (class, rows), group by group.
-    pairs, amounts = np.unique(names.codes * kinds + classes.codes, return_counts=True)
-    held = (pairs % kinds).tolist()
-    amounts_of = amounts.tolist()
-    bounds = np.searchsorted(pairs // kinds, np.arange(count + 1)).tolist()
-    weights = (1.0 / np.bincount(classes.codes, minlength=kinds)).tolist()
-    # What each part still lacks, as shares of each class (its last entry: of all rows).
-    lacks = [[share] * (kinds + 1) for share in shares.tolist()]
-    place_of = np.empty(count, dtype=np.int64)
+    large = sizes > LARGE_GROUP * shares.min() * rows
+    order = sorted(range(count), key=lambda group: (-sizes[group] if large[group] else 0, hashes[group]))
+    # Number of rows per (group, class), sorted by group; those of a group lie between two of the bounds.
+    pairs, counts_array = np.unique(names.codes * class_count + classes.codes, return_counts=True)
+    pair_classes = (pairs % class_count).tolist()
+    pair_counts = counts_array.tolist()
+    bounds = np.searchsorted(pairs // class_count, np.arange(count + 1)).tolist()
+    weights = (1.0 / np.bincount(classes.codes, minlength=class_count)).tolist()
+    # Fraction of each class that each part still lacks; the last entry is the fraction of all rows.
+    lacks = [[share] * (class_count + 1) for share in shares.tolist()]
+    part_of = np.empty(count, dtype=np.int64)
     empty = set(range(len(shares)))
     for done, group in enumerate(order):
-        mine = [
-            (held[at], amounts_of[at], amounts_of[at] * weights[held[at]])
-            for at in range(bounds[group], bounds[group + 1])
+        contents = [
+            (pair_classes[pair], pair_counts[pair], pair_counts[pair] * weights[pair_classes[pair]])
+            for pair in range(bounds[group], bounds[group + 1])
         ]
         size = int(sizes[group])
-        # The last groups go where there is none yet.
-        open_to = sorted(empty) if count - done <= len(empty) else range(len(shares))
-        best, best_want = -1, 0.0
-        for place in open_to:
-            lack = lacks[place]
-            want = size * lack[kinds]
-            for kind, amount, _ in mine:  # not sum(), which adds up in another way since Python 3.12
-                want += amount * lack[kind]
-            want = round(want, 9)
-            if best < 0 or want > best_want:
-                best, best_want = place, want
+        # The last groups go to parts that are still empty.
+        candidates = sorted(empty) if count - done <= len(empty) else range(len(shares))
+        best, best_score = -1, 0.0
+        for part in candidates:
+            lack = lacks[part]
+            score = size * lack[class_count]
+            for label, amount, _ in contents:  # not sum(), whose rounding changed in Python 3.12
+                score += amount * lack[label]
+            score = round(score, 9)
+            if best < 0 or score > best_score:
+                best, best_score = part, score
         lack = lacks[best]
-        for kind, _, share in mine:
-            lack[kind] -= share
-        lack[kinds] -= size / rows
+        for label, _, share in contents:
+            lack[label] -= share
+        lack[class_count] -= size / rows
         empty.discard(best)
-        place_of[group] = best
+        part_of[group] = best
     notes = [
         f"Group {names.values[group]!r} has {sizes[group] / rows:.0%} of the rows, more than"
-        f" {parts[place_of[group]]!r} was to have ({shares[place_of[group]]:.0%})."
-        for group in np.flatnonzero(sizes > shares[place_of] * rows + 1)
+        f" {parts[part_of[group]]!r} should have ({shares[part_of[group]]:.0%})."
+        for group in np.flatnonzero(sizes > shares[part_of] * rows + 1)
     ]
-    return place_of[names.codes], notes
+    return part_of[names.codes], notes
 
 
-def _notes(classes: Cells, parts: dict[str, Rows], shares: NDArray[np.float64]) -> list[str]:
-    """Parts far from their share, and classes that are not in every part."""
+def _deviation_notes(classes: Cells, parts: dict[str, Rows], shares: NDArray[np.float64]) -> list[str]:
+    """Note parts whose size is far from their fraction, and classes that are not in every part."""
     notes = []
     total = len(classes.codes)
     for (name, rows), share in zip(parts.items(), shares, strict=True):
-        if abs(len(rows) / total - share) > OFF and abs(len(rows) - share * total) > 1:
-            notes.append(f"{name!r} has {len(rows) / total:.0%} of the rows rather than {share:.0%}.")
+        if abs(len(rows) / total - share) > NOTED_DEVIATION and abs(len(rows) - share * total) > 1:
+            notes.append(f"{name!r} has {len(rows) / total:.0%} of the rows instead of {share:.0%}.")
         absent = np.bincount(classes.codes[rows], minlength=len(classes.values)) == 0
         if absent.any():
-            which = listed((classes.values[place] for place in np.flatnonzero(absent)), 5)
+            which = listed((classes.values[position] for position in np.flatnonzero(absent)), 5)
             notes.append(f"{name!r} has no row of {'class' if absent.sum() == 1 else 'classes'} {which}.")
     return notes

@@ -1,7 +1,7 @@
-"""Files: written whole or not at all, read within bounds, locked.
+"""Atomic writing, bounded reading and locking of files.
 
-Everything that the library writes goes through here, so that a full disk, a crash or ``kill -9`` leaves the old file or
-the new one, and never half of one; and so that who may read a file is what the user's umask says.
+Everything the library writes goes through this package: a full disk, a crash or ``kill -9`` leaves either the old file
+or the new one, never a partial one, and new files have the permissions that the user's umask allows.
 """
 
 from squad.files.locking import locked

@@ -1,4 +1,4 @@
-"""A lock beside a target, which the system lets go when its holder dies."""
+"""An exclusive lock on a file or folder to be written, released by the system if its holder dies."""
 
 import errno
 import os
@@ -15,46 +15,50 @@ else:
 
 __all__ = ["locked"]
 
-#: Seconds between two looks at a lock that another run holds.
-POLL = 0.2
+#: Seconds between two attempts to acquire a lock that another process holds.
+POLL_SECONDS = 0.2
 
 
 @contextmanager
 def locked(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a target, whose folder must be there.  Gives False if this disk knows no locks.
+    """Hold an exclusive lock for ``target`` during the ``with`` block.
 
     Args:
-        target: what is to be made; the lock is a hidden file beside it.
-        waiting: called again and again while another run has the lock; may raise, to wait no longer.
+        target: File or folder to be written.  Its parent folder must exist; the lock is a hidden file there.
+        waiting: Called before each new attempt while another process holds the lock; raise an exception in it to stop
+            waiting.
+
+    Yields:
+        True if the lock is held, False if the file system does not support locks.
 
     Raises:
-        OSError: the lock file cannot be made.
+        OSError: The lock file cannot be created.
     """
     path = target.with_name(f".{target.name}.lock")
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            got = _lock(handle)
-            # The last holder removed its lock file: a lock on a file that is no longer there keeps nobody out.
-            if got is None or (got and _is_at(handle, path)):
+            acquired = _try_lock(handle)
+            # The previous holder removes its lock file: a lock on a removed file excludes nobody.
+            if acquired is None or (acquired and _is_same_file(handle, path)):
                 break
         except BaseException:
             os.close(handle)
             raise
         os.close(handle)
-        if not got:  # else it was free, and its file removed in between
+        if not acquired:  # otherwise the lock was free, but its file was removed in between: try again at once
             waiting()
-            time.sleep(POLL)
+            time.sleep(POLL_SECONDS)
     try:
-        yield bool(got)
+        yield bool(acquired)
     finally:
-        with suppress(OSError):  # Windows removes no open file; the empty file then stays, and does no harm
+        with suppress(OSError):  # Windows cannot remove an open file; the empty file remains, which is harmless
             os.unlink(path)
         os.close(handle)
 
 
-def _lock(handle: int) -> bool | None:
-    """Whether the lock was free and is now ours; None where locks are unknown, as on some network disks."""
+def _try_lock(handle: int) -> bool | None:
+    """Try to lock an open file; None if locks are not supported, as on some network file systems."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -65,8 +69,8 @@ def _lock(handle: int) -> bool | None:
     return True
 
 
-def _is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is the one that the path names."""
+def _is_same_file(handle: int, path: Path) -> bool:
+    """Tell whether ``path`` still names the open file."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Scratch files and folders beside a target: their names say who made them, so that those of the dead can be removed.
+"""Scratch files and folders next to a target, named after the process that made them.
 
-A process that is killed while it writes leaves its scratch behind, and a folder that was exchanged for a new one may
-hold what the user has just had removed.  The name of a scratch holds the machine, the process and when that process
-was born (process ids are used again), and the next write to the same target removes those whose maker is gone.
+A process killed while writing leaves its scratch file behind, and a folder moved aside for a new one may contain data
+that the user has just asked to remove.  The name of a scratch file holds the host, the process id and the start time of
+the process (ids are reused); the next write to the same target removes scratch files of processes that have ended.
 """
 
 import hashlib
@@ -18,30 +18,33 @@ from squad.processes import birth_of, has_ended, place
 
 __all__ = ["aside_of", "left_aside", "scratch_beside", "sweep"]
 
-#: Nobody writes for so many seconds: a scratch of another machine, of which nobody here knows whether it lives, is
-#: left alone until then.
+#: Age in seconds after which scratch files of another host are removed: whether their process runs cannot be checked
+#: from here, and no write takes that long.
 FOREIGN_SECONDS = 24 * 3600
 
-#: The end of a scratch's name: machine, process id, its birth, a random number.
+#: Longest target name, in bytes, that is used in full in a scratch name; file names have at most 255 bytes.
+MAX_NAME_BYTES = 100
+
+#: End of a scratch name: host, process id, start time of the process, a random number.
 _NAME = re.compile(r"\.(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<birth>[0-9a-f]{8})-[0-9a-f]{8}\.(?P<end>scratch|aside)")
 
 
 def scratch_beside(target: Path) -> Path:
-    """A new name beside ``target``, hidden, for something that will be moved there."""
+    """Return a new hidden path in the folder of ``target``, for a file or folder to be renamed to ``target``."""
     pid = os.getpid()
-    return target.with_name(f"{_front(target)}.{place()}-{pid}-{birth_of(pid)}-{secrets.token_hex(4)}.scratch")
+    return target.with_name(f"{_prefix(target)}.{place()}-{pid}-{birth_of(pid)}-{secrets.token_hex(4)}.scratch")
 
 
 def aside_of(scratch: Path) -> Path:
-    """Where the old target waits while ``scratch`` takes its place, if the two cannot be exchanged in one step."""
+    """Return the path to which the old target is moved while ``scratch`` replaces it, if one atomic step cannot."""
     return scratch.with_suffix(".aside")
 
 
 def sweep(target: Path) -> None:
-    """Remove what processes that are gone have left beside ``target``; whatever cannot be removed stays.
+    """Remove scratch files that ended processes left next to ``target``; ignore those that cannot be removed.
 
-    If one was killed after it had put the old target aside and before the new one was in its place, the old one is
-    put back.
+    If a process was killed after it had moved the old target aside and before the new one was in place, the old target
+    is restored.
     """
     for path in left_aside(target):
         with suppress(OSError):
@@ -49,14 +52,14 @@ def sweep(target: Path) -> None:
                 os.rename(path, target)
             else:
                 _remove(path)
-    for path in _of_the_dead(target, "scratch"):
+    for path in _abandoned(target, "scratch"):
         with suppress(OSError):
             _remove(path)
 
 
 def left_aside(target: Path) -> list[Path]:
-    """What was put aside for a new ``target`` by processes that did not live to finish."""
-    return _of_the_dead(target, "aside")
+    """Return old versions of ``target`` that were moved aside by processes which ended before they finished."""
+    return _abandoned(target, "aside")
 
 
 def _remove(path: Path) -> None:
@@ -66,22 +69,22 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _of_the_dead(target: Path, end: str) -> list[Path]:
-    front = _front(target)
+def _abandoned(target: Path, end: str) -> list[Path]:
+    prefix = _prefix(target)
     try:
-        found = [(name, _NAME.fullmatch(name, len(front))) for name in os.listdir(target.parent)]
+        matches = [(name, _NAME.fullmatch(name, len(prefix))) for name in os.listdir(target.parent)]
     except OSError:
         return []
     return [
         target.with_name(name)
-        for name, match in found
-        if match and name.startswith(front) and match["end"] == end and _is_dead(target.with_name(name), match)
+        for name, match in matches
+        if match and name.startswith(prefix) and match["end"] == end and _is_abandoned(target.with_name(name), match)
     ]
 
 
-def _is_dead(path: Path, found: re.Match[str]) -> bool:
-    """Whether the maker of a scratch is gone."""
-    ended = has_ended(found["place"], int(found["pid"]), found["birth"])
+def _is_abandoned(path: Path, match: re.Match[str]) -> bool:
+    """Tell whether the process that made a scratch file has ended."""
+    ended = has_ended(match["place"], int(match["pid"]), match["birth"])
     if ended is not None:
         return ended
     try:
@@ -90,9 +93,9 @@ def _is_dead(path: Path, found: re.Match[str]) -> bool:
         return False
 
 
-def _front(target: Path) -> str:
-    """How the name of a scratch begins: cut, for names have 255 bytes at the most, and then told apart by a hash."""
+def _prefix(target: Path) -> str:
+    """Beginning of a scratch name; long target names are cut and made unique by a hash."""
     name = target.name
-    if len(os.fsencode(name)) > 100:
+    if len(os.fsencode(name)) > MAX_NAME_BYTES:
         name = name[:20] + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     return f".{name}"

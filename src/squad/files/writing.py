@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all.
+"""Atomic file writing.
 
-The bytes go to a scratch file beside the target, are on the disk before it takes the target's name, and a failure on
-the way leaves what was there.  Errors of the system are raised as they are: callers know what to advise.
+Bytes go to a scratch file in the target's folder, which is flushed to disk and then renamed to the target; a failure
+leaves the old file in place.  ``OSError`` is passed on unchanged: callers know what to advise.
 """
 
 import errno
@@ -17,21 +17,25 @@ from squad.files.scratch import scratch_beside, sweep
 
 __all__ = ["make_folder", "replacing", "replacing_all", "sync_folder", "write_bytes", "write_json", "write_text"]
 
-#: What a new file may be, before the user's umask takes from it.
-MODE = 0o666
+#: Mode of a new file, before the user's umask is applied.
+NEW_FILE_MODE = 0o666
 
 
 @contextmanager
-def replacing(path: str | Path, *, like: Path | None = None) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of ``path`` at the end of the block, unless an error ends it.
+def replacing(path: str | Path, *, like: Path | None = None, scratch_for: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file that replaces ``path`` at the end of the ``with`` block, unless an exception ends it.
 
-    Folders are made.  A new file has the permissions that the umask leaves it; one that is replaced keeps its own, and
-    its owner where that can be.  Of a link, the file it points to is replaced.  What is no plain file (``/dev/null``, a
-    pipe) is written to directly.
+    Missing folders are created.  A new file has the permissions that the umask allows; a replaced one keeps its
+    permissions and, where possible, its owner.  If ``path`` is a symbolic link, the file it points to is replaced.
+    Special files (``/dev/null``, a pipe) are written to directly.
 
     Args:
-        path: the file.
-        like: another file, whose permissions a new one is to have if it is there.
+        path: File to write.
+        like: Existing file whose permissions a new one receives; ignored if missing.
+        scratch_for: Path next to which the scratch file is created; by default ``path`` itself.
+
+    Yields:
+        The open binary file.
     """
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,13 +48,14 @@ def replacing(path: str | Path, *, like: Path | None = None) -> Iterator[BinaryI
         return
     if old is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "it is write-protected", str(path))
-    sweep(target)
-    scratch = scratch_beside(target)
+    scratch_for = target if scratch_for is None else scratch_for
+    sweep(scratch_for)
+    scratch = scratch_beside(scratch_for)
     try:
-        with _created(scratch, _status(like) if old is None and like is not None else old) as file:
+        with _create(scratch, _status(like) if old is None and like is not None else old) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # or a power cut could leave the new name on old, or no, content
+            os.fsync(file.fileno())  # otherwise a power failure could leave the new name with old or no content
         os.replace(scratch, target)
     except BaseException:
         with suppress(OSError):
@@ -61,35 +66,49 @@ def replacing(path: str | Path, *, like: Path | None = None) -> Iterator[BinaryI
 
 @contextmanager
 def replacing_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
-    """Several files to write to, none of which takes its place before all are on the disk."""
+    """Open several files, none of which replaces its target before all are on disk; see :func:`replacing`."""
     with ExitStack() as stack:
         files = [stack.enter_context(replacing(path)) for path in paths]
         yield files
         for file in files:
             file.flush()
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe has no disk behind it
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # pipes cannot be synced
                 os.fsync(file.fileno())
 
 
-def write_bytes(path: str | Path, data: bytes, *, like: Path | None = None) -> Path:
-    """Write a file of these bytes; ``like`` as in :func:`replacing`."""
-    with replacing(path, like=like) as file:
+def write_bytes(path: str | Path, data: bytes, *, like: Path | None = None, scratch_for: Path | None = None) -> Path:
+    """Write bytes atomically; the arguments are those of :func:`replacing`."""
+    with replacing(path, like=like, scratch_for=scratch_for) as file:
         file.write(data)
     return Path(path)
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a file of this text, in UTF-8, its ends of lines as they are."""
+    """Write text atomically, in UTF-8, without converting line ends."""
     return write_bytes(path, text.encode("utf-8"))
 
 
-def write_json(path: str | Path, data: Any, indent: int | None = 2) -> Path:
-    """Write plain data as JSON: ASCII, so that any text comes back as it was; no NaN, which JSON has not."""
-    return write_text(path, json.dumps(data, indent=indent, allow_nan=False) + "\n")
+def write_json(path: str | Path, data: Any, indent: int | None = 2, *, scratch_for: Path | None = None) -> Path:
+    """Write plain data as JSON, atomically: in ASCII, so that any text survives, and without NaN, which JSON lacks.
+
+    Args:
+        path: File to write.
+        data: Plain data.
+        indent: Indentation; None writes one line.
+        scratch_for: As in :func:`replacing`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: ``data`` contains NaN or infinity.
+    """
+    text = json.dumps(data, indent=indent, allow_nan=False) + "\n"
+    return write_bytes(path, text.encode("ascii"), scratch_for=scratch_for)
 
 
 def make_folder(path: Path, like: Path) -> None:
-    """Make one folder, with the permissions of another if that is there, else those that the umask leaves it."""
+    """Create a folder with the permissions of ``like`` if that exists, otherwise with those that the umask allows."""
     old = _status(like)
     if old is None:
         path.mkdir()
@@ -98,13 +117,13 @@ def make_folder(path: Path, like: Path) -> None:
     if hasattr(os, "fchown"):
         handle = os.open(path, os.O_RDONLY)
         try:
-            _keep_owner(handle, old)
+            _copy_owner_and_mode(handle, old)
         finally:
             os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder written as well, where the system can: a power cut must not leave half of them."""
+    """Flush a folder's entries to disk where the system can, so that renames survive a power failure."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -120,31 +139,31 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _created(scratch: Path, old: os.stat_result | None) -> BinaryIO:
-    """The scratch, open; never readable to more people than ``old`` was, not even before it is whole."""
-    mode = MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777
+def _create(scratch: Path, old: os.stat_result | None) -> BinaryIO:
+    """Create and open a scratch file; it is never readable by more users than ``old`` was, not even while written."""
+    mode = NEW_FILE_MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    # What cannot be written to again by its owner still is by this handle.
+    # This handle stays writable even if the mode is read-only.
     handle = os.open(scratch, flags, mode)
     try:
         if old is not None and hasattr(os, "fchown"):
-            _keep_owner(handle, old)
+            _copy_owner_and_mode(handle, old)
         return open(handle, "wb")
     except BaseException:
         os.close(handle)
         raise
 
 
-def _keep_owner(handle: int, old: os.stat_result) -> None:
+def _copy_owner_and_mode(handle: int, old: os.stat_result) -> None:
     mode = stat.S_IMODE(old.st_mode) & 0o777
     now = os.fstat(handle)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
         try:
             os.fchown(handle, old.st_uid if now.st_uid != old.st_uid else -1, old.st_gid)
         except OSError:
-            mode &= ~0o070  # of another group, whose members could not read the old one
+            mode &= ~0o070  # the new file has another group, whose members could not read the old one
             with suppress(OSError):
                 os.fchown(handle, -1, old.st_gid)
                 mode = stat.S_IMODE(old.st_mode) & 0o777
-    with suppress(OSError):  # disks without permissions
+    with suppress(OSError):  # file systems without permissions
         os.fchmod(handle, mode)
