@@ -128,7 +128,7 @@ def test_groups_of_rows_tell_the_same_acceleration() -> None:
     x = np.random.default_rng(0).exponential(size=5000)
     measure = module._measure(lambda x: float(x.mean()), [x], [5000])
     (groups,) = module._jackknife(measure, [5000], np.random.default_rng(0))
-    assert len(groups) == module.SINGLY
+    assert len(groups) == module.MAX_LEFT_OUT_SINGLY
     singly = (x.sum() - x) / 4999
     assert acceleration([groups]) == pytest.approx(acceleration([singly]), abs=0.002)
     assert acceleration([singly]) == pytest.approx(2 / 6 / math.sqrt(5000), rel=0.1)  # an exponential's skewness is 2
@@ -266,7 +266,7 @@ def test_where_it_is_approximate_it_says_so() -> None:
     c, right = cases(2000, 0)
     assert not bootstrap(metrics.augrc, c, right, repeats=50).approximate
     p, y = np.tile([0.9, 0.1], (2000, 1)), np.zeros(2000, dtype=np.int64)
-    enough = module.ENOUGH
+    enough = module.MIN_EVENTS
     for wrong in (29, 30, 49, 50, 99, 100, 1971):
         right = np.arange(2000) >= wrong
         y[:] = ~right
