@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import squad
 from squad.selective import Certificate, certificate, certify
-from squad.selective.attempts import MOST_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
+from squad.selective.attempts import MAX_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
 from squad.selective.certificate import CertificateError
 from squad.selective.certify import check_scores
 from squad.selective.scored_cases import Scores
@@ -34,7 +34,7 @@ class TestShares:
 
     def test_the_only_one_has_all_of_it(self) -> None:
         assert share(None) == 1
-        assert all(share(number) > share(number + 1) > 0 for number in range(1, MOST_ATTEMPTS))
+        assert all(share(number) > share(number + 1) > 0 for number in range(1, MAX_ATTEMPTS))
 
     @given(st.lists(st.floats(1e-6, 0.5), min_size=1, max_size=30))
     def test_what_is_used_is_never_more_than_the_last_delta(self, deltas: list[float]) -> None:
@@ -50,9 +50,9 @@ class TestShares:
             assert used <= Fraction(delta)
 
     def test_there_is_an_end(self) -> None:
-        many = [{"attempt": number, "delta": 0.1} for number in range(1, MOST_ATTEMPTS + 1)]
-        assert next_attempt(many[:-1], 0.1) == MOST_ATTEMPTS
-        with pytest.raises(squad.ArgumentError, match=f"{MOST_ATTEMPTS} times"):
+        many = [{"attempt": number, "delta": 0.1} for number in range(1, MAX_ATTEMPTS + 1)]
+        assert next_attempt(many[:-1], 0.1) == MAX_ATTEMPTS
+        with pytest.raises(squad.ArgumentError, match=f"{MAX_ATTEMPTS} times"):
             next_attempt(many, 0.1)
 
     def test_a_smaller_delta_than_before(self) -> None:
@@ -89,7 +89,7 @@ class TestCertificates:
             {"attempt": None, "share": 1.0},
             {"attempt": 0, "share": 0.9},
             {"attempt": True, "share": 0.9},
-            {"attempt": MOST_ATTEMPTS + 1, "share": 0.9},
+            {"attempt": MAX_ATTEMPTS + 1, "share": 0.9},
         ],
     )
     def test_a_later_attempt_cannot_pass_for_an_earlier_one(self, change: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ class TestCertificates:
         with pytest.raises(CertificateError, match=r"attempt|level"):
             Certificate.from_json(data)
 
-    @pytest.mark.parametrize("attempt", [0, -1, 1.5, "2", True, MOST_ATTEMPTS + 1])
+    @pytest.mark.parametrize("attempt", [0, -1, 1.5, "2", True, MAX_ATTEMPTS + 1])
     def test_wrong_numbers(self, attempt: Any) -> None:
         with pytest.raises(squad.ArgumentError, match="attempt must be"):
             certify(*scores(), 0.1, attempt=attempt)

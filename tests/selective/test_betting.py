@@ -14,7 +14,7 @@ from scipy import stats
 import squad
 from squad import certify
 from squad.selective import Certificate, CertificateError
-from squad.selective.betting import AIM, SHARES, bets_for, log_wealth, log_wealth_at_most
+from squad.selective.betting import LOG_TARGET_WEALTH, BET_FRACTIONS, bets_for, log_wealth, log_wealth_at_most
 from squad.selective.methods import Start, walk
 from squad.selective.scored_cases import Scores, rank
 from squad.selective.shortage import Shortage, shortages
@@ -57,10 +57,10 @@ def test_the_middle_bet_is_best_for_errors_that_just_pass() -> None:
     """Near the s of the module's equation, up to half a step of the shares."""
     for n, risk in ((2000, 0.05), (20_000, 0.01), (500, 0.2)):
         s = bets_for(n, risk)[0] * (1 - risk)
-        solved = AIM * (1 - risk) / (n * risk)
+        solved = LOG_TARGET_WEALTH * (1 - risk) / (n * risk)
         low, high = ((1 - x) * math.log1p(-x) + x for x in (s * 2**-0.25 * 0.999, min(s * 2**0.25 * 1.001, 0.9999)))
         assert low <= solved <= high
-    assert SHARES[0] < 1
+    assert BET_FRACTIONS[0] < 1
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.sampled_from([0.05, 0.3]))
