@@ -14,7 +14,7 @@ from scipy import stats
 import squad
 from squad import certify
 from squad.selective import Certificate, CertificateError
-from squad.selective.betting import LOG_TARGET_WEALTH, BET_FRACTIONS, bets_for, log_wealth, log_wealth_at_most
+from squad.selective.betting import BET_FRACTIONS, LOG_TARGET_WEALTH, bets_for, log_wealth, log_wealth_at_most
 from squad.selective.methods import Start, walk
 from squad.selective.scored_cases import Scores, rank
 from squad.selective.shortage import Shortage, shortages

@@ -18,7 +18,15 @@ from squad.selective.certificate_text import (
     terms,
 )
 from squad.selective.methods import METHODS
-from squad.selective.risk_text import amount, confidence_text, limit, rate, risk_cell, risk_label, seen
+from squad.selective.risk_text import (
+    amount,
+    confidence_text,
+    limit_clause,
+    observed_rate,
+    observed_text,
+    risk_cell,
+    risk_label,
+)
 
 
 def sample(m: int = 4000, seed: int = 0) -> tuple[Any, Any]:
@@ -235,7 +243,7 @@ class TestHarms:
         ],
     )
     def test_each_says_what_it_bounds(self, harm: str, settings: dict[str, bool], clause: str) -> None:
-        assert limit(harm, 0.02, **settings) == clause
+        assert limit_clause(harm, 0.02, **settings) == clause
 
     def test_what_was_seen(self) -> None:
         one = rule(
@@ -244,9 +252,16 @@ class TestHarms:
             counted={"miss rate ill": (120, 300)},
             costs=("cost",),
         )
-        assert seen(one) == "23 wrong, 4 of 120 cases of class ill wrong, total cost 3.421, none with harm 'late'"
-        assert seen(one, of_them=True).startswith("23 of them wrong, ")
-        assert [rate(one, harm) for harm in one.risks] == ["23 of 672", "4 of 120", "mean 0.005091, of 672", "0 of 672"]
+        assert (
+            observed_text(one) == "23 wrong, 4 of 120 cases of class ill wrong, total cost 3.421, none with harm 'late'"
+        )
+        assert observed_text(one, of_them=True).startswith("23 of them wrong, ")
+        assert [observed_rate(one, harm) for harm in one.risks] == [
+            "23 of 672",
+            "4 of 120",
+            "mean 0.005091, of 672",
+            "0 of 672",
+        ]
         assert risk_cell(one) == "5 %, miss rate ill 10 %, mean cost 0.03, late 1 %"
         assert risk_label(one).endswith("10 % (miss rate ill), 0.03 (mean cost) and 1 % (late)")
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from squad.selective.bounds import passes
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import Pilot, order_of, thresholds_of
-from squad.selective.power import SIMULATED, Drawn, Flat, Paths, chance_of_one, succeeds
+from squad.selective.power import SIMULATED, LeastFavourable, Paths, PilotPopulation, succeeds, success_of_one_threshold
 from squad.selective.power_piloted import Piloted
 from squad.selective.scored_cases import WRONG, Scores, rank
 
@@ -46,8 +46,10 @@ def test_a_sample_succeeds_as_the_method_does(method: str, data: st.DataObject) 
             assert succeeds(path(wrong), least, method, risk, level, OPTIONS)[0] == (n >= least), (n, least)
 
 
-@pytest.mark.parametrize("coarse", [Flat(0.7, 0.04, 300), Drawn(np.random.default_rng(0).random(80) < 0.1)])
-def test_samples_are_paths(coarse: Flat | Drawn) -> None:
+@pytest.mark.parametrize(
+    "coarse", [LeastFavourable(0.7, 0.04, 300), PilotPopulation(np.random.default_rng(0).random(80) < 0.1)]
+)
+def test_samples_are_paths(coarse: LeastFavourable | PilotPopulation) -> None:
     found = coarse.draw(300)
     assert (np.diff(found.n, axis=1) >= 0).all()
     assert (np.diff(found.errors, axis=1) >= 0).all()
@@ -56,7 +58,7 @@ def test_samples_are_paths(coarse: Flat | Drawn) -> None:
 
 
 def test_the_flat_population() -> None:
-    found = Flat(0.7, 0.04, 1000).draw(1000)
+    found = LeastFavourable(0.7, 0.04, 1000).draw(1000)
     few = found.at(500)  # all of them among the good ones
     assert few.mean() == pytest.approx(20, abs=0.15)
     assert few.var() == pytest.approx(500 * 0.04 * 0.96, rel=0.05)
@@ -65,7 +67,7 @@ def test_the_flat_population() -> None:
 
 
 def test_several_errors_as_one_corner() -> None:
-    one = Flat(1.0, 0.019, 400_000)
+    one = LeastFavourable(1.0, 0.019, 400_000)
     assert one.step > 1
     errors = one.draw(300_000).at(200_000)
     assert errors.mean() == pytest.approx(3800, abs=15)
@@ -83,7 +85,7 @@ def test_every_sample_of_a_few_cases(method: str) -> None:
             if accepted(wrong, method, risk, level) >= least:
                 errors = sum(pattern)
                 chance += binom.pmf(good, m, coverage) * error**errors * (1 - error) ** (good - errors)
-    found = succeeds(Flat(coverage, error, m).draw(m), least, method, risk, level, OPTIONS).mean()
+    found = succeeds(LeastFavourable(coverage, error, m).draw(m), least, method, risk, level, OPTIONS).mean()
     assert found == pytest.approx(chance, abs=0.012)
     if method in ("fallback", "fixed_sequence"):
         assert 0.2 < chance < 0.95
@@ -98,7 +100,7 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
         for k in range(n + 1)
         if n and passes(k, n, risk, level)
     )
-    assert chance_of_one(m, coverage, error, risk, level) == pytest.approx(expected, abs=1e-9)
+    assert success_of_one_threshold(m, coverage, error, risk, level) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["preset", "pareto"])

@@ -59,7 +59,7 @@ def neighbours(values: list[float]) -> Array:
 
 
 classes = st.integers(2, 12)
-temperatures = st.floats(module.COLDEST, module.HOTTEST)
+temperatures = st.floats(module.MIN_TEMPERATURE, module.MAX_TEMPERATURE)
 #: From the middle of the range, and near 1 by every power of two that float64 has there.
 confidences = st.one_of(
     st.floats(0.05, 1), st.builds(lambda n, m: 1 - m * 2.0**-n, st.integers(2, 53), st.sampled_from([0.5, 1.0, 0.75]))

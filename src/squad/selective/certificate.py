@@ -435,7 +435,7 @@ class Certificate:
     def _only_rule(self, name: str) -> Rule:
         if len(self.rules) > 1:
             raise ArgumentError(
-                f"{name} is defined for a single rule, and this certificate has {len(self.rules)}. Use certificate.rules."
+                f"{name} is defined for a single rule, but this certificate has {len(self.rules)}. Use its rules."
             )
         return self.rules[0]
 
@@ -449,8 +449,7 @@ class Certificate:
     def _only_harm(self, name: str, values: Mapping[str, Any]) -> Any:
         if len(values) > 1:
             raise ArgumentError(
-                f"{name} is defined for a single harm, and this certificate has {', '.join(values)}. Use"
-                " certificate.rules."
+                f"{name} is defined for a single harm, but this certificate has {', '.join(values)}. Use its rules."
             )
         return next(iter(values.values()))
 

@@ -89,7 +89,7 @@ def resample(
     if (strata is None) != (population is None):
         given, missing = ("strata", "population") if population is None else ("population", "strata")
         raise ArgumentError(
-            f"`{given}` needs `{missing}`. Pass the stratum of each case and the fraction of each stratum among new cases."
+            f"`{given}` needs `{missing}`. Pass the stratum of each case, and the fraction of each among new cases."
         )
     if weights is not None:
         return _by_weights(scores, _check_weights(weights, len(scores)), max_weight, estimated_weights)
@@ -110,8 +110,8 @@ def sampling_assumption(details: Mapping[str, Any]) -> str | None:
     shares = ", ".join(f"{one['stratum']}: {100 * one['share']:.4g} %" for one in strata[:MAX_STRATA_NAMED])
     more = f" and {len(strata) - MAX_STRATA_NAMED:,} more" if len(strata) > MAX_STRATA_NAMED else ""
     return (
-        f"new cases are drawn independently from the strata {shares}{more}, and within a stratum are distributed like the"
-        f" calibration cases ({which})"
+        f"new cases are drawn independently from the strata {shares}{more}, and within a stratum are distributed like"
+        f" the calibration cases ({which})"
     )
 
 
