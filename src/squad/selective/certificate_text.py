@@ -58,7 +58,8 @@ _OTHERWISE = "(otherwise validity was tested by simulation, not proven)"
 MONOTONE_RISK = f"selective risk does not decrease as coverage grows {_OTHERWISE}"
 NO_TIES = f"almost no confidences are tied {_OTHERWISE}"
 MONOTONE_RISK_OR_NO_TIES = (
-    f"selective risk does not decrease as coverage grows, or almost no confidences are tied {_OTHERWISE}"
+    "selective risk does not decrease as coverage grows, or almost no confidences are tied"
+    " (otherwise tested, not proven)"
 )
 #: Assumptions of each method in addition to independent cases.
 METHOD_ASSUMPTIONS = {
