@@ -1,4 +1,4 @@
-"""The chance to succeed: the fast simulation against the methods themselves, and against every possible sample."""
+"""Power: the fast simulation compared with the methods themselves, and with every possible sample."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ OPTIONS = Options(ranks=7, r_max=0.4)
 
 
 def accepted(wrong: "np.ndarray[tuple[int], np.dtype[np.bool_]]", method: str, risk: float, level: float) -> int:
-    """How many cases the method itself accepts, of these in the order of their confidence."""
+    """Number of these cases, in the order of their confidence, that the method itself accepts."""
     ranked = rank(Scores(-np.arange(len(wrong), dtype=float), {WRONG: wrong}))
     shown = np.flatnonzero(METHODS[method](ranked, ranked.tallies[WRONG], risk, level, OPTIONS))
     return int(ranked.n[shown[-1]]) if len(shown) else 0
@@ -57,16 +57,16 @@ def test_samples_are_paths(coarse: LeastFavourable | PilotPopulation) -> None:
     assert (found.n[:, -1] == 300).all()
 
 
-def test_the_flat_population() -> None:
+def test_the_least_favourable_population() -> None:
     found = LeastFavourable(0.7, 0.04, 1000).draw(1000)
-    few = found.at(500)  # all of them among the good ones
+    few = found.at(500)  # all within the accepted fraction
     assert few.mean() == pytest.approx(20, abs=0.15)
     assert few.var() == pytest.approx(500 * 0.04 * 0.96, rel=0.05)
     all_ = found.at(1000)
     assert all_.mean() == pytest.approx(300 + 28, abs=0.5)
 
 
-def test_several_errors_as_one_corner() -> None:
+def test_several_errors_merged_into_one_corner() -> None:
     one = LeastFavourable(1.0, 0.019, 400_000)
     assert one.step > 1
     errors = one.draw(300_000).at(200_000)
@@ -106,7 +106,7 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
 @pytest.mark.parametrize("method", ["preset", "pareto"])
 @pytest.mark.parametrize("m", [300, 400])
 def test_thresholds_of_a_pilot(method: str, m: int) -> None:
-    """As often as the method itself, on cases drawn from the pilot that has chosen its thresholds."""
+    """As often as the method itself, on cases drawn from the pilot that chose its thresholds."""
     risk, level, often, least = 0.1, 0.05, 1500, 1
     rng = np.random.default_rng(2)
     wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.03 if method == "preset" else 0.07, 0.5)
