@@ -195,7 +195,7 @@ def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
     attempt = certificate.attempt
     if not spends(certificate):
         uncounted = "" if attempt is None else " This does not count as an attempt."
-        return f"About {needed:,} would be needed.{uncounted}"
+        return f"At the observed error rates, about {needed:,} would be needed.{uncounted}"
     if attempt is None:
         return (
             f"About {needed:,} new cases would be needed; adding cases to these until certification succeeds would"

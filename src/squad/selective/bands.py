@@ -187,12 +187,12 @@ def _bounds(
 
 
 def _spaced_counts(first: int, last: int, m: int, both: bool = False) -> tuple[int, ...]:
-    """Places from first to last, apart by a part of their standard deviation; ``both`` ends of the m are dense."""
+    """Return counts from first to last, spaced by their standard deviation; with ``both``, dense at both ends of m."""
     found = [first]
     while found[-1] < last:
         k = found[-1]
-        apart = RANK_SPACING * math.sqrt(k * (1 - k / (m + 1))) if both else COUNT_SPACING * math.sqrt(k)
-        found.append(min(last, k + max(1, math.floor(apart))))
+        spacing = RANK_SPACING * math.sqrt(k * (1 - k / (m + 1))) if both else COUNT_SPACING * math.sqrt(k)
+        found.append(min(last, k + max(1, math.floor(spacing))))
     return tuple(found)
 
 

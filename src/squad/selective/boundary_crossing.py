@@ -61,9 +61,9 @@ def crossing_probability(m: int, counts: NDArray[np.int64], bounds: NDArray[np.f
 
 def _poisson(mean: float) -> tuple[NDArray[np.float64], int]:
     """Return the non-negligible probabilities of a Poisson distribution, and the first value they belong to."""
-    apart = DEVIATIONS * math.sqrt(mean) + EXTRA
-    first = max(0, math.floor(mean - apart))
-    return np.exp(_log_poisson(np.arange(first, math.ceil(mean + apart) + 1, dtype=np.float64), mean)), first
+    width = DEVIATIONS * math.sqrt(mean) + EXTRA
+    first = max(0, math.floor(mean - width))
+    return np.exp(_log_poisson(np.arange(first, math.ceil(mean + width) + 1, dtype=np.float64), mean)), first
 
 
 def _log_poisson(numbers: NDArray[np.float64], mean: float) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from squad.selective.certificate_html import html_card
 from squad.selective.certificate_text import full_text, headline
 from squad.selective.consistency import check_certificate
 from squad.selective.groups import ByGroup
+from squad.selective.rules import Rule, read_count, read_fraction
 from squad.selective.scored_cases import as_array, as_groups
 from squad.signing import check as check_signature
 from squad.signing import drop as drop_signature
@@ -37,125 +38,6 @@ MAX_BYTES = 16 << 20
 
 class CertificateError(SquadError):
     """A certificate that cannot be read, or that contradicts its own numbers."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A threshold on confidence, and what was shown for it.
-
-    Attributes:
-        risks: By harm, the largest certified rate among accepted cases; "wrong" is a wrong prediction.
-        group: Group that the rule applies to; None for all cases.
-        threshold: Predictions with a confidence above it are accepted; -inf accepts all, +inf none.
-        n: Number of calibration cases (of the group) that it accepts.
-        m: Number of calibration cases (of the group).
-        errors: By harm, number of harmed cases among the n; for costs, their total cost.
-        level: Significance level of the test of each harm: its part of delta.
-        needed: For an uncertified rule, approximate number of calibration cases that the next attempt needs; None if
-            unknown.
-        hopeless: Whether the observed errors reach the risk at every threshold, so that more labels will not help.
-        counted: For harms that are counted on some cases only: how many of those are accepted, and how many there are.
-        costs: Harms with costs between 0 and 1 instead of errors.
-        closest: If ``hopeless``, by harm: errors at the threshold closest to the risks, and the number of cases they
-            are counted on.
-        failing: By harm that could not be certified even alone, if there are several: errors with all cases accepted,
-            and the number of cases they are counted on.
-
-    See Also:
-        Certificate: Consists of rules.
-
-    Examples:
-        >>> from squad import certify
-        >>> rule = certify([0.9] * 500, [True] * 500, risk=0.01).rules[0]
-        >>> rule.certified, rule.threshold, rule.coverage, rule.errors
-        (True, -inf, 1.0, {'wrong': 0})
-    """
-
-    risks: Mapping[str, float]
-    group: Any
-    threshold: float
-    n: int
-    m: int
-    errors: Mapping[str, float]
-    level: float
-    needed: int | None = None
-    hopeless: bool = False
-    counted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    costs: tuple[str, ...] = ()
-    closest: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    failing: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-
-    @property
-    def certified(self) -> bool:
-        """Whether the rule accepts anything."""
-        return self.threshold < math.inf
-
-    @property
-    def coverage(self) -> float:
-        """Fraction of the calibration cases that the rule accepts."""
-        return self.n / self.m if self.m else 0.0
-
-    def counts(self, harm: str) -> tuple[int, int]:
-        """Return how many accepted cases, and how many cases in total, a harm is counted on."""
-        return self.counted.get(harm, (self.n, self.m))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the rule as plain data; JSON has no infinity."""
-        accepts = "above" if math.isfinite(self.threshold) else "none" if self.threshold > 0 else "all"
-        return {
-            "risks": dict(self.risks),
-            "group": self.group,
-            "accepts": accepts,
-            "threshold": self.threshold if accepts == "above" else None,
-            "n": self.n,
-            "m": self.m,
-            "coverage": self.coverage,
-            "errors": dict(self.errors),
-            "level": self.level,
-            "needed": self.needed,
-            "hopeless": self.hopeless,
-            "counted": {name: list(pair) for name, pair in self.counted.items()},
-            "costs": list(self.costs),
-            "closest": {name: list(pair) for name, pair in self.closest.items()},
-            "failing": {name: list(pair) for name, pair in self.failing.items()},
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Rule":
-        """Read what :meth:`to_json` wrote."""
-        accepts, threshold = data["accepts"], data["threshold"]
-        finite = type(threshold) in (int, float) and math.isfinite(threshold)
-        if accepts not in ("above", "all", "none") or (not finite if accepts == "above" else threshold is not None):
-            raise ValueError(f"'accepts' is {accepts!r} but the threshold is {threshold!r}")
-        if type(data["hopeless"]) is not bool:
-            raise ValueError(f"'hopeless' is {data['hopeless']!r}, not true or false")
-        limit = {"all": -math.inf, "none": math.inf}.get(accepts, threshold)
-        costs = tuple(str(name) for name in data.get("costs", ()))  # format 1 had neither costs nor counts
-        counted = {str(name): _check_pair(pair) for name, pair in data.get("counted", {}).items()}
-        rule = cls(
-            {str(name): _check_fraction(risk) for name, risk in data["risks"].items()},
-            data["group"],
-            float(limit),
-            _check_count(data["n"]),
-            _check_count(data["m"]),
-            {
-                str(name): (_check_sum if name in costs else _check_count)(count)
-                for name, count in data["errors"].items()
-            },
-            _check_fraction(data["level"]),
-            None if data["needed"] is None else _check_count(data["needed"]),
-            data["hopeless"],
-            counted,
-            costs,
-            _check_error_counts(data.get("closest", {}), costs),
-            _check_error_counts(data.get("failing", {}), costs),
-        )
-        named = {*counted, *costs, *rule.closest, *rule.failing}
-        if set(rule.errors) != set(rule.risks) or not rule.risks or not named <= set(rule.risks):
-            raise ValueError(f"it has risks of {', '.join(rule.risks)}, but errors of {', '.join(rule.errors)}")
-        if rule.n > rule.m or data["coverage"] != rule.coverage:
-            raise ValueError(f"{rule.n:,} of {rule.m:,} cases are accepted, but the coverage is {data['coverage']!r}")
-        return rule
 
 
 @dataclass(frozen=True)
@@ -361,9 +243,9 @@ class Certificate:
             made = cls(
                 tuple(Rule.from_json(rule) for rule in data["rules"]),
                 str(data["method"]),
-                _check_fraction(data["delta"]),
-                _check_count(data["m"]),
-                _check_count(data["ties"]),
+                read_fraction(data["delta"]),
+                read_count(data["m"]),
+                read_count(data["ties"]),
                 None if data["by"] is None else str(data["by"]),
                 dict(data["options"]),
                 dict(data["details"]),
@@ -481,36 +363,3 @@ def _checksum(data: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in data.items() if name != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _check_fraction(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{value!r} is not between 0 and 1")
-    return float(value)
-
-
-def _check_count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError(f"{str(value)[:40]} is not a count")
-    return value
-
-
-def _check_pair(value: Any) -> tuple[int, int]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"{str(value)[:40]} is not a pair of counts")
-    accepted, all_ = map(_check_count, value)
-    return accepted, all_
-
-
-def _check_error_counts(data: Mapping[str, Any], costs: tuple[str, ...]) -> dict[str, tuple[float, int]]:
-    """Check, by harm, errors (or total costs) and the number of cases they are counted on."""
-    return {
-        str(name): ((_check_sum if name in costs else _check_count)(pair[0]), _check_count(pair[1]))
-        for name, pair in data.items()
-    }
-
-
-def _check_sum(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1 << 53:
-        raise ValueError(f"{str(value)[:40]} is not a sum of costs")
-    return float(value)

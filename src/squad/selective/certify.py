@@ -19,9 +19,10 @@ from squad.selective.bands import BERK_JONES, DIVIDED
 from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.consistency import SLACK, named, options_of
 from squad.selective.groups import group_codes, group_key
+from squad.selective.labels_needed import closest, labels_needed
 from squad.selective.methods import METHODS, Options, shown_for_all, statements
 from squad.selective.pilots import PILOTED, check_pilot, counted_shares, order_of, pilot_of, thresholds_of
-from squad.selective.planning import check_share, closest, labels_needed
+from squad.selective.planning import check_share
 from squad.selective.resampling import resample
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 

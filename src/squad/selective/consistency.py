@@ -313,10 +313,10 @@ def _check_order(rules: Sequence["Rule"], certificate: "Certificate") -> None:
 
 
 def _check_pair(stricter: "Rule", laxer: "Rule", errors: float, certificate: "Certificate") -> None:
-    apart, more = stricter.threshold > laxer.threshold, laxer.n - stricter.n
+    lower, more = stricter.threshold > laxer.threshold, laxer.n - stricter.n
     # A threshold that was not fixed in advance is the confidence of a case, which the rule with the lower one accepts.
-    least = int(apart and "thresholds" not in certificate.options)
-    if more < least or (more and not apart) or not 0 <= errors <= more:
+    least = int(lower and "thresholds" not in certificate.options)
+    if more < least or (more and not lower) or not 0 <= errors <= more:
         one, other = named(stricter, certificate.by), named(laxer, certificate.by)
         raise ValueError(
             f"{one} and {other} contradict each other: {stricter.n:,} cases above {stricter.threshold:g} with errors"
