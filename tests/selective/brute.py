@@ -98,8 +98,10 @@ class Options:
     pilot_losses: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
-def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
+def search(samples: Sequence[tuple[Ranked, float]], level: float) -> set[int]:
+    """A binary search at the ranks of which all harms are tested; the samples differ in their errors only."""
     passed: set[int] = set()
+    sample = samples[0][0]
     if sample.m == 0:
         return passed
     tests = 0
@@ -111,12 +113,16 @@ def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]
         if high - low <= 1:
             break
         n = sample.end_from((low + high + 1) // 2)
-        if passes(sample.wrong(n), n, risk, level / tests):
+        if all(passes(one.wrong(n), n, risk, level / tests) for one, risk in samples):
             passed.add(n)
             low = n
         else:
             high = 1 + max([0, *(end for end in sample.ends if end < n)])
     return passed
+
+
+def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
+    return search([(sample, risk)], level)
 
 
 def bonferroni(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
@@ -432,7 +438,10 @@ def _answer(
         threshold = min(set.intersection(*named), default=math.inf)
     else:
         ranked = {harm: Ranked.of(scores, wrong[harm]) for harm in target}
-        sets = [BY_RANK[method](ranked[harm], risk, level, options) for harm, risk in target.items()]
+        if method == "sgr":  # separate searches would test different ranks
+            sets = [search([(ranked[harm], risk) for harm, risk in target.items()], level)]
+        else:
+            sets = [BY_RANK[method](ranked[harm], risk, level, options) for harm, risk in target.items()]
         best = max(set.intersection(*sets), default=0)
         sample = next(iter(ranked.values()))
         threshold = sample.thresholds[sample.ends.index(best)] if best else math.inf

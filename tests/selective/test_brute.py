@@ -166,10 +166,9 @@ def test_larger_samples(method: str) -> None:
 def test_several_rules_are_those_of_the_literal_method(
     method: str, targets: int, groups: int, harms: int, inputs: int
 ) -> None:
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(3)
     found = 0
-    several = targets > 1 and groups > 1  # which a band rarely certifies
-    for _ in range(inputs // (8 if several else 12) if method == "band" else inputs):
+    for _ in range(inputs // 12 if method == "band" else inputs):  # its literal levels are slow
         case = draw(rng, targets, groups, harms, sizes(method))
         if len({tuple(target.items()) for target in case.risks}) < targets:
             continue  # the same target twice
