@@ -18,7 +18,7 @@ def mean(x: NDArray[Any]) -> float:
     return float(x.mean())
 
 
-def test_a_share_has_the_quantiles_of_the_binomial() -> None:
+def test_the_interval_of_a_rate_has_binomial_quantiles() -> None:
     from scipy.stats import binom
 
     for level in (0.95, 0.8):
@@ -28,7 +28,7 @@ def test_a_share_has_the_quantiles_of_the_binomial() -> None:
         assert (found.low, found.high) == pytest.approx(expected, abs=0.0101)
 
 
-def test_it_covers_as_often_as_it_says() -> None:
+def test_coverage_reaches_the_nominal_level() -> None:
     truth = aurc(*population(1_000_000, None, seed=1))
     hits = 0
     for seed in range(60):
@@ -37,7 +37,7 @@ def test_it_covers_as_often_as_it_says() -> None:
     assert 45 <= hits <= 60  # 54 on average; below 45 once in a thousand
 
 
-def test_pairs_stay_together_or_not() -> None:
+def test_paired_rows_are_drawn_together() -> None:
     x = np.arange(50)
 
     def together(one: NDArray[Any], other: NDArray[Any]) -> float:
@@ -51,13 +51,13 @@ def test_pairs_stay_together_or_not() -> None:
     assert found.low < found.value < found.high < 1.0
 
 
-def test_rows_of_arrays_are_drawn_whole() -> None:
+def test_whole_rows_are_drawn() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(3), 40)
     found = bootstrap(accuracy, torch.tensor(p).bfloat16(), torch.tensor(p.argmax(axis=1)))
     assert found.low > 0.9
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_resamples() -> None:
     cases = population(200, 2)
     one = bootstrap(aurc, *cases, repeats=50)
     assert one == bootstrap(aurc, *cases, repeats=50, seed=0)
@@ -67,7 +67,7 @@ def test_the_seed_decides() -> None:
     assert bootstrap(partial(coverage_at_risk, risk=0.1), *cases, repeats=5).value == coverage_at_risk(*cases, 0.1)
 
 
-def test_resamples_without_a_value_are_left_out() -> None:
+def test_resamples_with_an_undefined_metric_are_left_out() -> None:
     # One error in three: it is missing from 8 of 27 resamples.
     found = bootstrap(failure_ap, [0.9, 0.8, 0.7], [True, True, False])
     assert found.undefined == pytest.approx(8000 / 27, abs=60)
@@ -80,20 +80,20 @@ def test_resamples_without_a_value_are_left_out() -> None:
     assert bootstrap(failure_ap, [0.9, 0.8], [True, True], repeats=10).undefined == 10
 
 
-def test_nonsense_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="one array at least after the metric"):
+def test_invalid_arguments_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"at least one array.*got none"):
         bootstrap(mean)
-    with pytest.raises(ArgumentError, match=r"arrays must be of equal length, got 1, 2 rows. With paired=False"):
+    with pytest.raises(ArgumentError, match=r"arrays.*equal length.*got 1, 2 rows.*paired=False"):
         bootstrap(ood_auroc, [0.5], [0.5, 0.6])
-    with pytest.raises(ArgumentError, match=r"array 3 must be an array of rows, got the number 0.1. Arguments that"):
+    with pytest.raises(ArgumentError, match=r"array 3.*got the scalar 0\.1.*functools\.partial"):
         bootstrap(coverage_at_risk, [0.5], [True], 0.1)
-    with pytest.raises(ArgumentError, match="array 1 must be of at least one row"):
+    with pytest.raises(ArgumentError, match=r"array 1.*got shape \(0,\)"):
         bootstrap(mean, [])
-    with pytest.raises(ArgumentError, match="level must be a number above 0 and at most 1, got 95"):
+    with pytest.raises(ArgumentError, match=r"level.*got 95"):
         bootstrap(mean, [1.0], level=95)
-    with pytest.raises(ArgumentError, match="repeats must be a whole number of at least 1, got 0"):
+    with pytest.raises(ArgumentError, match=r"repeats.*got 0"):
         bootstrap(mean, [1.0], repeats=0)
-    with pytest.raises(ArgumentError, match="seed must be a whole number of at least 0, got -1"):
+    with pytest.raises(ArgumentError, match=r"seed.*got -1"):
         bootstrap(mean, [1.0], seed=-1)
-    with pytest.raises(ArgumentError, match="metric must be a function that returns one number, got ndarray"):
+    with pytest.raises(ArgumentError, match=r"metric.*number.*got ndarray"):
         bootstrap(lambda x: x, [1.0, 2.0])

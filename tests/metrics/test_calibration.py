@@ -1,4 +1,4 @@
-"""Calibration error by its definition, by scikit-learn's curve, and where the truth is known."""
+"""Calibration error, by its definition, by scikit-learn's curve, and where the truth is known."""
 
 import math
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def test_equal_mass_keeps_ties_together(cases: list[tuple[float, bool]], count: 
 def test_equal_mass_is_equal() -> None:
     confidence, correct = population(1000, None)
     assert [bar.count for bar in reliability(confidence, correct, 8, "mass")] == [125] * 8
-    # A tie goes by its mean rank, from 0: 2 of 5 is in the first of two bins, 2.5 in the second.
+    # Ties are binned by mean rank, from 0: with 5 cases and 2 bins, rank 2 is in the first bin and 2.5 in the second.
     assert [bar.count for bar in reliability([0.1, 0.2, 0.2, 0.2, 0.3], [True] * 5, 2, "mass")] == [4, 1]
     assert [bar.count for bar in reliability([0.1, 0.2, 0.2, 0.2, 0.2], [True] * 5, 2, "mass")] == [1, 4]
 
@@ -109,7 +109,7 @@ def test_debiased_keeps_a_true_gap() -> None:
 
 @given(CASES, st.sampled_from(KINDS))
 def test_debiased_is_the_mean_over_split_gaps(cases: list[tuple[float, bool]], kind: Kind) -> None:
-    # By quadrature over Z: the sign from one half, the size from the other.
+    # By quadrature over Z: one half determines the sign, the other the size.
     confidence, correct = split(cases)
     noise = np.linspace(-8, 8, 160_001)
     density = np.exp(-(noise**2) / 2) / math.sqrt(2 * math.pi)
@@ -132,7 +132,7 @@ def test_edges() -> None:
         assert ece([1.0, 0.0], [True, False], kind=kind, debiased=True) == 0.0
         assert ece([0.5] * 4, [True, True, False, False], kind=kind) == 0.0
     assert ece(torch.tensor([0.75], dtype=torch.bfloat16), torch.tensor([True])) == 0.25
-    assert ece([1.0, 0.9], [False, True], 5) == pytest.approx(0.45)  # 1 is in the last bin, not in one of its own
+    assert ece([1.0, 0.9], [False, True], 5) == pytest.approx(0.45)  # 1 is in the last bin, not in an extra one
     assert ece([1 + 1e-7, -1e-7], [True, False]) == 0.0  # float32 adds up to a little more than 1
 
 
@@ -151,23 +151,23 @@ def test_intervals_are_those_of_clopper_and_pearson() -> None:
 
 
 @pytest.mark.parametrize("metric", [ece, reliability])
-def test_nonsense_is_refused(metric: Callable[..., object]) -> None:
-    message = r"confidence must be between 0 and 1, got 1.5 in row 1. Only probabilities can be calibrated"
+def test_invalid_arguments_are_refused(metric: Callable[..., object]) -> None:
+    message = r"confidence.*between 0 and 1.*got 1\.5 in row 1.*softmax_response"
     with pytest.raises(ArgumentError, match=message):
         metric([0.5, 1.5], [True, True])
-    with pytest.raises(ArgumentError, match=r"between 0 and 1, got -0\.1 in row 0"):
+    with pytest.raises(ArgumentError, match=r"confidence.*between 0 and 1.*got -0\.1 in row 0"):
         metric([-0.1], [True])
-    with pytest.raises(ArgumentError, match="bins must be a whole number of at least 1, got 0"):
+    with pytest.raises(ArgumentError, match=r"bins.*got 0"):
         metric([0.5], [True], 0)
-    with pytest.raises(ArgumentError, match="kind must be one of 'width', 'mass', got 'size'"):
+    with pytest.raises(ArgumentError, match=r"kind.*'width', 'mass'.*got 'size'"):
         metric([0.5], [True], 5, "size")
-    with pytest.raises(ArgumentError, match="confidence must be finite"):
+    with pytest.raises(ArgumentError, match=r"confidence.*finite.*got nan in row 0"):
         metric([float("nan")], [True])
-    with pytest.raises(ArgumentError, match="correct must be of shape"):
+    with pytest.raises(ArgumentError, match=r"correct.*\(1,\).*got shape \(2,\)"):
         metric([0.5], [True, True])
 
 
 @pytest.mark.parametrize("level", [0, 1.1, float("nan")])
-def test_a_level_is_a_share(level: float) -> None:
-    with pytest.raises(ArgumentError, match="level must be a number above 0 and at most 1"):
+def test_level_must_be_a_fraction(level: float) -> None:
+    with pytest.raises(ArgumentError, match=r"level.*got"):
         reliability([0.5], [True], level=level)

@@ -1,4 +1,4 @@
-"""Failure detection against all orders of ties, and against scikit-learn on many cases."""
+"""Misclassification detection metrics, compared with their definitions, and with scikit-learn on many cases."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from squad.metrics import failure_ap, failure_auroc
-from tests.metrics.brute import CASES, Cases, found_in_order, mean_over_orders, population, split, steps
+from tests.metrics.brute import CASES, Cases, auroc_of_order, mean_over_orders, population, split, steps
 
 
 @settings(max_examples=60, deadline=None)
@@ -15,7 +15,7 @@ def test_by_definition(cases: Cases) -> None:
     good = [confidence for confidence, right in cases if right]
     bad = [confidence for confidence, right in cases if not right]
     if good and bad:
-        assert failure_auroc(*split(cases)) == pytest.approx(mean_over_orders(found_in_order, cases), abs=1e-15)
+        assert failure_auroc(*split(cases)) == pytest.approx(mean_over_orders(auroc_of_order, cases), abs=1e-15)
     else:
         assert math.isnan(failure_auroc(*split(cases)))
     if bad:

@@ -1,4 +1,4 @@
-"""Parts of intervals against literal definitions: fast resamples, the jackknife, DeLong; and the laws of intervals."""
+"""Parts of intervals compared with literal definitions: fast resamples, jackknife, DeLong; and laws of intervals."""
 
 import importlib
 import math
@@ -20,7 +20,7 @@ from squad.metrics.delong import delong
 from squad.metrics.resampled import on_counts
 from tests.metrics.brute import CASES, SCORES, Cases, split
 
-module: Any = importlib.import_module("squad.metrics.bootstrap")  # the function of this name hides it
+module: Any = importlib.import_module("squad.metrics.bootstrap")  # hidden by the function of the same name
 
 RANKED: list[Callable[..., float]] = [
     metrics.aurc,
@@ -79,7 +79,7 @@ def test_other_metrics_of_counts_are_those_of_repeated_rows(seed: int) -> None:
 
 
 @given(SCORES, SCORES, seeds)
-def test_metrics_of_cases_outside_by_counts(inside: list[float], outside: list[float], seed: int) -> None:
+def test_ood_metrics_of_counts_are_those_of_repeated_rows(inside: list[float], outside: list[float], seed: int) -> None:
     rows = [np.array(inside), np.array(outside)]
     counts = np.random.default_rng(seed).integers(0, 4, size=(5, len(inside) + len(outside)))
     counts[:, 0] += 1
@@ -92,7 +92,7 @@ def test_metrics_of_cases_outside_by_counts(inside: list[float], outside: list[f
         np.testing.assert_allclose(fast(counts), expected, rtol=1e-12, atol=1e-14)
 
 
-def test_settings_that_have_no_fast_way_take_the_slow_one() -> None:
+def test_metrics_without_a_fast_version_use_the_slow_one() -> None:
     c, right = cases(40, 0)
     for metric in (partial(metrics.ece, bins=3), partial(metrics.ece, kind="mass"), lambda a, b: metrics.aurc(a, b)):
         assert on_counts(metric, [c, right]) is None
@@ -116,7 +116,7 @@ def test_the_jackknife_leaves_out_each_row(some: Cases) -> None:
         np.testing.assert_allclose(left, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_the_jackknife_of_samples_that_are_drawn_apart() -> None:
+def test_the_jackknife_of_independent_samples() -> None:
     rows = [np.array([0.9, 0.8, 0.4]), np.array([0.5, 0.1])]
     for metric in (metrics.ood_ap, metrics.ood_fpr):
         inside, outside = module._jackknife(module._measure(metric, rows, [3, 2]), [3, 2], np.random.default_rng(0))
@@ -124,11 +124,11 @@ def test_the_jackknife_of_samples_that_are_drawn_apart() -> None:
         assert outside == pytest.approx([metric(rows[0], np.delete(rows[1], i)) for i in range(2)])
 
 
-def test_groups_of_rows_tell_the_same_acceleration() -> None:
+def test_groups_of_rows_give_the_same_acceleration() -> None:
     x = np.random.default_rng(0).exponential(size=5000)
     measure = module._measure(lambda x: float(x.mean()), [x], [5000])
     (groups,) = module._jackknife(measure, [5000], np.random.default_rng(0))
-    assert len(groups) == module.SINGLY
+    assert len(groups) == module.MAX_LEFT_OUT_SINGLY
     singly = (x.sum() - x) / 4999
     assert acceleration([groups]) == pytest.approx(acceleration([singly]), abs=0.002)
     assert acceleration([singly]) == pytest.approx(2 / 6 / math.sqrt(5000), rel=0.1)  # an exponential's skewness is 2
@@ -142,8 +142,8 @@ def test_bca_is_the_percentile_interval_without_bias_and_skew() -> None:
     assert bca(0.0, values, 0.0, 0.9) == pytest.approx(norm.ppf([0.05, 0.95]), abs=0.01)
 
 
-def test_bca_is_efrons() -> None:
-    """By his formula, term by term; equal values count one half."""
+def test_bca_follows_efrons_formula() -> None:
+    """Compare with Efron's formula, term by term; ties count one half."""
     rng = np.random.default_rng(0)
     values = rng.integers(0, 30, size=4000) / 10
     value, a, z = 1.2, 0.08, norm.ppf(0.975)
@@ -160,7 +160,7 @@ def test_bca_matches_scipy() -> None:
     ours = bootstrap(lambda x: float(x.mean()), x, repeats=9999)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), rel=0.02)
     percentile = np.quantile(x[np.random.default_rng(0).integers(80, size=(9999, 80))].mean(1), [0.025, 0.975])
-    assert ours.high > percentile[1] * 1.01  # towards the long tail
+    assert ours.high > percentile[1] * 1.01  # shifted towards the long tail
 
 
 # ---- laws
@@ -190,7 +190,7 @@ def test_the_order_of_rows_does_not_matter(metric: Callable[..., float]) -> None
     assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-12)
 
 
-def test_level_1_is_everything_that_was_seen() -> None:
+def test_level_1_spans_all_resamples() -> None:
     c, right = cases(30, 0)
     found = bootstrap(metrics.aurc, c, right, level=1, repeats=50)
     wide = bootstrap(metrics.aurc, c, right, level=0.9999, repeats=50)
@@ -210,7 +210,7 @@ def test_delong_by_all_pairs(good: list[float], bad: list[float], level: float) 
     assert 0 <= low <= value <= high <= 1
     fewer, miss = min(pairs.shape), (1 - level) / 2
     if pairs.mean() in (0, 1):
-        # As many disjoint pairs are independent, and all of them are in order.
+        # Disjoint pairs are independent, and all of them are ranked correctly (or none).
         far = low if pairs.mean() else 1 - high
         assert far**fewer == pytest.approx(miss)
         return
@@ -236,10 +236,10 @@ def test_auroc_does_not_resample() -> None:
     assert bootstrap(metrics.failure_auroc, c[:12], right[:12]).approximate
 
 
-# ---- nothing seen
+# ---- no errors observed
 
 
-def test_a_share_has_its_exact_interval() -> None:
+def test_accuracy_has_the_exact_interval() -> None:
     p = np.array([[0.9, 0.1]] * 50)
     for wrong in (0, 3, 50):
         y = np.arange(50) < wrong
@@ -251,8 +251,8 @@ def test_a_share_has_its_exact_interval() -> None:
 
 
 @pytest.mark.parametrize("metric", [*RANKED[:3], RANKED[-1]])
-def test_no_errors_are_no_proof_that_there_are_none(metric: Callable[..., float]) -> None:
-    """The worst case of the largest error rate under which 50 right answers are not surprising: errors first."""
+def test_no_observed_errors_leave_a_positive_upper_bound(metric: Callable[..., float]) -> None:
+    """The upper end is the worst case of the largest error rate compatible with 50 correct predictions."""
     found = bootstrap(metric, np.linspace(0.6, 0.9, 50), np.ones(50, dtype=bool))
     assert (found.value, found.low, found.method) == (0.0, 0.0, "bound")
     rate = 1 - 0.025 ** (1 / 50)
@@ -262,11 +262,11 @@ def test_no_errors_are_no_proof_that_there_are_none(metric: Callable[..., float]
     assert found.high < worst + 0.01
 
 
-def test_where_it_is_approximate_it_says_so() -> None:
+def test_intervals_are_marked_as_approximate() -> None:
     c, right = cases(2000, 0)
     assert not bootstrap(metrics.augrc, c, right, repeats=50).approximate
     p, y = np.tile([0.9, 0.1], (2000, 1)), np.zeros(2000, dtype=np.int64)
-    enough = module.ENOUGH
+    enough = module.MIN_EVENTS
     for wrong in (29, 30, 49, 50, 99, 100, 1971):
         right = np.arange(2000) >= wrong
         y[:] = ~right
@@ -274,8 +274,10 @@ def test_where_it_is_approximate_it_says_so() -> None:
             assert bootstrap(metric, c, right, repeats=5).approximate == (min(wrong, 2000 - wrong) < enough[metric])
         for proper in (metrics.nll, metrics.brier):
             assert bootstrap(proper, p, y, repeats=5).approximate == (min(wrong, 2000 - wrong) < enough[proper])
-    assert bootstrap(metrics.ood_ap, c, c[:500], repeats=5, paired=False).approximate  # however many there are
-    # Of 2,000 rows 100 are answered, and half of these are wrong: or 10.
+    assert bootstrap(
+        metrics.ood_ap, c, c[:500], repeats=5, paired=False
+    ).approximate  # regardless of the number of cases
+    # 100 of 2,000 rows are accepted, and 50 or 10 of these are wrong.
     for wrong in (50, 10):
         right = ~np.isin(np.arange(2000), np.argsort(-c)[:wrong])
         found = bootstrap(partial(metrics.risk_at_coverage, coverage=0.05), c, right, repeats=5)
@@ -286,6 +288,6 @@ def test_where_it_is_approximate_it_says_so() -> None:
     assert str(Interval(0.5, 0.4, 0.61234)) == "0.5 (0.4 to 0.6123)"
 
 
-def test_a_metric_that_never_varies_is_approximate() -> None:
+def test_a_constant_metric_is_approximate() -> None:
     found = bootstrap(lambda x: 0.0, np.ones(20), repeats=20)
     assert (found.value, found.low, found.high, found.approximate) == (0.0, 0.0, 0.0, True)

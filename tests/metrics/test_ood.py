@@ -1,4 +1,4 @@
-"""Detection of cases from outside against the curve point by point, and against scikit-learn on many cases."""
+"""OOD detection metrics, compared with the ROC curve point by point, and with scikit-learn on many cases."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from squad.errors import ArgumentError
 from squad.metrics import ood_ap, ood_auroc, ood_fpr
-from tests.metrics.brute import SCORES, curve, found_in_order, mean_over_orders, steps
+from tests.metrics.brute import SCORES, auroc_of_order, curve, mean_over_orders, steps
 
 
 @settings(max_examples=60, deadline=None)
@@ -19,7 +19,7 @@ from tests.metrics.brute import SCORES, curve, found_in_order, mean_over_orders,
 def test_by_definition(inside: list[float], outside: list[float], sixtieths: int) -> None:
     cases = [(score, True) for score in inside] + [(score, False) for score in outside]
     if len(cases) <= 7:
-        assert ood_auroc(inside, outside) == pytest.approx(mean_over_orders(found_in_order, cases), abs=1e-15)
+        assert ood_auroc(inside, outside) == pytest.approx(mean_over_orders(auroc_of_order, cases), abs=1e-15)
     assert ood_ap(inside, outside) == pytest.approx(steps(inside, outside), abs=1e-15)
     least = min(
         false for false, true in curve(inside, outside) if Fraction(true, len(outside)) >= Fraction(sixtieths, 60)
@@ -51,8 +51,8 @@ def test_edges() -> None:
     assert ood_auroc(torch.tensor([0.75]).bfloat16(), [0.75]) == 0.5
 
 
-def test_twenty_cases_need_nineteen() -> None:
-    # In floats 0.95 x 20 need not be 19; the twentieth, which is surest of all, may stay unfound.
+def test_95_percent_of_twenty_is_nineteen() -> None:
+    # In floats 0.95 x 20 need not be 19; the twentieth, the most confident one, may be missed.
     outside = [0.1] * 19 + [0.9]
     assert ood_fpr([0.5, 0.6], outside) == 0.0
     assert ood_fpr([0.5, 0.6], outside, 0.951) == 1.0
@@ -61,23 +61,23 @@ def test_twenty_cases_need_nineteen() -> None:
 
 
 def test_the_other_positive_class() -> None:
-    # Let in are confidences down to 0.2, which are 95 % of inside; of outside, one of four is among them.
+    # Confidences down to 0.2 are accepted: 95 % of the in-distribution cases, and one of four OOD cases.
     inside, outside = np.array([0.9] * 10 + [0.2] * 9 + [0.0]), np.array([0.1, 0.1, 0.1, 0.3])
     assert ood_fpr(-outside, -inside) == 0.25
     assert ood_fpr(inside, outside) == 0.5
 
 
 @pytest.mark.parametrize("metric", [ood_auroc, ood_ap, ood_fpr])
-def test_nonsense_is_refused(metric: Callable[..., float]) -> None:
-    with pytest.raises(ArgumentError, match="outside must be of at least one row"):
+def test_invalid_arguments_are_refused(metric: Callable[..., float]) -> None:
+    with pytest.raises(ArgumentError, match=r"outside.*got shape \(0,\)"):
         metric([0.5], [])
-    with pytest.raises(ArgumentError, match="inside must be finite, got nan in row 0"):
+    with pytest.raises(ArgumentError, match=r"inside.*finite.*got nan in row 0"):
         metric([float("nan")], [0.5])
-    with pytest.raises(ArgumentError, match=r"outside must be of shape \(rows,\), got the shape \(1, 2\). Of prob"):
+    with pytest.raises(ArgumentError, match=r"outside.*\(rows,\).*got shape \(1, 2\).*squad\.metrics\.scores"):
         metric([0.5], [[0.5, 0.5]])
 
 
 @pytest.mark.parametrize("tpr", [0.0, 1.5, float("nan")])
-def test_a_rate_is_a_share(tpr: float) -> None:
-    with pytest.raises(ArgumentError, match="tpr must be a number above 0 and at most 1"):
+def test_tpr_must_be_a_fraction(tpr: float) -> None:
+    with pytest.raises(ArgumentError, match=r"tpr.*got"):
         ood_fpr([0.5], [0.5], tpr)

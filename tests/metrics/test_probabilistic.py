@@ -1,4 +1,4 @@
-"""Accuracy, likelihood and Brier score, by hand and by their definitions."""
+"""Accuracy, likelihood and Brier score, computed by hand and by their definitions."""
 
 import math
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_many_rows_by_another_implementation() -> None:
     assert accuracy(p, y) == accuracy_score(y, p.argmax(axis=1))
     assert nll(p, y) == pytest.approx(log_loss(y, p), rel=1e-12)
     sure = p[:, :2] / p[:, :2].sum(axis=1, keepdims=True)
-    # Of two classes scikit-learn counts one, and squad both.
+    # For two classes, scikit-learn counts one of them and squad both.
     assert brier(sure, y % 2) == pytest.approx(2 * brier_score_loss(y % 2, sure[:, 1]), rel=1e-12)
 
 
@@ -44,8 +44,8 @@ def test_extremes() -> None:
     assert str(nll(sure, [0, 0])) == "0.0"
     assert nll(sure, [1, 1]) == pytest.approx(-math.log(np.finfo(float).tiny))
     assert brier(sure, [1, 1]) == 2.0
-    assert accuracy([[0.5, 0.5]], [0]) == 1.0  # the first of equals
-    assert (sure == [[1.0, 0.0], [1.0, 0.0]]).all()  # the caller's array is not worked in
+    assert accuracy([[0.5, 0.5]], [0]) == 1.0  # the first class among ties
+    assert (sure == [[1.0, 0.0], [1.0, 0.0]]).all()  # the caller's array is not modified
     assert nll(torch.tensor([[0.5, 0.5]]).half(), [0]) == pytest.approx(math.log(2))
 
 
@@ -53,20 +53,20 @@ def test_extremes() -> None:
 @pytest.mark.parametrize(
     ("probabilities", "labels", "message"),
     [
-        ([[2.0, -1.0]], [0], r"not negative and add up to 1, got .* in row 0\. Take the softmax"),
-        ([[0.5, 0.5], [0.7, 0.7]], [0, 0], "in row 1"),
-        ([[float("nan"), 1.0]], [0], "add up to 1"),
-        ([0.5, 0.5], [0], r"\(rows, classes\)"),
-        ([[0.5, 0.5]], [0, 1], r"labels must be of shape \(1,\)"),
-        ([[0.5, 0.5]], [2], "between 0 and 1"),
-        ([[0.5, 0.5]], [-1], "between 0 and 1"),
-        ([[0.5, 0.5]], [0.0], "whole numbers"),
-        ([[0.5, 0.5]], [True], "whole numbers"),
-        ([[0.5, 0.5]], ["a"], "array of numbers"),
-        (np.zeros((0, 2)), [], "at least one row"),
+        ([[2.0, -1.0]], [0], r"probabilities.*got \[2, -1\] in row 0\..*softmax"),
+        ([[0.5, 0.5], [0.7, 0.7]], [0, 0], "probabilities.*in row 1"),
+        ([[float("nan"), 1.0]], [0], "probabilities.*got .nan, 1. in row 0"),
+        ([0.5, 0.5], [0], r"probabilities.*\(rows, classes\)"),
+        ([[0.5, 0.5]], [0, 1], r"labels.*\(1,\).*got shape \(2,\)"),
+        ([[0.5, 0.5]], [2], "labels.*between 0 and 1.*got 2"),
+        ([[0.5, 0.5]], [-1], "labels.*between 0 and 1.*got -1"),
+        ([[0.5, 0.5]], [0.0], "labels.*integers.*got float64"),
+        ([[0.5, 0.5]], [True], "labels.*integers.*got bool"),
+        ([[0.5, 0.5]], ["a"], "labels.*numbers.*got text"),
+        (np.zeros((0, 2)), [], r"probabilities.*got shape \(0, 2\)"),
     ],
 )
-def test_nonsense_is_refused(
+def test_invalid_arguments_are_refused(
     metric: Callable[..., float], probabilities: list[list[float]], labels: list[int], message: str
 ) -> None:
     with pytest.raises(ArgumentError, match=message):

@@ -1,8 +1,8 @@
-"""Certified selection written a second time: slow, literal, and without a look at `squad.selective`.
+"""Certified selection implemented a second time: slow, literal, and independent of `squad.selective`.
 
-Plain loops over small samples.  Counts are whole numbers, binomial tails come from exact integer arithmetic, and each
-method is the sequence of tests that its definition names.  A method returns the set of n that passed: several harms
-are joined by the intersection of their sets.
+Plain loops over small samples.  Counts are integers, binomial tails come from exact integer arithmetic, and each method
+is the sequence of tests that its definition names.  A method returns the set of n that passed: for several harms, the
+sets are intersected.
 """
 
 import math
@@ -19,7 +19,7 @@ STARTS = ((1, 4, 0.8), (1, 2, 0.1), (3, 4, 0.1))
 
 
 class Tails:
-    """P(Bin(n, risk) <= k), each the float nearest to the exact value; a table that grows as n is asked for."""
+    """P(Bin(n, risk) <= k), each the float closest to the exact value; the table grows with n."""
 
     def __init__(self, risk: float) -> None:
         self.part, self.whole = risk.as_integer_ratio()
@@ -64,7 +64,7 @@ def fewest(risk: float, level: float, m: int) -> int | None:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The group ends n of a sample, the errors S_n among the top n, and the threshold that accepts just these."""
+    """Group ends n of a sample, errors S_n among the top n, and the threshold that accepts exactly these."""
 
     m: int
     ends: list[int]
@@ -98,8 +98,10 @@ class Options:
     pilot_losses: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
-def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
+def search(samples: Sequence[tuple[Ranked, float]], level: float) -> set[int]:
+    """A binary search at the ranks of which all harms are tested; the samples differ in their errors only."""
     passed: set[int] = set()
+    sample = samples[0][0]
     if sample.m == 0:
         return passed
     tests = 0
@@ -111,12 +113,16 @@ def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]
         if high - low <= 1:
             break
         n = sample.end_from((low + high + 1) // 2)
-        if passes(sample.wrong(n), n, risk, level / tests):
+        if all(passes(one.wrong(n), n, risk, level / tests) for one, risk in samples):
             passed.add(n)
             low = n
         else:
             high = 1 + max([0, *(end for end in sample.ends if end < n)])
     return passed
+
+
+def sgr(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
+    return search([(sample, risk)], level)
 
 
 def bonferroni(sample: Ranked, risk: float, level: float, options: Options) -> set[int]:
@@ -128,7 +134,7 @@ def bonferroni(sample: Ranked, risk: float, level: float, options: Options) -> s
 
 
 def start(m: int, risk: float, level: float, over: int, under: int) -> int | None:
-    """n_j of the start at over/under of m, or None where it is infeasible."""
+    """n_j of the start at over/under of m, or None if it is infeasible."""
     least = fewest(risk, level, m)
     if least is None:
         return None
@@ -137,7 +143,7 @@ def start(m: int, risk: float, level: float, over: int, under: int) -> int | Non
 
 
 def starts_of(m: int, risk: float, level: float, table: Sequence[tuple[int, int, float]]) -> list[tuple[int, float]]:
-    """(n_j, weight) of the starts that are left after weights were handed on."""
+    """(n_j, weight) of the starts that remain after weights were passed on."""
     found: list[tuple[int, float]] = []
     handed = 0.0
     for over, under, weight in table:
@@ -155,7 +161,7 @@ def starts_of(m: int, risk: float, level: float, table: Sequence[tuple[int, int,
 
 def chains(sample: Ranked, risk: float, level: float, starts: list[tuple[int, float]]) -> set[int]:
     passed: set[int] = set()
-    share = 0.0  # of the chain that is open; 0: none is
+    share = 0.0  # of the current chain; 0 if there is none
     before = 0
     for n in sample.ends:
         share += sum(weight for first, weight in starts if before < first <= n)
@@ -202,10 +208,10 @@ def mass(k: int, n: int, chance: Any) -> Any:
 
 @cache
 def joint_level(m: int, places: tuple[int, ...], delta: float) -> float:
-    """The largest number of three digits at which the bounds of these order statistics hold together."""
+    """The largest number with three digits at which the bounds of these order statistics hold jointly."""
     levels = [float(f"{digits}e{power}") for power in range(-12, 0) for digits in range(100, 1000)]
-    high = len(levels)
-    low = sum(level <= delta / len(places) for level in levels) - 1  # which holds, by the union bound
+    low = sum(level <= delta / len(places) for level in levels) - 1  # holds, by the union bound
+    high = sum(level <= delta for level in levels)  # a single bound fails with a higher probability than delta
     while high - low > 1:
         middle = (low + high) // 2
         quantiles = stats.beta.ppf(1 - levels[middle], places, [m + 1 - place for place in places]).tolist()
@@ -217,7 +223,7 @@ def joint_level(m: int, places: tuple[int, ...], delta: float) -> float:
 
 
 def spaced(last: int, apart: Callable[[int], float]) -> tuple[int, ...]:
-    """1, ..., last, by steps of one at least."""
+    """1, ..., last, in steps of at least one."""
     found = [1]
     while found[-1] < last:
         found.append(min(last, found[-1] + max(1, math.floor(apart(found[-1])))))
@@ -248,14 +254,14 @@ def band_bounds(sample: Ranked, level: float, r_max: float) -> list[float]:
 
 
 def divided_bounds(sample: Ranked, level: float, r_max: float) -> list[float]:
-    """The same with levels as earlier versions had them."""
+    """The same with the levels of earlier versions."""
     m = sample.m
     if m == 0:
         return []
     counts = math.ceil(1.3 * r_max * m) + 10
     anchors = sorted({round(float(x)) for x in np.geomspace(1, m, 120)})
     below = [max(anchor for anchor in anchors if anchor <= n) for n in sample.ends]
-    # All at once, because a call of scipy.stats takes long.
+    # All at once, because calls of scipy.stats are slow.
     lowers = stats.beta.ppf(0.1 * level / 120, below, [m + 1 - anchor for anchor in below])
     uppers = stats.beta.ppf(1 - 0.9 * level / counts, [k + 1 for k in range(m)], [m - k for k in range(m)])
     bounds = []
@@ -283,7 +289,7 @@ BY_RANK: Mapping[str, Method] = {
 
 
 def grid(confidence: Sequence[float], wrong: Sequence[int], risk: float, level: float, options: Options) -> set[float]:
-    """The thresholds that passed."""
+    """Thresholds that passed."""
     passed: set[float] = set()
     for threshold in sorted(options.thresholds, reverse=True):
         n = sum(c > threshold for c in confidence)
@@ -295,7 +301,7 @@ def grid(confidence: Sequence[float], wrong: Sequence[int], risk: float, level: 
 
 
 def chosen(options: Options) -> list[tuple[float, float]]:
-    """A threshold for every percent of the pilot's cases, the strictest first, and which share of them it accepts."""
+    """A threshold for every percent of the pilot's cases, the strictest first, and the fraction that it accepts."""
     falling = sorted(options.pilot, reverse=True)
     cases = len(falling)
     limits = {(*falling, -math.inf)[math.ceil(Fraction(step, 100) * cases)] for step in range(1, 101)}
@@ -310,7 +316,7 @@ def preset(
     level: float,
     options: Options,
 ) -> set[float]:
-    """The thresholds that passed for all harms, with starts where the pilot's shares reach those of the last harm."""
+    """Thresholds that passed for all harms, with starts at the pilot's coverages of the harm that starts last."""
     passed: set[float] = set()
     begins = [starts_of(len(confidence), risk, level, STARTS) for risk in target.values()]
     if not all(begins):
@@ -344,7 +350,7 @@ def margin(threshold: float, harm: str, m: int, risk: float, level: float, optio
 
 
 def order(target: Mapping[str, float], m: int, level: float, options: Options) -> list[float]:
-    """The thresholds as they are tested."""
+    """Thresholds in their testing order."""
     rest = [limit for limit, _ in chosen(options)]
     margins = {
         limit: min(margin(limit, harm, m, risk, level, options) for harm, risk in target.items()) for limit in rest
@@ -362,7 +368,7 @@ def order(target: Mapping[str, float], m: int, level: float, options: Options) -
 def pareto(
     confidence: Sequence[float], wrong: Sequence[int], risk: float, level: float, thresholds: Sequence[float]
 ) -> set[float]:
-    """The thresholds that passed, in turn, until one did not."""
+    """Thresholds that passed, in turn, until one did not."""
     passed: set[float] = set()
     for threshold in thresholds:
         errors = [w for c, w in zip(confidence, wrong, strict=True) if c > threshold]
@@ -374,7 +380,7 @@ def pareto(
 
 @dataclass(frozen=True)
 class Answer:
-    """What one rule has to be: how many points it accepts, its threshold, the errors among them."""
+    """Expected rule: number of accepted cases, threshold, and errors among them."""
 
     n: int
     threshold: float
@@ -392,7 +398,7 @@ def certify(
     by: Sequence[object] | None = None,
     options: Options | None = None,
 ) -> dict[tuple[int, object], Answer]:
-    """One answer for each (index of the target, group)."""
+    """One expected rule for each (index of the target, group)."""
     options = options or Options()
     groups: list[object] = [None] if by is None else sorted(set(by), key=str)
     answers: dict[tuple[int, object], Answer] = {}
@@ -432,7 +438,10 @@ def _answer(
         threshold = min(set.intersection(*named), default=math.inf)
     else:
         ranked = {harm: Ranked.of(scores, wrong[harm]) for harm in target}
-        sets = [BY_RANK[method](ranked[harm], risk, level, options) for harm, risk in target.items()]
+        if method == "sgr":  # separate searches would test different ranks
+            sets = [search([(ranked[harm], risk) for harm, risk in target.items()], level)]
+        else:
+            sets = [BY_RANK[method](ranked[harm], risk, level, options) for harm, risk in target.items()]
         best = max(set.intersection(*sets), default=0)
         sample = next(iter(ranked.values()))
         threshold = sample.thresholds[sample.ends.index(best)] if best else math.inf
@@ -448,7 +457,7 @@ def _hopeless(
     target: Mapping[str, float],
     thresholds: Sequence[float],
 ) -> bool | None:
-    """Whether the observed error of some harm reaches its target at every rank; None where nothing is observed."""
+    """Whether the observed error rate of some harm reaches its target at every rank; None without observations."""
     seen = False
     for threshold in thresholds:
         taken = [i for i, c in enumerate(scores) if c > threshold]

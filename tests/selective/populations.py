@@ -53,29 +53,29 @@ class Population:
         return self.levels is None
 
     def draw(self, rng: np.random.Generator, *size: int) -> tuple[Floats, Bools]:
-        """Confidences, and which points are wrong."""
+        """Draw confidences, and whether cases are wrong."""
         q = rng.random(size)
         wrong = rng.random(size) < self.eta(q)
         if self.levels is None or self.depths is None:
             return 1 - q, wrong
-        # Depths fall as levels rise: the level of q is the highest whose depth reaches it.
+        # Depths decrease with the level: the level of q is the highest one whose depth reaches it.
         index = len(self.levels) - 1 - np.searchsorted(self.depths[::-1], q, side="left")
         return self.levels[np.maximum(index, 0)], wrong
 
     def coverage(self, threshold: float | Floats) -> Floats:
-        """The share with a confidence above the threshold."""
+        """Fraction of cases with a confidence above the threshold."""
         at = np.asarray(threshold, dtype=np.float64)
         if self.levels is None or self.depths is None:
             return np.clip(1 - at, 0.0, 1.0)
         return np.append(self.depths, 0.0)[np.searchsorted(self.levels, at, side="right")]
 
     def risk(self, threshold: float | Floats) -> Floats:
-        """The error rate among those above the threshold; 0 where there are none."""
+        """Error rate among cases above the threshold; 0 where there are none."""
         q = self.coverage(threshold)
         return np.where(q > 0, self.total(q) / np.where(q > 0, q, 1.0), 0.0)
 
     def oracle(self, risk: float) -> float:
-        """The largest coverage whose risk is at most ``risk``: what could be had if the population were known."""
+        """Largest coverage with a risk of at most ``risk``: what is possible if the population is known."""
         q = np.linspace(1e-6, 1, 1_000_000) if self.depths is None else self.depths
         fit = q[self.total(q) <= risk * q]
         return float(fit.max()) if fit.size else 0.0
@@ -90,18 +90,18 @@ def _power_total(q: Floats) -> Floats:
 
 
 def well_ranked(risk: float) -> Population:
-    """10 % errors, nearly all at the end: the risk is q^5 / 10, and 5 % stands at a coverage of 87 %."""
+    """10 % errors, nearly all at the end: the risk is q^5 / 10, and reaches 5 % at a coverage of 87 %."""
     return Population("well ranked", _power, _power_total, growing=True)
 
 
 def flat(risk: float) -> Population:
-    """The score says nothing, and the error is just above the target: every certificate is false."""
+    """The score is uninformative, and the error rate is just above the target: every certificate is false."""
     rate = risk * (1 + 1e-6)
     return Population("flat", lambda q: np.full_like(q, rate), lambda q: rate * q, growing=True)
 
 
 def overconfident(risk: float) -> Population:
-    """Well ranked but for the top tenth, whose error rate is three times the target: too high up to q = .3."""
+    """Well ranked except for the top tenth, whose error rate is three times the target: too high up to q = .3."""
     return Population(
         "overconfident at the top",
         lambda q: np.where(q < 0.1, 3 * risk, _power(q)),
@@ -122,7 +122,7 @@ def rounded(population: Population, decimals: int) -> Population:
 def discrete(
     name: str, masses: tuple[float, ...], rates: tuple[float, ...], levels: tuple[float, ...], growing: bool
 ) -> Population:
-    """A few levels, the most confident first: their shares, and the error rate in each."""
+    """A few levels, the most confident first: their fractions, and the error rate in each."""
     depths = np.cumsum(masses)
     depths[-1] = 1.0
     share, rate = np.array(masses), np.array(rates)
@@ -139,14 +139,14 @@ def discrete(
 
 
 def five_levels(risk: float) -> Population:
-    """Five levels whose errors grow; the third brings the risk just above the target."""
+    """Five levels with growing error rates; the third one brings the risk just above the target."""
     masses = (0.25, 0.15, 0.2, 0.2, 0.2)
     rates = (0.5 * risk, risk, 1.9 * risk, 3 * risk, 6 * risk)
     return discrete("discrete, 5 levels", masses, rates, (0.95, 0.7, 0.5, 0.3, 0.1), growing=True)
 
 
 def worst_on_top(risk: float) -> Population:
-    """Five levels of which the first is the worst: the risk falls, to just above the target in the end."""
+    """Five levels, the first of which is the worst: the risk decreases to just above the target."""
     masses, top = (0.24, 0.06, 0.22, 0.24, 0.24), 1.2 * risk
     rest = (risk * (1 + 1e-6) - masses[0] * top) / (1 - masses[0])
     rates = (top, rest, rest, rest, rest)

@@ -1,4 +1,4 @@
-"""Certifying again: shares of delta, and certificates that say which attempt they are."""
+"""Repeated certification: shares of delta, and certificates that state which attempt they are."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import squad
 from squad.selective import Certificate, certificate, certify
-from squad.selective.attempts import MOST_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
+from squad.selective.attempts import MAX_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
 from squad.selective.certificate import CertificateError
 from squad.selective.certify import check_scores
 from squad.selective.scored_cases import Scores
@@ -26,18 +26,18 @@ def scores(m: int = 2000, seed: int = 0) -> tuple[Any, Any]:
 
 class TestShares:
     @given(st.integers(1, 400))
-    def test_all_together_are_delta_at_most(self, many: int) -> None:
-        """In exact arithmetic: as numbers that add up to a hair more than 1 would not."""
+    def test_shares_sum_to_at_most_one(self, many: int) -> None:
+        """In exact arithmetic, to detect floating-point sums slightly above 1."""
         total = sum(Fraction(share(number)) for number in range(1, many + 1))
         assert total <= 1
         assert total >= 1 - Fraction(2) ** (1 - many)
 
-    def test_the_only_one_has_all_of_it(self) -> None:
+    def test_a_single_attempt_has_all_of_delta(self) -> None:
         assert share(None) == 1
-        assert all(share(number) > share(number + 1) > 0 for number in range(1, MOST_ATTEMPTS))
+        assert all(share(number) > share(number + 1) > 0 for number in range(1, MAX_ATTEMPTS))
 
     @given(st.lists(st.floats(1e-6, 0.5), min_size=1, max_size=30))
-    def test_what_is_used_is_never_more_than_the_last_delta(self, deltas: list[float]) -> None:
+    def test_all_shares_used_stay_below_the_last_delta(self, deltas: list[float]) -> None:
         earlier: list[dict[str, Any]] = []
         for delta in deltas:
             try:
@@ -49,13 +49,13 @@ class TestShares:
             used = sum(Fraction(share(one["attempt"])) * Fraction(one["delta"]) for one in earlier)
             assert used <= Fraction(delta)
 
-    def test_there_is_an_end(self) -> None:
-        many = [{"attempt": number, "delta": 0.1} for number in range(1, MOST_ATTEMPTS + 1)]
-        assert next_attempt(many[:-1], 0.1) == MOST_ATTEMPTS
-        with pytest.raises(squad.ArgumentError, match=f"{MOST_ATTEMPTS} times"):
+    def test_the_number_of_attempts_is_limited(self) -> None:
+        many = [{"attempt": number, "delta": 0.1} for number in range(1, MAX_ATTEMPTS + 1)]
+        assert next_attempt(many[:-1], 0.1) == MAX_ATTEMPTS
+        with pytest.raises(squad.ArgumentError, match=rf"\b{MAX_ATTEMPTS} attempts"):
             next_attempt(many, 0.1)
 
-    def test_a_smaller_delta_than_before(self) -> None:
+    def test_a_smaller_delta_than_before_is_refused(self) -> None:
         with pytest.raises(squad.ArgumentError, match=r"at least 0\.05.*got 0\.01"):
             next_attempt([{"attempt": 1, "delta": 0.05}], 0.01)
 
@@ -75,7 +75,7 @@ class TestCertificates:
 
     @pytest.mark.parametrize("attempt", [None, 1, 3])
     @pytest.mark.parametrize("method", ["fallback", "sgr", "bonferroni", "band"])
-    def test_there_and_back(self, attempt: int | None, method: str) -> None:
+    def test_round_trip(self, attempt: int | None, method: str) -> None:
         made = certify(*scores(), 0.1, 0.05, method, attempt=attempt)
         again = Certificate.from_json(json.loads(json.dumps(made.to_json())))
         assert again == made
@@ -89,7 +89,7 @@ class TestCertificates:
             {"attempt": None, "share": 1.0},
             {"attempt": 0, "share": 0.9},
             {"attempt": True, "share": 0.9},
-            {"attempt": MOST_ATTEMPTS + 1, "share": 0.9},
+            {"attempt": MAX_ATTEMPTS + 1, "share": 0.9},
         ],
     )
     def test_a_later_attempt_cannot_pass_for_an_earlier_one(self, change: dict[str, Any]) -> None:
@@ -99,23 +99,27 @@ class TestCertificates:
         with pytest.raises(CertificateError, match=r"attempt|level"):
             Certificate.from_json(data)
 
-    @pytest.mark.parametrize("attempt", [0, -1, 1.5, "2", True, MOST_ATTEMPTS + 1])
-    def test_wrong_numbers(self, attempt: Any) -> None:
-        with pytest.raises(squad.ArgumentError, match="attempt must be"):
+    @pytest.mark.parametrize("attempt", [0, -1, 1.5, "2", True, MAX_ATTEMPTS + 1])
+    def test_invalid_attempt_numbers_are_refused(self, attempt: Any) -> None:
+        with pytest.raises(squad.ArgumentError, match=r"attempt.*got"):
             certify(*scores(), 0.1, attempt=attempt)
 
-    def test_what_a_failure_says_is_about_the_next_attempt(self) -> None:
+    def test_a_failure_advises_on_the_next_attempt(self) -> None:
         confidence, correct = np.linspace(0, 1, 300), np.arange(300) % 100 > 0
         made = certify(confidence, correct, 0.02, 0.01, attempt=1)
         assert made.needed == squad.certify(confidence, correct, 0.02, 0.01 * share(2)).needed
         assert made.needed > squad.certify(confidence, correct, 0.02, 0.01 * share(1)).needed  # type: ignore[operator]
-        assert f"Attempt 2, at 5 % of delta, would take about {made.needed:,} new ones" in str(made)
-        assert "new ones" in str(certify(confidence, correct, 0.02, 0.01))
+        assert f"Attempt 2, at 5 % of delta, would need about {made.needed:,} new cases" in str(made)
+        assert "new cases" in str(certify(confidence, correct, 0.02, 0.01))
 
     @pytest.mark.parametrize("method", ["fallback", "sgr", "bonferroni", "band"])
-    def test_so_few_cases_that_no_labels_would_do(self, method: str) -> None:
-        """No certificate could come of it, so nothing of delta is used: the next one is the same attempt."""
-        few = min(m for m in range(1, 2000) if certify(np.ones(m), np.ones(m), 0.05, 0.1, method, attempt=1).certified)
+    def test_too_few_cases_for_any_labels(self, method: str) -> None:
+        """No labels could give a certificate, so no share of delta is used, and the attempt does not count."""
+        low, few = 1, 2000
+        while few - low > 1:
+            middle = (low + few) // 2
+            certified = certify(np.ones(middle), np.ones(middle), 0.05, 0.1, method, attempt=1).certified
+            low, few = (low, middle) if certified else (middle, few)
         last = certify(np.ones(few - 1), np.ones(few - 1), 0.05, 0.1, method, attempt=1)
         assert not spends(last)
         assert last.needed is not None
@@ -124,8 +128,8 @@ class TestCertificates:
         assert spends(certify(np.ones(few), np.zeros(few), 0.05, 0.1, method, attempt=1))
 
 
-class TestRemembered:
-    def test_what_is_noted(self) -> None:
+class TestRecord:
+    def test_the_record_of_an_attempt(self) -> None:
         made = certify(*scores(), 0.1, 0.05, attempt=2)
         one = noted(made)
         assert (one["attempt"], one["m"], one["certified"], one["delta"]) == (2, 2000, True, 0.05)
@@ -133,25 +137,25 @@ class TestRemembered:
         assert len(one["sha256"]) == 64
         json.dumps(one)
 
-    def test_a_record_without_any(self) -> None:
+    def test_a_record_without_attempts(self) -> None:
         assert attempts_in({}) == []
 
     @pytest.mark.parametrize(
         "attempts",
         ["x", [1], [{"attempt": 2, "delta": 0.1}], [{"attempt": 1, "delta": 2.0}], [{"attempt": 1, "delta": "x"}]],
     )
-    def test_a_record_that_was_edited(self, attempts: Any) -> None:
+    def test_an_edited_record_is_refused(self, attempts: Any) -> None:
         with pytest.raises(squad.ArgumentError, match="'attempts' of the record"):
             attempts_in({"attempts": attempts})
 
 
 class TestWhatCounts:
-    """An attempt that could not have succeeded uses nothing; every other one does."""
+    """An attempt that could not have succeeded uses nothing; every other attempt does."""
 
     @pytest.mark.parametrize("method", ["fallback", "fixed_sequence", "sgr", "bonferroni", "grid", "preset", "pareto"])
     @pytest.mark.parametrize("costs", [False, True])
     def test_fewer_cases_than_any_that_succeed(self, method: str, costs: bool) -> None:
-        """With the best that there can be: all right, equally confident, and no cost but the first one's."""
+        """With the best possible cases: all correct and equally confident, and no cost but that of the first one."""
         given: dict[str, Any] = {}
         if method == "grid":
             given = {"thresholds": [-1.0]}
@@ -175,7 +179,7 @@ class TestWhatCounts:
             pytest.fail("nothing was certified")
 
     def test_a_band_of_many_cases(self) -> None:
-        """Levels of the next power of two would say that it could not."""
+        """The approximate levels of the next power of two would deny that it can succeed."""
         made = [certify(np.ones(m), np.ones(m), 0.0008, 0.1, "band", attempt=1) for m in (9_800, 10_000)]
         assert [one.certified for one in made] == [spends(one) for one in made]
 
@@ -192,9 +196,9 @@ class TestWhatCounts:
 
 
 class TestMerged:
-    def test_copies_of_a_model_that_were_certified_apart(self) -> None:
-        first, mine, its = ({"attempt": number, "delta": 0.1, "m": m} for number, m in ((1, 5), (2, 6), (2, 7)))
-        assert merged([first, mine], [first, its]) == [first, mine, {**its, "attempt": 3}]
-        assert merged([first], [first, its]) == [first, its]
-        assert merged([first, mine], []) == [first, mine]
-        assert attempts_in({"attempts": merged([first, mine], [first, its])})
+    def test_copies_of_a_model_certified_separately(self) -> None:
+        first, one, other = ({"attempt": number, "delta": 0.1, "m": m} for number, m in ((1, 5), (2, 6), (2, 7)))
+        assert merged([first, one], [first, other]) == [first, one, {**other, "attempt": 3}]
+        assert merged([first], [first, other]) == [first, other]
+        assert merged([first, one], []) == [first, one]
+        assert attempts_in({"attempts": merged([first, one], [first, other])})

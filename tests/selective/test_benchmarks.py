@@ -1,4 +1,4 @@
-"""What the committed records of the benchmarks say, and what is claimed of them."""
+"""Claims about the committed records of the benchmarks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ FURTHER = {("well ranked", "m = 500, 2.0%"), ("sharply ranked", "m = 500, 2.0%")
 
 @pytest.mark.parametrize("population", ["well ranked", "sharply ranked"])
 def test_the_default_is_near_the_single_sequence(population: str) -> None:
-    """Within 3 points, but for the cells that are named: neither more of them nor fewer, and within 4 there."""
+    """Within 3 points, except in exactly the named cells, where it is within 4."""
     found = {where: -methods["fixed_sequence"]["default_ahead"] for where, methods in cells(population)}
     assert {(population, where) for where, points in found.items() if points > 0.03} == {
         cell for cell in FURTHER if cell[0] == population
@@ -58,7 +58,7 @@ def test_the_default_keeps_more_with_overconfident_top_scores() -> None:
 
 
 @pytest.mark.parametrize("population", ["well ranked", "sharply ranked", "overconfident at the top"])
-def test_certificates_are_false_no_more_often_than_delta(population: str) -> None:
+def test_certificates_are_false_at_most_with_probability_delta(population: str) -> None:
     for where, methods in cells(population):
         for method, found in methods.items():
             assert found["violations"] <= 0.01 + 4 * (0.01 * 0.99 / found["repetitions"]) ** 0.5, (where, method)
@@ -120,7 +120,7 @@ def test_the_record_of_samples_has_every_cell_and_no_violation() -> None:
     for (subject, population, way), cell in found.items():
         assert way == "before" or cell["p_value"] >= record.settings["alarm"], population
         if way == "before" and subject in ("weights", "strata"):
-            assert cell["violations"] > 0.9, population  # what the capability is for
+            assert cell["violations"] > 0.9, population  # ignoring the sampling gives false certificates
         if way == "after" and subject == "costs" and "nearly 1" not in population and "boundary" not in population:
             assert cell["coverage"] > 1.2 * found[subject, population, "before"]["coverage"]
 
@@ -129,14 +129,14 @@ def test_the_plot_is_there() -> None:
     assert (ROOT / "docs" / "images" / "certify_coverage.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_plan_keeps_its_word_in_every_cell() -> None:
+def test_plan_reaches_its_power_in_every_cell() -> None:
     record = Record.load(RESULTS / "plan_power.json")
     assert record.settings["repetitions"] >= 2000
     found = record.results["cells"]
     cells = {(one["risk"], one["error"], one["coverage"], one["method"]) for one in found}
     assert len(cells) == len(found) == 12 * 6
     for one in (*found, *record.results["pilots"]):
-        assert one["stated"] >= record.settings["power"] - 0.003, one  # estimates, too
+        assert one["stated"] >= record.settings["power"] - 0.003, one  # itself an estimate
         assert abs(one["stated"] - one["simulated"]) <= 0.02, one
     for one in found:
         assert one["ranked"] >= one["stated"] - 0.06, one  # 250 repetitions
@@ -152,18 +152,18 @@ def test_attempts_keep_delta_where_it_was_exceeded() -> None:
         assert one["only"] - one["1"] < 0.025, one
 
 
-def test_intervals_cover_what_they_say_unless_they_say_otherwise() -> None:
+def test_intervals_reach_their_level_unless_marked_approximate() -> None:
     record = Record.load(RESULTS / "intervals.json")
     level = record.settings["level"]
     unmarked = [one for one in record.results if one["n"] >= 200 and one["flagged"] < 0.5]
     assert {one["metric"] for one in unmarked} >= {"accuracy", "nll", "brier", "aurc", "augrc", "failure_auroc"}
     for one in unmarked:
         assert one["after"] >= level - 0.02, one
-        if one["metric"] != "accuracy":  # an exact interval covers at least as often as it says
+        if one["metric"] != "accuracy":  # an exact interval covers at least at its level
             assert one["after"] <= level + 0.02, one
 
 
-def test_honest_rows_are_hardly_ever_refused_and_copies_are_found() -> None:
+def test_honest_rows_are_rarely_refused_and_copies_are_detected() -> None:
     record = Record.load(RESULTS / "leakage.json")
     assert record.settings["sets"] >= 400
     for one in record.results["honest"]:

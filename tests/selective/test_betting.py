@@ -14,7 +14,7 @@ from scipy import stats
 import squad
 from squad import certify
 from squad.selective import Certificate, CertificateError
-from squad.selective.betting import AIM, SHARES, bets_for, log_wealth, log_wealth_at_most
+from squad.selective.betting import BET_FRACTIONS, LOG_TARGET_WEALTH, bets_for, log_wealth, log_wealth_at_most
 from squad.selective.methods import Start, walk
 from squad.selective.scored_cases import Scores, rank
 from squad.selective.shortage import Shortage, shortages
@@ -43,7 +43,7 @@ def test_wealth_after_n_cases_has_the_bets_for_n(n: int, risk: float, seed: int)
 
 
 @pytest.mark.parametrize("risk", [0.001, 0.05, 0.5, 0.9])
-def test_bets_never_ruin_and_fall_with_the_number_of_cases(risk: float) -> None:
+def test_bets_never_lose_everything_and_decrease_with_n(risk: float) -> None:
     before = np.full(3, np.inf)
     for n in (1, 10, 100, 10**3, 10**4, 10**6, 2**30):
         bets = bets_for(n, risk)
@@ -54,13 +54,13 @@ def test_bets_never_ruin_and_fall_with_the_number_of_cases(risk: float) -> None:
 
 
 def test_the_middle_bet_is_best_for_errors_that_just_pass() -> None:
-    """Near the s of the module's equation, up to half a step of the shares."""
+    """Close to the solution s of the module's equation, up to half a step of the fractions."""
     for n, risk in ((2000, 0.05), (20_000, 0.01), (500, 0.2)):
         s = bets_for(n, risk)[0] * (1 - risk)
-        solved = AIM * (1 - risk) / (n * risk)
+        solved = LOG_TARGET_WEALTH * (1 - risk) / (n * risk)
         low, high = ((1 - x) * math.log1p(-x) + x for x in (s * 2**-0.25 * 0.999, min(s * 2**0.25 * 1.001, 0.9999)))
         assert low <= solved <= high
-    assert SHARES[0] < 1
+    assert BET_FRACTIONS[0] < 1
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.sampled_from([0.05, 0.3]))
@@ -75,7 +75,7 @@ def test_its_expectation_is_at_most_one(values: list[float], risk: float) -> Non
 
 
 def expected(n: int, risk: float, cost: float, wealth: Callable[[np.ndarray], float]) -> float:
-    """Of a fortune after n cases that cost nothing or this, with a mean of the risk: over all numbers of costs."""
+    """Expected wealth after n cases that cost nothing or ``cost``, with the risk as their mean: over all counts."""
     chance = risk / cost
     samples = (np.where(np.arange(n) < k, cost, 0.0) for k in range(n + 1))
     return float(np.dot(stats.binom.pmf(np.arange(n + 1), n, chance), [wealth(losses) for losses in samples]))
@@ -89,7 +89,7 @@ def test_its_expectation_is_one_at_the_boundary_whatever_the_bets(n: int, risk: 
         odds = 1 + times * bets_for(n, risk)[:, None] * (risk - losses)
         return np.asarray(np.prod(np.maximum(odds, 0), axis=1))
 
-    # The same finds the faults: the best bet in hindsight, and bets that may ruin, with a debt that is forgiven.
+    # The same check detects faults: the best bet in hindsight, and bets that may lose more than everything.
     assert expected(n, risk, cost, lambda losses: fortunes(losses).max()) > 1.05 or len(set(bets_for(n, risk))) == 1
     if cost > 0.9:
         assert expected(n, risk, cost, lambda losses: fortunes(losses, 8.0).mean()) > 1.05
@@ -113,7 +113,7 @@ def test_costs_are_certified_saved_and_checked(method: str) -> None:
     assert rule.errors["cost"] == pytest.approx(cost[made.accepts(confidence)].sum())
     again = Certificate.from_json(json.loads(json.dumps(made.to_json())))
     assert again == made
-    # Costs of less than 1 are less than errors: more is accepted than if each were a whole one.
+    # Costs below 1 are less than errors: more is accepted than if each counted as an error.
     assert made.n > certify(confidence, ~wrong, 0.03, method=method).n
 
 
@@ -130,7 +130,7 @@ def test_a_claim_that_costs_cannot_show_is_refused() -> None:
 
 @pytest.mark.parametrize("method", ["fallback", "fixed_sequence", "bonferroni"])
 def test_a_harm_on_some_cases_is_tested_on_those(method: str) -> None:
-    """The same rules as for these cases alone, but for thresholds in between and ranks of all cases."""
+    """The same rules as for these cases alone, except for thresholds in between and ranks of all cases."""
     confidence, wrong, rare = cases(6000)
     made = certify(confidence, ~wrong, {"miss": 0.08}, method=method, harms={"miss": np.where(rare, wrong, np.nan)})
     rule = made.rules[0]
@@ -144,17 +144,17 @@ def test_a_harm_on_some_cases_is_tested_on_those(method: str) -> None:
     assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
-def test_a_harm_without_cases_is_not_shown() -> None:
+def test_a_harm_without_cases_is_not_certified() -> None:
     confidence, wrong, _ = cases(1000)
     made = certify(confidence, ~wrong, {"miss": 0.08}, harms={"miss": np.full(1000, np.nan)})
     assert not made.certified
     assert shortages(made.rules[0], made.method, made.options) == [Shortage("miss", 0, 56)]
     assert made.needed is not None
-    assert made.needed > 1000  # those that are there did not do
+    assert made.needed > 1000  # the 1,000 cases were not enough
     assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
-def test_many_harms_without_cases_are_told_in_short() -> None:
+def test_many_harms_without_cases_are_summarized() -> None:
     confidence, wrong, rare = cases(1000)
     harms = {f"miss rate {name}": np.where(rare & (np.arange(1000) < 30), wrong, np.nan) for name in range(8)}
     text = str(certify(confidence, ~wrong, dict.fromkeys(harms, 0.05), harms=harms))
@@ -165,15 +165,15 @@ def test_many_harms_without_cases_are_told_in_short() -> None:
     assert shortages(fine.rules[0], fine.method, fine.options) == []
 
 
-def test_the_band_takes_no_costs_and_numbers_beyond_are_refused() -> None:
+def test_a_band_refuses_costs_and_costs_above_1_are_refused() -> None:
     confidence, wrong, _ = cases(100)
-    with pytest.raises(squad.ArgumentError, match="band"):
+    with pytest.raises(squad.ArgumentError, match=r"band.*harms"):
         certify(confidence, ~wrong, {"cost": 0.05}, method="band", harms={"cost": wrong * 0.5})
-    with pytest.raises(squad.ArgumentError, match="between"):
+    with pytest.raises(squad.ArgumentError, match="between 0 and 1"):
         certify(confidence, ~wrong, {"cost": 0.05}, harms={"cost": wrong * 2.0})
 
 
-def test_whole_costs_are_errors() -> None:
+def test_costs_of_0_and_1_are_errors() -> None:
     confidence, wrong, _ = cases(500)
     found = rank(Scores.of(confidence, ~wrong, {"same": wrong.astype(float)}))
     assert found.tallies["same"].losses is None
@@ -182,7 +182,7 @@ def test_whole_costs_are_errors() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_rule_with_costs_is_tested(seed: int) -> None:
-    """Bets depend on the number of cases, so that a rule may fail where nothing was added: the walk looks at each."""
+    """Bets depend on the number of cases, so a rule may fail without a new cost: the walk tests each one."""
     rng = np.random.default_rng(seed)
     confidence = rng.random(3000).round(3)
     cost = np.where(rng.random(3000) < 0.35 * (1 - confidence), 0.35, 0.0)
@@ -200,7 +200,7 @@ def test_every_rule_with_costs_is_tested(seed: int) -> None:
 
 
 def test_the_walk_sees_a_failure_without_a_loss() -> None:
-    """Where bets become smaller with the number of cases, a fortune may fall below the level without a new cost."""
+    """Where bets shrink with the number of cases, the wealth may drop below the level without a new cost."""
     risk = 0.05
     losses = np.append(np.full(400, 0.03), np.zeros(4000))
     wealth = log_wealth(losses, risk)

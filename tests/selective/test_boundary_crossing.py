@@ -1,4 +1,4 @@
-"""The joint level of bounds on order statistics, against exact fractions, another recursion, and simulation."""
+"""The joint level of bounds on order statistics, compared with exact fractions, another recursion and simulation."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -17,7 +17,7 @@ def holds(m: int, places: list[int], bounds: list[Fraction]) -> Fraction:
     """P(all bounds hold), from the definition: every way to put m numbers into the intervals between bounds."""
     edges = [Fraction(0), *bounds, Fraction(1)]
     widths = [high - low for low, high in pairwise(edges)]
-    ways = {0: Fraction(1)}  # numbers so far, and the sum of their chances divided by factorials
+    ways = {0: Fraction(1)}  # numbers so far, and the sum of their probabilities divided by factorials
     for index, width in enumerate(widths):
         new: dict[int, Fraction] = {}
         for before, weight in ways.items():
@@ -59,7 +59,7 @@ def test_larger_samples_are_those_of_another_recursion(m: int, last: int, level:
     assert found == pytest.approx(brute.crossing(m, places.tolist(), bounds.tolist()), rel=1e-6)
 
 
-def test_the_bounds_hold_together_as_often_as_they_should() -> None:
+def test_the_bounds_hold_jointly_at_their_level() -> None:
     """Simulated uniform numbers: within four standard errors of the level."""
     m, last, delta, repetitions = 300, 31, 0.1, 20_000
     places = np.arange(1, last + 1)
@@ -77,14 +77,14 @@ def test_a_level_has_three_digits_and_the_next_one_is_too_high() -> None:
     at = np.array(places)
     assert crossing_probability(500, at, upper_bounds(500, at, level)) <= 0.009
     assert crossing_probability(500, at, upper_bounds(500, at, float(f"{level * 1.01:.2e}"))) > 0.009
-    assert level > 4 * 0.009 / 51  # than if it were divided
+    assert level > 4 * 0.009 / 51  # far above an even division
 
 
 def test_rare_events_have_divided_levels() -> None:
     assert joint_level(500, tuple(range(1, 52)), 1e-9) <= 1e-9 / 51
 
 
-def test_the_band_of_many_cases_takes_no_long_time() -> None:
+def test_the_band_of_many_cases_is_fast() -> None:
     bound = risk_bounds(2_000_000, np.array([10**6]), np.array([100]), 0.01, 0.1)
     assert 1e-4 < bound[0] < 3e-4
 
@@ -95,8 +95,8 @@ def test_the_band_accepts_more_than_with_divided_levels() -> None:
     assert (new < 0.9 * old).all()
 
 
-def test_planted_faults_of_the_band_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A level that is twice too high, of the counts or of the ranks: no longer the literal band."""
+def test_planted_faults_of_the_band_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level of the counts or of the ranks that is twice too high no longer gives the literal band."""
     from squad.selective import bands
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A certificate on disk, and what must not pass for one."""
+"""Certificates on disk, and files that must not be read as certificates."""
 
 import json
 import math
@@ -22,11 +22,11 @@ def several() -> Certificate:
 
 
 def sealed(data: dict[str, Any]) -> dict[str, Any]:
-    """With a checksum that fits, as somebody would make it who means to deceive."""
+    """Recompute the checksum, as somebody would who wants to deceive."""
     return {**data, "checksum": _checksum(data)}
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     for certificate in (
         several(),
         certify([], [], 0.02),
@@ -43,7 +43,7 @@ def test_there_and_back(tmp_path: Path) -> None:
         assert json.loads(text)["says"] == str(certificate)
 
 
-def test_infinite_thresholds_as_words() -> None:
+def test_infinite_thresholds_are_stored_as_words() -> None:
     none = certify([], [], 0.02).to_json()["rules"][0]
     assert (none["accepts"], none["threshold"]) == ("none", None)
     rules = several().to_json()["rules"]
@@ -65,20 +65,20 @@ def test_infinite_thresholds_as_words() -> None:
         {"options": None},
     ],
 )
-def test_a_changed_one_is_refused(change: dict[str, Any]) -> None:
+def test_a_changed_certificate_is_refused(change: dict[str, Any]) -> None:
     data = several().to_json()
     with pytest.raises(CertificateError):
         Certificate.from_json(sealed({**data, **change}))
 
 
 @pytest.mark.parametrize("change", [{"says": "all is well"}, {"delta": 0.02}, {"checksum": ""}, {"note": "mine"}])
-def test_careless_edits_are_noticed(change: dict[str, Any]) -> None:
+def test_accidental_edits_are_detected(change: dict[str, Any]) -> None:
     data = several().to_json()
-    with pytest.raises(CertificateError, match="changed after it was made"):
+    with pytest.raises(CertificateError, match="changed after"):
         Certificate.from_json({**data, **change})
 
 
-def test_another_version_may_find_other_words() -> None:
+def test_other_versions_may_word_the_text_differently() -> None:
     data = several().to_json()
     assert Certificate.from_json(sealed({**data, "says": "In other words."})) == several()
 
@@ -105,27 +105,27 @@ def test_a_changed_rule_is_refused(change: dict[str, Any]) -> None:
         Certificate.from_json(sealed(data))
 
 
-def test_a_missing_entry_is_told() -> None:
+def test_a_missing_entry_is_named() -> None:
     data = several().to_json()
     del data["rules"][0]["level"]
     with pytest.raises(CertificateError, match="level"):
         Certificate.from_json(sealed(data))
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_files_that_are_not_certificates(tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("no")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(CertificateError, match=r"text.json must be a JSON file"):
+    with pytest.raises(CertificateError, match=r"text\.json.*JSON"):
         Certificate.load(tmp_path / "text.json")
-    with pytest.raises(CertificateError, match="this is none"):
+    with pytest.raises(CertificateError, match="not a certificate"):
         Certificate.load(tmp_path / "list.json")
-    with pytest.raises(CertificateError, match=r"missing.json cannot be read: No such file"):
+    with pytest.raises(CertificateError, match=r"missing\.json cannot be read.*No such file"):
         Certificate.load(tmp_path / "missing.json")
     with pytest.raises(CertificateError, match="cannot be written"):
         several().save(tmp_path / "text.json" / "deeper.json")
 
 
-def test_numbers_as_people_read_them() -> None:
+def test_formats_of_numbers() -> None:
     assert [percent(x) for x in (0.02, 0.005, 0.99, 0.9999, 1 - 0.01)] == ["2 %", "0.5 %", "99 %", "99.99 %", "99 %"]
     assert [confidence_text(x) for x in (0.5, 0.98765, 0.99999873, 3.25, 0.0)] == [
         "0.5000",
@@ -136,10 +136,25 @@ def test_numbers_as_people_read_them() -> None:
     ]
 
 
-def test_a_promise_is_never_rounded_in_its_favour() -> None:
+def test_a_guarantee_is_never_rounded_in_its_favour() -> None:
     assert percent(0.0199999999) == "1.99999999 %"
     assert percent(1e-12) == "1e-10 %"
     assert certainty(1e-9) == "99.9999999 %"
     assert certainty(1e-15) == "over 99.9999999 %"
     for threshold in (0.902435, 0.98764, 0.99999873, 0.5, 0.9999999999):
         assert float(confidence_text(threshold)) >= threshold
+
+
+def test_saving_is_atomic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure while writing leaves the old file, and no other one."""
+    path = several().save(tmp_path / "certificate.json")
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(CertificateError, match=r"certificate\.json cannot be written.*No space left"):
+        certify([], [], 0.02).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

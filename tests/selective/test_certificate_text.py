@@ -1,4 +1,4 @@
-"""A certificate in words: what must be in it, how long it may be, and that names cannot pass for lines of it."""
+"""Certificates in words: what they must contain, how long they may be, and that names cannot forge lines of them."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,15 @@ from squad.selective.certificate_text import (
     terms,
 )
 from squad.selective.methods import METHODS
-from squad.selective.risk_text import amount, confidence_text, limit, rate, risk_cell, risk_label, seen
+from squad.selective.risk_text import (
+    amount,
+    confidence_text,
+    limit_clause,
+    observed_rate,
+    observed_text,
+    risk_cell,
+    risk_label,
+)
 
 
 def sample(m: int = 4000, seed: int = 0) -> tuple[Any, Any]:
@@ -33,7 +41,7 @@ def made(risk: Any = 0.05, digits: int = 15, method: str = "fallback", **setting
 
 
 def extra(method: str) -> dict[str, Any]:
-    """What a method must be given."""
+    """Arguments that a method requires."""
     pilot = sample(1000, seed=1)
     given: dict[str, dict[str, Any]] = {
         "grid": {"thresholds": [0.9, 0.5]},
@@ -63,7 +71,7 @@ class TestOneRule:
         assert rest[-1] == "Method: fallback."
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_every_method_needs_three_or_four_things(self, method: str) -> None:
+    def test_every_method_has_three_or_four_assumptions(self, method: str) -> None:
         certificate = made(method=method, **extra(method))
         found = bullets(certificate)
         assert found == punctuated(assumptions(certificate))
@@ -73,15 +81,15 @@ class TestOneRule:
         assert all(one.endswith(";") for one in found[:-1])
         assert found[-1].endswith(".")
 
-    def test_equal_confidences_matter_where_nothing_is_proven_of_them(self) -> None:
+    def test_ties_are_mentioned_where_nothing_is_proven_about_them(self) -> None:
         for method in METHODS:
             text = str(made(method=method, digits=2, **extra(method)))
-            assert ("equal" in text) == (method in ("sgr", "bonferroni")), method
+            assert ("tied" in text) == (method in ("sgr", "bonferroni")), method
             assert ("4,000 of 4,000" in text) == (method in ("sgr", "bonferroni")), method
 
-    def test_what_was_fixed_before(self) -> None:
+    def test_what_was_fixed_in_advance(self) -> None:
         assert "10 %" in assumptions(made(method="band"))[2]
-        assert "named before" in assumptions(made(method="grid", thresholds=[0.9]))[2]
+        assert "fixed before" in assumptions(made(method="grid", thresholds=[0.9]))[2]
         assert "simulation" not in str(made(method="grid", thresholds=[0.9]))
 
     def test_all_accepted(self) -> None:
@@ -95,7 +103,7 @@ class TestOneRule:
         correct[0] = 0
         assert "1 of them wrong" in certify(np.arange(1000), correct, 0.02).headline
 
-    def test_words_of_the_field(self) -> None:
+    def test_terms_of_the_field(self) -> None:
         for certificate in (made(), made([0.05, 0.02]), certify([0.5], [1], 0.02)):
             for word in ("promise", "certainty", "answer"):
                 assert word not in str(certificate)
@@ -116,7 +124,7 @@ class TestSeveral:
             assert line.index(row[1]) == lines[1].index("confidence")
             assert line.index(row[2]) == lines[1].index("accepted")
 
-    def test_groups_of_which_one_has_too_few_cases(self) -> None:
+    def test_a_group_with_too_few_cases(self) -> None:
         by = np.where(np.arange(4000) % 100, "Zürich", "Oslo")
         certificate = made(0.05, by=by)
         good = next(rule for rule in certificate.rules if rule.certified)
@@ -200,7 +208,7 @@ class TestFailure:
             ({"m": 5000}, ("5,000", "most confident")),
         ],
     )
-    def test_why(self, rule: dict[str, Any], parts: tuple[str, ...]) -> None:
+    def test_the_reason(self, rule: dict[str, Any], parts: tuple[str, ...]) -> None:
         empty = {"risks": {"wrong": 0.02}, "group": None, "threshold": np.inf, "n": 0, "errors": {"wrong": 0}}
         only = Rule(**{**empty, "level": 0.01, **rule})
         text = failure(only, Certificate((only,), "fallback", 0.01, only.m))
@@ -224,8 +232,12 @@ class TestHarms:
         ("harm", "settings", "clause"),
         [
             ("wrong", {}, "at most 2 % of accepted cases are wrong"),
-            ("missed ill", {"told": True}, "at most 2 % of accepted cases are ill and labelled otherwise"),
-            ("false ill", {"told": True}, "at most 2 % of accepted cases are wrongly labelled ill"),
+            (
+                "missed ill",
+                {"descriptive": True},
+                "at most 2 % of accepted cases are of class ill but predicted as another class",
+            ),
+            ("false ill", {"descriptive": True}, "at most 2 % of accepted cases are wrongly predicted as ill"),
             ("miss rate ill", {"counted": True}, "at most 2 % of accepted cases of class ill are wrong"),
             ("false alarm", {}, "at most 2 % of accepted cases have the harm 'false alarm'"),
             ("cost", {"costs": True}, "the mean cost of accepted cases is at most 0.02"),
@@ -234,19 +246,26 @@ class TestHarms:
             ("missed", {}, "at most 2 % of accepted cases have the harm 'missed'"),
         ],
     )
-    def test_each_says_what_it_bounds(self, harm: str, settings: dict[str, bool], clause: str) -> None:
-        assert limit(harm, 0.02, **settings) == clause
+    def test_the_clause_of_each_harm(self, harm: str, settings: dict[str, bool], clause: str) -> None:
+        assert limit_clause(harm, 0.02, **settings) == clause
 
-    def test_what_was_seen(self) -> None:
+    def test_observed_errors(self) -> None:
         one = rule(
             risks={"wrong": 0.05, "miss rate ill": 0.1, "cost": 0.03, "late": 0.01},
             errors={"wrong": 23, "miss rate ill": 4, "cost": 3.4212, "late": 0},
             counted={"miss rate ill": (120, 300)},
             costs=("cost",),
         )
-        assert seen(one) == "23 wrong, 4 of 120 cases of class ill wrong, total cost 3.421, none with harm 'late'"
-        assert seen(one, of_them=True).startswith("23 of them wrong, ")
-        assert [rate(one, harm) for harm in one.risks] == ["23 of 672", "4 of 120", "mean 0.005091, of 672", "0 of 672"]
+        assert (
+            observed_text(one) == "23 wrong, 4 of 120 cases of class ill wrong, total cost 3.421, none with harm 'late'"
+        )
+        assert observed_text(one, of_them=True).startswith("23 of them wrong, ")
+        assert [observed_rate(one, harm) for harm in one.risks] == [
+            "23 of 672",
+            "4 of 120",
+            "mean 0.005091, of 672",
+            "0 of 672",
+        ]
         assert risk_cell(one) == "5 %, miss rate ill 10 %, mean cost 0.03, late 1 %"
         assert risk_label(one).endswith("10 % (miss rate ill), 0.03 (mean cost) and 1 % (late)")
 
@@ -264,8 +283,8 @@ class TestHarms:
 EVIL = "a\x1b[2J\nMethod: perfect."
 
 
-def test_a_name_is_no_line_of_a_certificate() -> None:
-    """Groups, columns and harms may hold line breaks, with which they could say what they like."""
+def test_names_cannot_forge_lines() -> None:
+    """Groups, columns and harms may contain line breaks, with which they could forge lines."""
     confidence, correct = sample()
     by = np.where(np.arange(4000) % 2, EVIL, "b")
     for certificate in (
@@ -283,7 +302,7 @@ def test_a_name_is_no_line_of_a_certificate() -> None:
         assert "\\x1b[2J\\nMethod" in text
 
 
-def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documentation_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
     (found,) = re.findall(r"```python\n([^`]*print\(certificate\)[^`]*)```\n\nprints\n\n```text\n([^`]*)```", page)
     exec(found[0], {})
@@ -298,23 +317,25 @@ def test_notes_of_a_predictor_are_bullets() -> None:
     assert bullets(certificate)[-2:] == ["it is chance;", "7 were left out."]
 
 
-class TestWhatMustNotFall:
-    """The assumption is about what is certified."""
+class TestMonotoneRisk:
+    """The assumption names what is certified."""
 
     def test_one_harm_of_another_kind(self) -> None:
         confidence, correct = sample()
         cost = np.where(correct, 0.0, 0.3)
-        assert "the mean cost does not fall" in str(certify(confidence, correct, {"cost": 0.05}, harms={"cost": cost}))
+        assert "the mean cost does not decrease" in str(
+            certify(confidence, correct, {"cost": 0.05}, harms={"cost": cost})
+        )
         missed = np.where(np.arange(4000) % 2, ~correct, np.nan)
         for method in ("fallback", "bonferroni"):
             text = str(certify(confidence, correct, {"miss rate x": 0.1}, method=method, harms={"miss rate x": missed}))
-            assert "the rate of miss rate x does not fall" in text
+            assert "the rate of miss rate x does not decrease" in text
             assert "selective risk" not in text
-        assert "selective risk does not fall" in str(made())
+        assert "selective risk does not decrease" in str(made())
 
 
 class TestChance:
-    def test_few_cases_say_little(self) -> None:
+    def test_few_cases_may_be_chance(self) -> None:
         for confidence, correct in (([0.9], [0]), (np.arange(10), np.arange(10) < 9)):
             found = certify(confidence, correct, 0.05)
             assert found.rules[0].hopeless
@@ -322,9 +343,9 @@ class TestChance:
             assert "will not help" not in str(found)
         found = certify(np.arange(100), np.arange(100) % 20 < 19, 0.05)
         assert found.rules[0].hopeless
-        assert "may be chance" in str(found)
+        assert "may be due to chance" in str(found)
 
-    def test_many_say_enough(self) -> None:
+    def test_many_cases_are_conclusive(self) -> None:
         found = certify(np.arange(500), np.arange(500) % 4 < 3, 0.05)
         assert found.rules[0].closest["wrong"][1] > 100
         assert "more labels will not help" in str(found)
@@ -332,7 +353,7 @@ class TestChance:
         assert Certificate.from_json(found.to_json()) == found
 
 
-def test_many_groups_without_a_guarantee_have_one_line() -> None:
+def test_many_uncertified_groups_share_one_line() -> None:
     by = np.where(np.arange(4000) < 3000, -1, np.arange(4000) % 40)
     rows = (rule_table(made(0.05, by=by)) or ([], []))[1]
     assert len(rows) < 10
@@ -340,10 +361,10 @@ def test_many_groups_without_a_guarantee_have_one_line() -> None:
 
 
 class TestNeeded:
-    """What a failure advises is never more for a higher risk."""
+    """A failure never advises more labels for a higher risk."""
 
     @pytest.mark.parametrize("method", ["fallback", "pareto", "sgr"])
-    def test_a_higher_risk_takes_fewer(self, method: str) -> None:
+    def test_a_higher_risk_needs_fewer_labels(self, method: str) -> None:
         rng = np.random.default_rng(0)
         confidence, correct = rng.random(116), np.ones(116, dtype=bool)
         correct[rng.choice(116, 10, replace=False)] = False
@@ -358,7 +379,7 @@ class TestNeeded:
 
 
 class TestOneOfSeveralHarms:
-    def test_the_one_that_fails_is_told_with_its_limit(self) -> None:
+    def test_the_failing_harm_is_named_with_its_limit(self) -> None:
         confidence, correct = sample()
         late = np.arange(4000) % 3 == 0
         found = certify(confidence, correct, {"wrong": 0.3, "late": 0.1}, harms={"late": late})
@@ -383,10 +404,10 @@ class TestOneOfSeveralHarms:
         assert "(late)" in (rule_table(found) or ([], []))[1][0][-1]
 
 
-def test_how_many_cases_chose_the_thresholds() -> None:
-    assert "thresholds chosen with 1,000 cases" in str(made(method="pareto", **extra("pareto")))
+def test_the_size_of_the_pilot_is_stated() -> None:
+    assert "thresholds chosen on 1,000 pilot cases" in str(made(method="pareto", **extra("pareto")))
     rng = np.random.default_rng(0)
     few = (rng.random(60), rng.random(60) > 0.09)
     failed = certify(*sample(300), 0.01, method="pareto", pilot=few, delta=0.1)
     assert not failed.certified
-    assert "pilot has 60 cases" in str(failed)
+    assert "pilot has only 60 cases" in str(failed)

@@ -1,4 +1,4 @@
-"""The edges of certified selection: what is refused, what cannot be promised, and what holds together."""
+"""Edge cases of certification: invalid arguments, what cannot be certified, and guarantees that hold jointly."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ RANKED = [name for name in METHODS if name not in ("grid", *PILOTED)]
 
 
 def sample(m: int, seed: int = 0, worst: float = 0.3, digits: int | None = None) -> tuple[Any, Any]:
-    """Well-ranked scores: errors among the unsure."""
+    """Well-ranked scores: errors among the least confident."""
     rng = np.random.default_rng(seed)
     confidence = rng.random(m)
     correct = rng.random(m) >= worst * (1 - confidence) ** 2
@@ -37,7 +37,7 @@ def made(method: str, confidence: Any, correct: Any, risk: Any, **more: Any) -> 
 class TestEdges:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("m", [0, 1, 10, 227])
-    def test_fewer_than_an_errorless_certificate_takes(self, method: str, m: int) -> None:
+    def test_fewer_cases_than_needed_without_errors(self, method: str, m: int) -> None:
         found = made(method, np.linspace(0, 1, m), np.ones(m, bool), 0.02)
         assert not found.certified
         assert found.threshold == math.inf
@@ -58,7 +58,7 @@ class TestEdges:
             assert certify([], [], risk, method=method).needed == fewest
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_the_number_of_labels_that_it_would_take_is_enough_if_all_are_right(self, method: str) -> None:
+    def test_the_number_of_labels_needed_is_enough_without_errors(self, method: str) -> None:
         needed = made(method, [], [], 0.03).needed
         assert needed is not None
         assert made(method, np.linspace(0.91, 0.95, needed), np.ones(needed), 0.03).certified
@@ -66,12 +66,13 @@ class TestEdges:
         assert not fewer.certified
         assert fewer.needed == needed
 
-    def test_what_stands_in_the_way_of_a_grid(self) -> None:
+    def test_reasons_why_a_grid_fails(self) -> None:
         confidence = np.linspace(0, 1, 2000)
         for thresholds in ([0.995, 0.5], [2.0]):  # the strictest accepts 10, or none
             found = certify(confidence, np.ones(2000), 0.02, method="grid", thresholds=thresholds)
             assert not found.rules[0].hopeless
-            assert "errors" not in str(found).replace("or too many errors among them", "")
+            assert "too few" in str(found)
+            assert "error rate" not in str(found)
         assert found.needed is None
         few = certify(confidence[::5], np.ones(400), 0.02, method="grid", thresholds=[0.9, 0.5])
         assert few.needed is not None
@@ -80,16 +81,16 @@ class TestEdges:
 
     def test_masked_arrays_and_missing_groups_are_refused(self) -> None:
         masked = np.ma.MaskedArray([0.5, 0.6], [True, False])
-        with pytest.raises(squad.ArgumentError, match="without a mask"):
+        with pytest.raises(squad.ArgumentError, match=r"confidence.*mask"):
             certify(masked, [True, True], 0.1)
         for by in ([1.0, math.nan], np.array(["a", None], dtype=object)):
-            with pytest.raises(squad.ArgumentError, match="the group of every case, got a missing value"):
+            with pytest.raises(squad.ArgumentError, match=r"by.*got a missing value"):
                 certify([0.5, 0.6], [True, True], 0.1, by=by)
-        with pytest.raises(squad.ArgumentError, match="harms must be a mapping"):
+        with pytest.raises(squad.ArgumentError, match=r"harms.*mapping"):
             certify([0.5], [True], 0.1, harms=[1])  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_every_point_wrong(self, method: str) -> None:
+    def test_every_case_wrong(self, method: str) -> None:
         found = made(method, np.linspace(0, 1, 3000), np.zeros(3000), 0.05)
         assert not found.certified
         assert found.threshold == math.inf
@@ -102,7 +103,7 @@ class TestEdges:
         found = made(method, np.linspace(0, 1, 3000), np.ones(3000), 0.05)
         assert found.threshold == -math.inf
         assert found.coverage == 1.0
-        assert found.accepts([-math.inf, 0.0]).tolist() == [False, True]  # -inf is above nothing
+        assert found.accepts([-math.inf, 0.0]).tolist() == [False, True]  # -inf exceeds no threshold
         assert "accepts all 3,000" in str(found)
         rule = found.to_json()["rules"][0]
         assert (rule["threshold"], rule["accepts"]) == (None, "all")
@@ -116,7 +117,7 @@ class TestEdges:
         assert found.n == (3000 if good else 0)
         assert found.threshold == (-math.inf if good else math.inf)
 
-    def test_nan_is_an_error_here_and_abstains_there(self) -> None:
+    def test_nan_is_refused_in_calibration_and_abstains_in_prediction(self) -> None:
         with pytest.raises(ValueError, match=r"NaN in case 2 \(from 1\)"):
             certify([0.5, math.nan], [True, True], 0.1)
         found = certify(np.ones(500), np.ones(500), 0.1)
@@ -124,44 +125,44 @@ class TestEdges:
 
     @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
     @pytest.mark.parametrize("name", ["risk", "delta"])
-    def test_shares_outside_of_0_to_1(self, name: str, value: float) -> None:
+    def test_risk_and_delta_must_be_between_0_and_1(self, name: str, value: float) -> None:
         given_: dict[str, Any] = {"risk": 0.1, "delta": 0.1, name: value}
-        with pytest.raises(ValueError, match=rf"{name} must be a number above 0 .* and below 1, got {value}"):
+        with pytest.raises(ValueError, match=rf"{name} .*got {value}"):
             certify([0.5], [True], **given_)
 
-    def test_percentages_are_told_apart(self) -> None:
+    def test_percentages_get_a_hint(self) -> None:
         with pytest.raises(squad.ArgumentError, match=r"got 2\. 2 % is 0\.02\."):
             certify([0.5], [True], 2)
-        with pytest.raises(squad.ArgumentError, match="1e-09 at least"):
+        with pytest.raises(squad.ArgumentError, match=r"risk.*1e-09.*got 1e-300"):
             certify([0.5], [True], 1e-300)
 
     @pytest.mark.parametrize(
         ("change", "match"),
         [
-            ({"confidence": ["a"]}, "confidence must be a list of numbers"),
-            ({"confidence": [[0.5]]}, "one a case"),
-            ({"correct": [True, False]}, r"correct must be of shape \(1,\)"),
-            ({"correct": [0.5]}, "booleans, or 0 and 1, got 0.5"),
-            ({"correct": ["yes"]}, "booleans, or 0 and 1"),
-            ({"method": "magic"}, "one of 'fallback'"),
-            ({"thresholds": [0.5]}, "the method is fallback"),
-            ({"method": "grid"}, "named for the method grid"),
-            ({"method": "grid", "thresholds": []}, "one at least"),
-            ({"method": "grid", "thresholds": ["x"]}, "a list of numbers"),
-            ({"method": "grid", "thresholds": [math.nan]}, "below infinity"),
-            ({"method": "band", "risk": 0.2}, r"at most r_max \(0.1\)"),
-            ({"method": "bonferroni", "ranks": 0}, "ranks must be a whole number"),
-            ({"risk": []}, "such as .02"),
-            ({"risk": {}}, "one harm at least"),
-            ({"risk": {"missed": 0.1}}, "for a harm that is known"),
-            ({"risk": [0.1, 0.1]}, "each target once"),
-            ({"risk": "many"}, "risk must be a number"),
-            ({"harms": {"wrong": [1]}}, "made from correct"),
-            ({"harms": {"missed": [1, 0]}}, r"harms\['missed'\] must be of shape"),
-            ({"by": [1, 2]}, "a group a case"),
+            ({"confidence": ["a"]}, "confidence.*numbers.*got <U1"),
+            ({"confidence": [[0.5]]}, r"confidence.*shape \(1, 1\)"),
+            ({"correct": [True, False]}, r"correct.*\(1,\).*got shape \(2,\)"),
+            ({"correct": [0.5]}, "correct.*got 0.5"),
+            ({"correct": ["yes"]}, "correct.*got <U3"),
+            ({"method": "magic"}, "method.*'fallback'.*got 'magic'"),
+            ({"thresholds": [0.5]}, "thresholds.*grid.*fallback"),
+            ({"method": "grid"}, "grid needs thresholds"),
+            ({"method": "grid", "thresholds": []}, r"thresholds.*non-empty.*got \[\]"),
+            ({"method": "grid", "thresholds": ["x"]}, "thresholds.*numbers"),
+            ({"method": "grid", "thresholds": [math.nan]}, "thresholds.*nan"),
+            ({"method": "band", "risk": 0.2}, r"risk.*r_max \(0\.1\).*got 0\.2"),
+            ({"method": "bonferroni", "ranks": 0}, "ranks.*got 0"),
+            ({"risk": []}, "risk.*got none"),
+            ({"risk": {}}, "risk.*got an empty mapping"),
+            ({"risk": {"missed": 0.1}}, "risk.*known.*got 'missed'"),
+            ({"risk": [0.1, 0.1]}, "risk.*got 0.1 twice"),
+            ({"risk": "many"}, "risk.*got 'many'"),
+            ({"harms": {"wrong": [1]}}, "harms.*'wrong'.*`correct`"),
+            ({"harms": {"missed": [1, 0]}}, r"harms\['missed'\].*got shape \(2,\)"),
+            ({"by": [1, 2]}, r"by.*got shape \(2,\)"),
         ],
     )
-    def test_wrong_input(self, change: dict[str, Any], match: str) -> None:
+    def test_invalid_arguments_are_refused(self, change: dict[str, Any], match: str) -> None:
         arguments = {"confidence": [0.5], "correct": [True], "risk": 0.1, **change}
         with pytest.raises(squad.ArgumentError, match=match):
             certify(**arguments)
@@ -219,7 +220,7 @@ class TestGuarantee:
         assert one.n == other.n
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_a_stricter_promise_accepts_no_more(self, method: str) -> None:
+    def test_a_stricter_guarantee_accepts_no_more(self, method: str) -> None:
         confidence, correct = sample(4000)
         found = [made(method, confidence, correct, risk).n for risk in (0.01, 0.02, 0.05, 0.09)]
         assert found == sorted(found)
@@ -228,7 +229,7 @@ class TestGuarantee:
 
 
 class TestTogether:
-    def test_a_target_that_was_not_certified_never_decides(self) -> None:
+    def test_an_uncertified_target_is_refused(self) -> None:
         confidence, correct = sample(4000)
         harms = {"missed": ~correct, "other": ~correct}
         found = certify(confidence, correct, [{"wrong": 0.1, "missed": 0.1}, {"missed": 0.2}, 0.2], harms=harms)
@@ -240,10 +241,10 @@ class TestTogether:
             {"wrong": 0.2, "missed": 0.2},
             0.15,
         ):
-            with pytest.raises(squad.ArgumentError, match="one of those certified"):
+            with pytest.raises(squad.ArgumentError, match=r"risk.*one of those certified.*got"):
                 found.accepts(confidence, risk=risk)
         assert found.target(0.2) == found.target({"wrong": 0.2})
-        assert found.target(0.1) == found.target({"missed": 0.1, "wrong": 0.1})  # the only one with that risk
+        assert found.target(0.1) == found.target({"missed": 0.1, "wrong": 0.1})  # the only target with that risk
         assert found.target(float(np.float32(0.1))) == found.target(0.1)
 
     def test_groups_are_the_same_as_text_and_as_numbers(self) -> None:
@@ -266,14 +267,14 @@ class TestTogether:
             (rule,) = both.target(risk)
             assert (rule.n, rule.threshold, rule.level) == (alone.n, alone.threshold, 0.005)
             assert (both.accepts(confidence, risk=risk) == alone.accepts(confidence)).all()
-        with pytest.raises(squad.ArgumentError, match=r"Say for which target .* wrong 0.02; wrong 0.05"):
+        with pytest.raises(squad.ArgumentError, match=r"several: wrong 0\.02; wrong 0\.05"):
             both.accepts(confidence)
-        with pytest.raises(squad.ArgumentError, match="one of those certified"):
+        with pytest.raises(squad.ArgumentError, match=r"risk.*one of those certified.*got"):
             both.accepts(confidence, risk=0.03)
-        with pytest.raises(squad.ArgumentError, match=r"see certificate\.rules"):
+        with pytest.raises(squad.ArgumentError, match=r"threshold.*single rule.*has 2"):
             _ = both.threshold
 
-    def test_the_band_needs_no_share_for_targets(self) -> None:
+    def test_a_band_does_not_divide_delta_between_targets(self) -> None:
         confidence, correct = sample(4000)
         both = certify(confidence, correct, [0.02, 0.05], method="band")
         for rule in both.rules:
@@ -292,10 +293,10 @@ class TestTogether:
         good = found.accepts(confidence, by)
         assert found.n == good.sum()
         assert found.coverage == good.mean()
-        assert not found.accepts([1.0], ["c"]).any()  # nothing is known about it
-        with pytest.raises(squad.ArgumentError, match="a threshold of its own"):
+        assert not found.accepts([1.0], ["c"]).any()  # an unknown group
+        with pytest.raises(squad.ArgumentError, match=r"by.*group.*own threshold.*got None"):
             found.accepts(confidence)
-        with pytest.raises(squad.ArgumentError, match="one threshold for all"):
+        with pytest.raises(squad.ArgumentError, match=r"by .*single threshold"):
             certify(confidence, correct, 0.05).accepts(confidence, by)
 
     def test_groups_of_numbers(self) -> None:
@@ -317,15 +318,15 @@ class TestTogether:
         }
         assert found.certified
         fewest = min(one.n for one in alone.values())
-        # A second harm takes no part of delta, but for a band; and binary searches end where they end.
+        # A second harm does not divide delta, except for a band; binary searches may end earlier.
         assert found.n <= fewest if method in ("band", "sgr") else found.n == fewest
         good = found.accepts(confidence)
         assert found.rules[0].errors == {"wrong": (~correct[good]).sum(), "missed": missed[good].sum()}
-        with pytest.raises(squad.ArgumentError, match="asked of one harm"):
+        with pytest.raises(squad.ArgumentError, match=r"errors.*single harm.*wrong, missed"):
             _ = found.errors
 
-    def test_a_harm_that_falls_with_coverage_is_not_promised_where_it_was_not_shown(self) -> None:
-        # The most confident third is full of the harm: below its start the chain of "harm" has shown nothing.
+    def test_a_harm_that_decreases_with_coverage_is_not_certified_where_it_was_not_shown(self) -> None:
+        # The most confident third is full of the harm: before its start, the chain of "harm" has shown nothing.
         m = 6000
         confidence = np.linspace(1, 0, m)
         harm = np.zeros(m, dtype=bool)

@@ -1,4 +1,4 @@
-"""A certificate that is read must follow from its own counts and, where they are stored, from its scores."""
+"""A certificate must follow from its own counts and, where they are stored, from its scores."""
 
 import copy
 import dataclasses
@@ -22,12 +22,12 @@ from squad.selective.scored_cases import Scores
 
 
 def sealed(data: dict[str, Any]) -> dict[str, Any]:
-    """With a checksum that fits, as somebody would make it who means to deceive."""
+    """Recompute the checksum, as somebody would who wants to deceive."""
     return {**data, "checksum": _checksum(data)}
 
 
 def pilot(worst: float) -> tuple[Any, Any, dict[str, Any]]:
-    """Cases that choose thresholds, like those of :func:`made`."""
+    """Cases to choose thresholds on, like those of :func:`made`."""
     rng = np.random.default_rng(99)
     confidence = rng.random(4000)
     correct = rng.random(4000) >= worst * (1 - confidence) ** 2
@@ -44,7 +44,7 @@ def made(
     delta: float = 0.1,
     worst: float = 0.25,
 ) -> tuple[Certificate, Scores]:
-    """A certificate and the scores it was made from; errors are among the unsure."""
+    """A certificate and the scores it was made from; errors are among the least confident."""
     rng = np.random.default_rng(seed)
     confidence = rng.random(m) if digits is None else rng.random(m).round(digits)
     correct = rng.random(m) >= worst * (1 - confidence) ** 2
@@ -72,7 +72,7 @@ ANY = st.builds(
 
 
 @given(ANY)
-def test_what_was_made_is_read(pair: tuple[Certificate, Scores]) -> None:
+def test_valid_certificates_are_read(pair: tuple[Certificate, Scores]) -> None:
     certificate, scores = pair
     again = Certificate.from_json(certificate.to_json())
     assert again == certificate
@@ -83,7 +83,7 @@ FIELDS = ("risk", "threshold", "accepts", "n", "m", "coverage", "errors", "level
 
 
 def mutate(rule: dict[str, Any], field: str, step: int, factor: float) -> None:
-    """Another value of one field; with n and m goes the coverage, or it would be too easy to see."""
+    """Another value of one field; the coverage follows n and m, or the change would be too easy to detect."""
     harm = next(iter(rule["risks"]))
     if field == "risk":
         rule["risks"][harm] *= factor
@@ -112,8 +112,8 @@ def mutate(rule: dict[str, Any], field: str, step: int, factor: float) -> None:
 
 
 def follows(read: Certificate, scores: Scores) -> bool:
-    """Whether an honest run with its targets gives its thresholds."""
-    if read.method in PILOTED:  # which keeps no pilot: its scores are asked
+    """Whether certifying with its targets gives its thresholds."""
+    if read.method in PILOTED:  # the certificate does not store the pilot
         try:
             check_scores(read, scores)
         except CertificateError:
@@ -157,7 +157,7 @@ def test_one_changed_field_is_refused_or_still_follows(
         read = Certificate.from_json(sealed(data))
     except CertificateError:
         return
-    # What can be told from the numbers alone holds of what was accepted, by another formula.
+    # What follows from the numbers alone holds for accepted changes, by another formula.
     assert field not in ("coverage", "level", "m")
     for one in read.rules:
         assert 0 <= one.n <= one.m
@@ -166,7 +166,7 @@ def test_one_changed_field_is_refused_or_still_follows(
             if one.certified:
                 assert binom.cdf(one.errors[name], one.n, risk) <= one.level * (1 + 1e-8)
     assert sum(rule.level for rule in read.rules) <= read.delta * (1 + 1e-9) or read.method == "band"
-    # The scores know all of it, but for what is an estimate; and another risk may give the same threshold.
+    # The scores detect everything except estimates; another risk may give the same threshold.
     if field == "risk" and follows(read, scores):
         check_scores(read, scores)
     elif field not in ("needed", "hopeless"):
@@ -202,7 +202,9 @@ def delta_too_small(data: dict[str, Any]) -> None:
     "planted",
     [less_risk, more_accepted, fewer_than_it_takes, delta_too_small, change("level", 0.2), change("coverage", 1.0)],
 )
-def test_a_claim_that_the_counts_do_not_show(method: str, planted: Callable[[dict[str, Any]], None]) -> None:
+def test_a_claim_that_the_counts_do_not_support_is_refused(
+    method: str, planted: Callable[[dict[str, Any]], None]
+) -> None:
     data = made(method)[0].to_json()
     assert data["rules"][0]["accepts"] == "above"
     planted(data)
@@ -222,7 +224,7 @@ def test_the_rule_and_its_numbers_are_named() -> None:
 
 
 def swapped(certificate: Certificate) -> dict[str, Any]:
-    """Two targets' rules with each other's thresholds."""
+    """Swap the thresholds of the rules of two targets."""
     data = certificate.to_json()
     one, other = data["rules"]
     one["threshold"], other["threshold"] = other["threshold"], one["threshold"]
@@ -230,7 +232,7 @@ def swapped(certificate: Certificate) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_targets_agree_about_what_is_above_a_threshold(method: str) -> None:
+def test_targets_must_agree_on_the_counts_above_a_threshold(method: str) -> None:
     certificate = made(method, m=20_000, risk=[0.02, 0.04], worst=0.4)[0]
     assert all(rule.certified and math.isfinite(rule.threshold) for rule in certificate.rules)
     assert certificate.rules[0].threshold > certificate.rules[1].threshold
@@ -245,7 +247,7 @@ def test_targets_agree_about_what_is_above_a_threshold(method: str) -> None:
         ("bonferroni", {}),
         ("bonferroni", {"ranks": 0}),
         ("bonferroni", {"ranks": True}),
-        ("bonferroni", {"ranks": 7}),  # the rule's rank is none of these, and each would be tested otherwise
+        ("bonferroni", {"ranks": 7}),  # the rule's rank is not among these, and levels differ
         ("band", {"r_max": 0.01}),
         ("band", {"r_max": "high"}),
         ("grid", {"thresholds": [0.9, 0.8]}),
@@ -253,11 +255,11 @@ def test_targets_agree_about_what_is_above_a_threshold(method: str) -> None:
         ("grid", {"thresholds": [0.3, 0.9]}),
         ("grid", {"thresholds": ["0.9"]}),
         ("band", {"r_max": 0.1, "levels": "other"}),
-        ("pareto", {"thresholds": [0.9, 0.8], "orders": [[0, 1]]}),  # the rule's threshold is none of these
+        ("pareto", {"thresholds": [0.9, 0.8], "orders": [[0, 1]]}),  # the rule's threshold is not among these
         ("preset", {"thresholds": [0.9, 0.8], "shares": [0.1, 0.2], "counted": {}}),
     ],
 )
-def test_options_that_are_not_the_methods(method: str, options: dict[str, Any]) -> None:
+def test_options_of_another_method_are_refused(method: str, options: dict[str, Any]) -> None:
     data = made(method)[0].to_json()
     with pytest.raises(CertificateError):
         Certificate.from_json(sealed({**data, "options": options}))
@@ -273,11 +275,11 @@ def test_options_that_are_not_the_methods(method: str, options: dict[str, Any]) 
         ("pareto", "orders", lambda orders: [[True]]),
         ("preset", "shares", lambda shares: shares[:-1]),
         ("preset", "shares", lambda shares: shares[::-1]),
-        ("preset", "shares", lambda shares: [share / 10**4 for share in shares]),  # no start is so early
+        ("preset", "shares", lambda shares: [share / 10**4 for share in shares]),  # no start is this early
         ("preset", "shares", lambda shares: ["all"] * len(shares)),
     ],
 )
-def test_what_a_pilot_chose_must_fit(method: str, name: str, change: Callable[[Any], Any]) -> None:
+def test_choices_of_the_pilot_must_be_consistent(method: str, name: str, change: Callable[[Any], Any]) -> None:
     data = made(method)[0].to_json()
     options = {**data["options"], name: change(data["options"][name])}
     with pytest.raises(CertificateError):
@@ -285,7 +287,7 @@ def test_what_a_pilot_chose_must_fit(method: str, name: str, change: Callable[[A
 
 
 def test_a_band_of_earlier_versions_is_read() -> None:
-    """Its levels were divided, which its options do not say; as one with computed levels it would show more."""
+    """Its levels were divided, without an option that says so; computed levels would certify more."""
     _, scores = made("band")
     options = {"r_max": 0.1, "levels": DIVIDED}
     old = certify_scores(scores, [{"wrong": 0.05}], 0.1, "band", options, "group")
@@ -296,7 +298,7 @@ def test_a_band_of_earlier_versions_is_read() -> None:
     new = made("band")[0]
     assert new.options == {"r_max": 0.1, "levels": "berk-jones"}
     assert new.n > old.n > 0
-    with pytest.raises(CertificateError, match="bound the risk by"):  # what only the new levels show
+    with pytest.raises(CertificateError, match="bound the risk by"):  # certified by the new levels only
         Certificate.from_json(sealed({**new.to_json(), "options": {"r_max": 0.1}}))
 
 
@@ -312,7 +314,7 @@ def test_a_band_of_earlier_versions_is_read() -> None:
         {"rules": 2},
     ],
 )
-def test_parts_that_do_not_fit_together(more: dict[str, Any]) -> None:
+def test_inconsistent_parts_are_refused(more: dict[str, Any]) -> None:
     data = made("fallback")[0].to_json()
     if more == {"rules": 2}:
         more = {"rules": data["rules"] * 2}
@@ -320,14 +322,14 @@ def test_parts_that_do_not_fit_together(more: dict[str, Any]) -> None:
         Certificate.from_json(sealed({**data, **more}))
 
 
-def test_a_group_that_is_missing_from_one_target() -> None:
+def test_a_group_missing_from_one_target_is_refused() -> None:
     data = made("fallback", groups=2, risk=[0.05, 0.1])[0].to_json()
     del data["rules"][3]
     with pytest.raises(CertificateError, match="other groups"):
         Certificate.from_json(sealed(data))
 
 
-def test_ranks_that_a_method_does_not_look_at() -> None:
+def test_ranks_that_a_method_does_not_test_are_refused() -> None:
     for method in ("bonferroni", "sgr"):
         certificate = made(method)[0]
         refused = 0
@@ -344,7 +346,7 @@ def test_ranks_that_a_method_does_not_look_at() -> None:
 
 
 def test_a_p_value_that_equals_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    # P(Bin(3, 1/2) <= 0) = 1/8, to the bit: another version of scipy may find a hair more.
+    # P(Bin(3, 1/2) <= 0) = 1/8, to the bit: another version of SciPy may find slightly more.
     certificate = certify([3.0, 2.0, 1.0], [1, 1, 1], 0.5, 0.125, method="fixed_sequence")
     scores = Scores.of([3.0, 2.0, 1.0], [1, 1, 1])
     assert certificate.certified
@@ -359,7 +361,7 @@ def test_a_p_value_that_equals_its_level(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_scores_of_other_cases(method: str) -> None:
+def test_scores_of_other_cases_are_refused(method: str) -> None:
     certificate, scores = made(method)
     with pytest.raises(CertificateError, match="contradicts its calibration scores"):
         check_scores(certificate, scores.only(np.arange(1990)))
@@ -368,13 +370,13 @@ def test_scores_of_other_cases(method: str) -> None:
         check_scores(certificate, other)
 
 
-def test_scores_without_a_harm() -> None:
+def test_scores_without_a_certified_harm_are_refused() -> None:
     certificate, scores = made("fallback", risk={"wrong": 0.1, "harm": 0.05})
     with pytest.raises(CertificateError, match="'harm'"):
         check_scores(certificate, Scores(scores.confidence, {"wrong": scores.harms["wrong"]}))
 
 
-def test_a_risk_above_the_largest_of_a_band() -> None:
+def test_a_risk_above_r_max_is_refused() -> None:
     data = made("band", m=50)[0].to_json()
     assert data["rules"][0]["accepts"] == "none"
     data["rules"][0]["risks"]["wrong"] = 0.11
@@ -382,7 +384,7 @@ def test_a_risk_above_the_largest_of_a_band() -> None:
         Certificate.from_json(sealed(data))
 
 
-def test_sums_of_costs_are_compared_but_for_rounding() -> None:
+def test_sums_of_costs_are_compared_up_to_rounding() -> None:
     rng = np.random.default_rng(3)
     confidence = rng.integers(20, size=2000) / 20
     correct = rng.random(2000) > 0.2 * (1 - confidence)

@@ -1,4 +1,4 @@
-"""Certificates that an earlier version wrote (format 1) are still read, and still follow from their scores."""
+"""Certificates of an earlier version (format 1) can still be read, and still follow from their scores."""
 
 import json
 from pathlib import Path
@@ -27,8 +27,8 @@ def test_read_and_checked(saved: dict[str, Any]) -> None:
     assert Certificate.from_json(made.to_json()) == made
 
 
-def test_harms_shared_delta() -> None:
-    """Which the certificate says by the level of its rules; the same claim is made with more accepted cases now."""
+def test_delta_was_divided_between_harms() -> None:
+    """The level of the rules shows it; today the same claim is certified with more accepted cases."""
     (old,) = [
         one["certificate"]
         for one in SAVED["certificates"]

@@ -1,4 +1,4 @@
-"""Groups of every type that a file or an array may give."""
+"""Groups of every type that may come from a file or an array."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def array(*groups: Any) -> Any:
     return found
 
 
-def test_one_as_number_text_and_truth_are_three_groups() -> None:
+def test_1_as_number_text_and_boolean_are_three_groups() -> None:
     m = 1000
     by = array(*[1] * m, *["1"] * m, *[True] * m)
     wrong = np.zeros(3 * m, dtype=bool)
@@ -32,13 +32,13 @@ def test_one_as_number_text_and_truth_are_three_groups() -> None:
 
 
 @pytest.mark.parametrize("group", [1, 1.0, np.int32(1), np.float64(1), "1"])
-def test_text_is_enough_where_one_group_has_it(group: Any) -> None:
+def test_text_finds_a_group_if_unambiguous(group: Any) -> None:
     found = ByGroup([(1, "one"), ("a", "letter")])
     assert found.find(group) == "one"
     assert found.find(2) is None
 
 
-def test_text_is_not_enough_where_two_groups_have_it() -> None:
+def test_text_does_not_find_ambiguous_groups() -> None:
     found = ByGroup([(1.5, "number"), ("1.5", "text")])
     assert (found.find(1.5), found.find("1.5")) == ("number", "text")
     assert ByGroup([(True, "truth"), ("True", "text")]).find(np.bool_(True)) == "truth"
@@ -51,7 +51,7 @@ def test_a_list_keeps_its_types() -> None:
     assert [rule.group for rule in made.rules] == [1, "a"]
 
 
-def test_whole_numbers_as_files_have_them() -> None:
+def test_integers_as_files_contain_them() -> None:
     found = ByGroup([("1", "a"), ("2", "b"), ("x.0", "c")])
     assert [found.find(group) for group in (1, 1.0, "1.0", "2.00", "x.0", "x", "1.5", "1e0")] == [
         "a", "a", "a", "b", "c", None, None, None,

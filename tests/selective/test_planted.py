@@ -1,4 +1,4 @@
-"""Faults planted on purpose: the comparison with the literal methods finds each of them."""
+"""Planted faults: the comparison with the literal methods detects each of them."""
 
 import dataclasses
 import importlib
@@ -20,7 +20,7 @@ rank = module.rank
 
 
 def found(method: str, targets: int = 1, groups: int = 1, harms: int = 1, inputs: int = 300) -> bool:
-    """Whether a rule differs from the literal one, or accepts other points than it was tested on."""
+    """Whether a rule differs from the literal one, or accepts other cases than those it was tested on."""
     rng = np.random.default_rng(9)
     for _ in range(inputs):
         case = draw(rng, targets, groups, harms, sizes(method))
@@ -34,7 +34,7 @@ def found(method: str, targets: int = 1, groups: int = 1, harms: int = 1, inputs
     return False
 
 
-def test_nothing_is_found_where_nothing_is_planted() -> None:
+def test_nothing_is_detected_without_a_fault() -> None:
     assert not found("fallback")
 
 
@@ -48,7 +48,7 @@ def one_error_dropped(*args: Any) -> Ranked:
 
 
 def tie_group_split(*args: Any) -> Ranked:
-    """Every point an end of its own, with its threshold just below it."""
+    """Every case is a group end of its own, with its threshold just below it."""
     scores = args[0]
     apart = dataclasses.replace(scores, confidence=scores.confidence - 1e-9 * np.arange(len(scores)))
     ranked: Ranked = rank(apart, *args[1:])
@@ -56,21 +56,21 @@ def tie_group_split(*args: Any) -> Ranked:
 
 
 def threshold_of_the_last_accepted(*args: Any) -> Ranked:
-    """The published habit: the threshold is the lowest accepted confidence, though > is strict."""
+    """As in the published code: the threshold is the lowest accepted confidence, although > is strict."""
     ranked: Ranked = rank(*args)
     return dataclasses.replace(ranked, threshold=np.append(np.inf, ranked.threshold[:-1]))
 
 
 @pytest.mark.parametrize("fault", [one_error_dropped, tie_group_split, threshold_of_the_last_accepted])
 @pytest.mark.parametrize("method", ["fallback", "fixed_sequence", "sgr", "bonferroni"])
-def test_faults_of_the_ranks_are_found(
+def test_faults_of_the_ranks_are_detected(
     method: str, fault: Callable[..., Ranked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "rank", fault)
     assert found(method)
 
 
-def test_equal_for_above_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_greater_or_equal_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def accepts(self: Certificate, confidence: Any) -> Any:
         return confidence >= self.rules[0].threshold
 
@@ -79,7 +79,7 @@ def test_equal_for_above_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("targets", "groups", "harms"), [(3, 1, 1), (1, 3, 1), (2, 1, 2)])
-def test_a_level_that_is_not_split_is_found(
+def test_a_level_that_is_not_divided_is_detected(
     targets: int, groups: int, harms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = targets * groups
@@ -100,12 +100,12 @@ def test_a_level_that_is_not_split_is_found(
         ((1 / 4, 1.0),),
     ],
 )
-def test_other_weights_are_found(plan: tuple[tuple[float, float], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_weights_are_detected(plan: tuple[tuple[float, float], ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "FALLBACK", plan)
     assert found("fallback")
 
 
-def test_a_start_that_is_moved_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_moved_start_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = library.starts
 
     def late(m: int, risk: float, level: float, plan: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The populations have the risk that they say they have."""
+"""The populations have the risk that they state."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_drawn_risk_and_coverage_are_those_of_the_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_growing_says_whether_the_risk_grows_with_coverage(name: str) -> None:
+def test_growing_states_whether_the_risk_increases_with_coverage(name: str) -> None:
     population = MAKERS[name](0.05)
     risks = population.risk(np.linspace(0.999, -0.001, 1000))
     risks = risks[risks > 0]
@@ -30,7 +30,7 @@ def test_growing_says_whether_the_risk_grows_with_coverage(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_risk_crosses_the_target_or_is_above_it(name: str) -> None:
-    """Otherwise nothing could be violated."""
+    """Otherwise no certificate could be false."""
     for risk in (0.005, 0.01, 0.02, 0.05):
         assert float(MAKERS[name](risk).risk(-np.inf)) > risk
 

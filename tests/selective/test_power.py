@@ -1,4 +1,4 @@
-"""The chance to succeed: the fast simulation against the methods themselves, and against every possible sample."""
+"""Power: the fast simulation compared with the methods themselves, and with every possible sample."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from scipy.stats import binom
 from squad.selective.bounds import passes
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import Pilot, order_of, thresholds_of
-from squad.selective.power import SIMULATED, Drawn, Flat, Paths, chance_of_one, succeeds
+from squad.selective.power import SIMULATED, LeastFavourable, Paths, PilotPopulation, succeeds, success_of_one_threshold
 from squad.selective.power_piloted import Piloted
 from squad.selective.scored_cases import WRONG, Scores, rank
 
@@ -20,7 +20,7 @@ OPTIONS = Options(ranks=7, r_max=0.4)
 
 
 def accepted(wrong: "np.ndarray[tuple[int], np.dtype[np.bool_]]", method: str, risk: float, level: float) -> int:
-    """How many cases the method itself accepts, of these in the order of their confidence."""
+    """Number of these cases, in the order of their confidence, that the method itself accepts."""
     ranked = rank(Scores(-np.arange(len(wrong), dtype=float), {WRONG: wrong}))
     shown = np.flatnonzero(METHODS[method](ranked, ranked.tallies[WRONG], risk, level, OPTIONS))
     return int(ranked.n[shown[-1]]) if len(shown) else 0
@@ -46,8 +46,10 @@ def test_a_sample_succeeds_as_the_method_does(method: str, data: st.DataObject) 
             assert succeeds(path(wrong), least, method, risk, level, OPTIONS)[0] == (n >= least), (n, least)
 
 
-@pytest.mark.parametrize("coarse", [Flat(0.7, 0.04, 300), Drawn(np.random.default_rng(0).random(80) < 0.1)])
-def test_samples_are_paths(coarse: Flat | Drawn) -> None:
+@pytest.mark.parametrize(
+    "coarse", [LeastFavourable(0.7, 0.04, 300), PilotPopulation(np.random.default_rng(0).random(80) < 0.1)]
+)
+def test_samples_are_paths(coarse: LeastFavourable | PilotPopulation) -> None:
     found = coarse.draw(300)
     assert (np.diff(found.n, axis=1) >= 0).all()
     assert (np.diff(found.errors, axis=1) >= 0).all()
@@ -55,17 +57,17 @@ def test_samples_are_paths(coarse: Flat | Drawn) -> None:
     assert (found.n[:, -1] == 300).all()
 
 
-def test_the_flat_population() -> None:
-    found = Flat(0.7, 0.04, 1000).draw(1000)
-    few = found.at(500)  # all of them among the good ones
+def test_the_least_favourable_population() -> None:
+    found = LeastFavourable(0.7, 0.04, 1000).draw(1000)
+    few = found.at(500)  # all within the accepted fraction
     assert few.mean() == pytest.approx(20, abs=0.15)
     assert few.var() == pytest.approx(500 * 0.04 * 0.96, rel=0.05)
     all_ = found.at(1000)
     assert all_.mean() == pytest.approx(300 + 28, abs=0.5)
 
 
-def test_several_errors_as_one_corner() -> None:
-    one = Flat(1.0, 0.019, 400_000)
+def test_several_errors_merged_into_one_corner() -> None:
+    one = LeastFavourable(1.0, 0.019, 400_000)
     assert one.step > 1
     errors = one.draw(300_000).at(200_000)
     assert errors.mean() == pytest.approx(3800, abs=15)
@@ -83,7 +85,7 @@ def test_every_sample_of_a_few_cases(method: str) -> None:
             if accepted(wrong, method, risk, level) >= least:
                 errors = sum(pattern)
                 chance += binom.pmf(good, m, coverage) * error**errors * (1 - error) ** (good - errors)
-    found = succeeds(Flat(coverage, error, m).draw(m), least, method, risk, level, OPTIONS).mean()
+    found = succeeds(LeastFavourable(coverage, error, m).draw(m), least, method, risk, level, OPTIONS).mean()
     assert found == pytest.approx(chance, abs=0.012)
     if method in ("fallback", "fixed_sequence"):
         assert 0.2 < chance < 0.95
@@ -98,13 +100,13 @@ def test_one_rule(m: int, coverage: float, error: float) -> None:
         for k in range(n + 1)
         if n and passes(k, n, risk, level)
     )
-    assert chance_of_one(m, coverage, error, risk, level) == pytest.approx(expected, abs=1e-9)
+    assert success_of_one_threshold(m, coverage, error, risk, level) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["preset", "pareto"])
 @pytest.mark.parametrize("m", [300, 400])
 def test_thresholds_of_a_pilot(method: str, m: int) -> None:
-    """As often as the method itself, on cases drawn from the pilot that has chosen its thresholds."""
+    """As often as the method itself, on cases drawn from the pilot that chose its thresholds."""
     risk, level, often, least = 0.1, 0.05, 1500, 1
     rng = np.random.default_rng(2)
     wrong = rng.random(500) < np.where(np.arange(500) < 300, 0.03 if method == "preset" else 0.07, 0.5)

@@ -1,4 +1,4 @@
-"""Recalibration: truer confidences on fresh rows, the order of rows and classes kept to the last bit."""
+"""Recalibration: better calibrated on fresh rows, with the order of rows and classes preserved to the last bit."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def softmax(logits: Array) -> Array:
 
 
 def model(rows: int, classes: int, scale: float, seed: int) -> tuple[Array, NDArray[np.int64]]:
-    """Probabilities and labels of one whose logits are ``scale`` times what they should be: 2 is overconfident."""
+    """Probabilities and labels of a model whose logits are ``scale`` times too large: 2 is overconfident."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 1.2, size=(rows, classes))
     logits[np.arange(rows), rng.integers(classes, size=rows)] += rng.gamma(2, 1.5, size=rows)
@@ -53,13 +53,13 @@ def steps_of(p: Array, y: NDArray[np.int64]) -> Recalibration:
 
 
 def neighbours(values: list[float]) -> Array:
-    """The values with the floats next to them, ascending."""
+    """The values with their neighbouring floats, ascending."""
     array = np.array(values)
     return np.unique(np.concatenate([array, np.nextafter(array, 0), np.nextafter(array, 1)]))
 
 
 classes = st.integers(2, 12)
-temperatures = st.floats(module.COLDEST, module.HOTTEST)
+temperatures = st.floats(module.MIN_TEMPERATURE, module.MAX_TEMPERATURE)
 #: From the middle of the range, and near 1 by every power of two that float64 has there.
 confidences = st.one_of(
     st.floats(0.05, 1), st.builds(lambda n, m: 1 - m * 2.0**-n, st.integers(2, 53), st.sampled_from([0.5, 1.0, 0.75]))
@@ -72,7 +72,7 @@ def maps(count: int, temperature: float, seed: int) -> list[Recalibration]:
 
 
 def some_rows(count: int, sharp: float, seed: int) -> Array:
-    """Rows from flat to nearly certain, with equal classes and classes without any probability among them."""
+    """Rows from uniform to nearly certain, including ties and classes of probability 0."""
     rng = np.random.default_rng(seed)
     p = softmax(sharp * rng.normal(size=(20, count)))
     p[0] = 1 / count
@@ -92,14 +92,14 @@ def test_rows_stay_probabilities_in_their_order(count: int, temperature: float, 
         np.testing.assert_allclose(mapped.sum(1), 1, rtol=1e-13)
         assert (mapped >= 0).all()
         np.testing.assert_array_equal(mapped.argmax(1), p.argmax(1))
-        # Of equal classes the first may rise above the others.
+        # The first of tied classes may rise above the others.
         order = np.lexsort((np.arange(count)[None] == p.argmax(1)[:, None], p), axis=1)
         assert (np.diff(np.take_along_axis(mapped, order, 1)) >= 0).all()
         np.testing.assert_array_equal(mapped.max(1), recalibration.confidence(p.max(1), count))
 
 
 @given(classes, temperatures, st.lists(confidences, min_size=1, max_size=30), seeds)
-def test_no_confidence_falls_below_a_lower_one(count: int, temperature: float, some: list[float], seed: int) -> None:
+def test_the_map_is_monotone(count: int, temperature: float, some: list[float], seed: int) -> None:
     c = neighbours(some)
     c = c[c >= 1 / count]
     for recalibration in maps(count, temperature, seed):
@@ -108,7 +108,7 @@ def test_no_confidence_falls_below_a_lower_one(count: int, temperature: float, s
         assert ((mapped >= 1 / count) & (mapped <= 1)).all()
 
 
-def test_no_confidence_falls_anywhere_nearby() -> None:
+def test_the_map_is_monotone_between_neighbouring_floats() -> None:
     """Runs of neighbouring floats, where the rounding of a library's exp and log would show."""
     for start in (0.34, 0.5, 0.7, 0.9, 0.999, 1 - 2e-13):
         c = start + np.arange(2000) * np.spacing(start)
@@ -137,21 +137,21 @@ def test_the_same_bits_on_every_machine() -> None:
 
 @given(classes, temperatures, st.lists(confidences, min_size=2, max_size=30))
 def test_temperature_keeps_the_ranking(count: int, temperature: float, some: list[float]) -> None:
-    """Distinct stays distinct wherever float64 has numbers enough."""
+    """Distinct confidences stay distinct wherever float64 can represent the difference."""
     c = np.unique([value for value in some if value > 1 / count])
     mapped = heated(temperature, count).confidence(c)
-    # The slope of the map, and how far apart two results must be for float64 to tell, rounding errors included.
+    # Slope of the map, and the smallest difference of results that float64 can represent, with rounding errors.
     slope = mapped * (1 - mapped) / (c * (1 - c) + 1e-300) / temperature
     apart = np.minimum(slope[1:], slope[:-1]) * np.diff(c) > 1e-14
     assert (np.diff(mapped)[apart] > 0).all()
-    if temperature >= 1:  # towards 1 such a map draws confidences apart, down to the last bit
+    if temperature >= 1:  # such a map spreads confidences close to 1
         near = c > 0.99
         near_enough = (1 - c[near]) * 4 < 1 / count
         assert (np.diff(mapped[near][near_enough]) > 0).all()
 
 
 @given(st.floats(0.5, 1), temperatures)
-def test_two_classes_are_guos(confidence: float, temperature: float) -> None:
+def test_two_classes_follow_guo_et_al(confidence: float, temperature: float) -> None:
     expected = 1 / (1 + ((1 - confidence) / confidence) ** (1 / temperature))
     assert heated(temperature, 2).confidence([confidence])[0] == pytest.approx(expected, rel=1e-13)
     row = [[1 - confidence, confidence]]
@@ -159,7 +159,7 @@ def test_two_classes_are_guos(confidence: float, temperature: float) -> None:
 
 
 @given(classes, st.floats(0, 1), temperatures)
-def test_other_classes_alike_are_guos_too(count: int, part: float, temperature: float) -> None:
+def test_equal_other_classes_follow_guo_et_al(count: int, part: float, temperature: float) -> None:
     c = 1 / count + part * (1 - 1 / count) * 0.999
     row = np.full((1, count), (1 - c) / (count - 1))
     row[0, 0] = c
@@ -176,7 +176,7 @@ def test_fixed_points(count: int, temperature: float) -> None:
     np.testing.assert_allclose(heated(1.0, count).apply(p), p, rtol=1e-13, atol=1e-16)
 
 
-def test_an_answer_is_a_function_of_its_row() -> None:
+def test_a_prediction_is_a_function_of_its_row() -> None:
     p = np.concatenate([some_rows(5, 3.0, seed) for seed in range(10)])
     for recalibration in maps(5, 1.7, 0):
         alone = np.concatenate([recalibration.apply(row[None]) for row in p])
@@ -184,7 +184,7 @@ def test_an_answer_is_a_function_of_its_row() -> None:
 
 
 def test_small_probabilities_are_not_lost_near_1() -> None:
-    """1 - g is below what 1 - float64 can hold, and the other classes still have it."""
+    """1 - g is too small to be represented next to 1, but the other classes still have it."""
     p = np.array([[1 - 2e-15, 1.5e-15, 0.5e-15]])
     mapped = heated(0.5).apply(p)
     assert mapped[0, 0] == 1
@@ -210,7 +210,7 @@ def test_nll_and_ece_are_better_on_fresh_rows(count: int, scale: float, method: 
 
 @pytest.mark.parametrize("count", [2, 3, 10])
 def test_not_far_from_the_softmax_temperature_where_that_is_the_truth(count: int) -> None:
-    """Labels are drawn from the softmax at twice the temperature: the best that can be; it changes the ranking."""
+    """Labels are drawn from the softmax at twice the temperature: the optimum, which changes the ranking."""
     p, y = model(8000, count, 2.0, 1)
     recalibration = fit_recalibration(*model(2000, count, 2.0, 0))
     best = nll(softmax(np.log(np.maximum(p, 1e-300)) / 2), y)
@@ -220,7 +220,7 @@ def test_not_far_from_the_softmax_temperature_where_that_is_the_truth(count: int
         assert recalibration.temperature == pytest.approx(2, rel=0.1)
 
 
-def test_the_temperature_is_the_best_there_is() -> None:
+def test_the_temperature_is_optimal() -> None:
     p, y = model(500, 4, 1.6, 3)
     found = fit_recalibration(p, y).temperature
     rows = fitting._Rows(p, y, "temperature")
@@ -237,8 +237,8 @@ def test_the_temperature_is_the_best_there_is() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rows", [10, 400])
-def test_splits_that_say_little(rows: int, method: str) -> None:
-    """All right, all wrong, all certain, all alike: the outcome is finite, and sane."""
+def test_degenerate_rows(rows: int, method: str) -> None:
+    """All correct, all wrong, all certain, all equal: the result is finite and reasonable."""
     p = softmax(np.random.default_rng(0).normal(0, 2, size=(rows, 3)))
     best, worst = p.argmax(1), p.argmin(1)
     certain, alike = np.eye(3)[best], np.full((rows, 3), 1 / 3)
@@ -249,7 +249,7 @@ def test_splits_that_say_little(rows: int, method: str) -> None:
         assert recalibration.nll[1] <= recalibration.nll[0]
     if rows == 10:
         return
-    # All were right, and yet an error to come is not impossible.
+    # All rows are correct, but a future error is not impossible.
     sure = fit_recalibration(p, best, method)
     assert sure.confidence_mean[1] > sure.confidence_mean[0]
     assert nll(sure.apply(p), worst) < 150
@@ -257,8 +257,8 @@ def test_splits_that_say_little(rows: int, method: str) -> None:
     assert doubtful.confidence_mean[1] < doubtful.confidence_mean[0]
 
 
-def test_few_rows_move_little() -> None:
-    """Of ten rows that are all right, or all wrong, the prior keeps the temperature from running away."""
+def test_few_rows_change_little() -> None:
+    """For ten rows that are all correct, or all wrong, the prior keeps the temperature from diverging."""
     row = np.tile([0.7, 0.2, 0.1], (10, 1))
     right, wrong = fit_recalibration(row, [0] * 10), fit_recalibration(row, [2] * 10)
     assert 0.1 < right.temperature <= 1 < wrong.temperature < 20
@@ -268,7 +268,7 @@ def test_few_rows_move_little() -> None:
 
 
 def test_few_rows_of_a_calibrated_model_change_nothing() -> None:
-    """Whatever changes such a model makes it worse; on 50 rows there is always something that looks like a gain."""
+    """Any change makes such a model worse; with 50 rows there is always something that looks like a gain."""
     for method in METHODS:
         made = [fit_recalibration(*model(50, 3, 1.0, seed), method) for seed in range(12)]
         assert sum(one.unchanged for one in made) >= 10
@@ -284,8 +284,8 @@ def test_few_rows_of_a_calibrated_model_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_reported_is_out_of_sample(method: str) -> None:
-    """Each row by a map that was fitted, choices included, to the other folds alone."""
+def test_the_report_is_out_of_sample(method: str) -> None:
+    """Each row is mapped by a fit, including all choices, to the other folds only."""
     p, y = model(150, 3, 3.0, 0)
     made = fit_recalibration(p, y, method)
     assert made.folds == fitting.FOLDS
@@ -293,7 +293,7 @@ def test_what_is_reported_is_out_of_sample(method: str) -> None:
     assert np.bincount(fold).tolist() == [30] * 5
     mapped = np.empty_like(p)
     for out in range(made.folds):
-        # Labels of the fold that is left out must not matter: all of them are made wrong.
+        # Labels of the held-out fold must not matter: make all of them wrong.
         others = np.where(fold == out, p.argmin(1), y)
         rows = fitting._Rows(p, others, method)
         rows.__dict__["fold"] = fold
@@ -301,19 +301,19 @@ def test_what_is_reported_is_out_of_sample(method: str) -> None:
         mapped[fold == out] = rows.fitted(rest, *rows.chosen(rest)).apply(p[fold == out])
     assert made.nll == pytest.approx((nll(p, y), nll(mapped, y)), rel=1e-12)
     assert made.ece[1] == pytest.approx(ece(mapped.max(1), p.argmax(1) == y), rel=1e-12)
-    assert made.nll[1] > nll(made.apply(p), y)  # its own rows would flatter it
+    assert made.nll[1] > nll(made.apply(p), y)  # in-sample would be better
     assert "in 5-fold cross-validation" in str(made)
 
 
 @settings(max_examples=25)
 @given(st.integers(10, 40), st.integers(2, 4), st.floats(0, 10), seeds)
-def test_nothing_is_done_that_loses(rows: int, count: int, sharp: float, seed: int) -> None:
+def test_no_change_that_loses(rows: int, count: int, sharp: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     p, y = softmax(sharp * rng.normal(size=(rows, count))), rng.integers(count, size=rows)
     made = fit_recalibration(p, y)
     assert made.unchanged or made.nll[1] < made.nll[0]
     assert made.nll[0] == pytest.approx(nll(p, y), rel=1e-12)
-    # In whatever order the rows come.
+    # For any order of the rows.
     order = rng.permutation(rows)
     again = fit_recalibration(p[order], y[order])
     assert again.temperature == pytest.approx(made.temperature, rel=1e-4)
@@ -337,19 +337,19 @@ def test_steps_are_those_of_isotonic_regression(rows: int, kinds: int, seed: int
     assert (np.diff([hit / size for size, hit, _ in steps]) > 0).all()
 
 
-def test_isotonic_makes_few_equal() -> None:
+def test_isotonic_creates_few_ties() -> None:
     p, y = model(2000, 10, 2.0, 0)
     c = np.unique(p.max(1))
     mapped = fit_recalibration(p, y, "isotonic").confidence(c)
     assert len(np.unique(mapped)) > 0.99 * len(c)
 
 
-def test_isotonic_keeps_away_from_1() -> None:
+def test_isotonic_stays_below_1() -> None:
     p = np.tile([0.999, 0.001], (50, 1))
     recalibration = steps_of(p, np.zeros(50, dtype=int))
     assert recalibration.confidence([0.999])[0] == pytest.approx(50.5 / 51, abs=1e-3)
     assert recalibration.confidence([1.0])[0] < 1 - 1e-3
-    # A handful of right answers at the top is no reason to be less sure there than below.
+    # A handful of correct predictions at the top must not lower the confidence below that of less confident rows.
     low, high = np.tile([0.9, 0.1], (1000, 1)), np.tile([0.95, 0.05], (2, 1))
     y = np.array([1] * 5 + [0] * 997)
     mapped = steps_of(np.concatenate([low, high]), y).confidence([0.9, 0.95])
@@ -374,7 +374,7 @@ def test_arrays_lists_and_tensors() -> None:
     np.testing.assert_array_equal(p, kept)
 
 
-def test_rows_without_an_answer_stay_so() -> None:
+def test_rows_of_nan_stay_nan() -> None:
     p, _ = model(4, 3, 2.0, 0)
     p[1] = np.nan
     p[2, 2] = np.nan
@@ -388,36 +388,36 @@ def test_rows_without_an_answer_stay_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[0.5, 0.5]], [0], "platt"), "method must be one of 'temperature', 'isotonic', got 'platt'"),
-        (([[0.5, 0.5]], [2]), "labels must be between 0 and 1"),
-        (([[1.5, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
-        (([[np.nan, 0.5]], [0]), "probabilities must be not negative and add up to 1"),
-        (([[1.0]], [0]), r"probabilities must be of at least 2 classes, got the shape \(1, 1\)"),
-        ((np.empty((0, 2)), []), "must be of at least one row"),
-        (([[0.6, 0.4]] * 9, [0] * 9, "isotonic"), r"at least 10 rows, got 9\. Label more"),
-        (([[0.6, 0.4]] * 9, [0] * 9), r"at least 10 rows, got 9\. Label more"),
+        (([[0.5, 0.5]], [0], "platt"), "method.*got 'platt'"),
+        (([[0.5, 0.5]], [2]), "labels.*got 2"),
+        (([[1.5, 0.5]], [0]), "probabilities.*got .1.5, 0.5. in row 0"),
+        (([[np.nan, 0.5]], [0]), "probabilities.*got .nan, 0.5. in row 0"),
+        (([[1.0]], [0]), r"2 classes.*shape \(1, 1\)"),
+        ((np.empty((0, 2)), []), r"probabilities.*got shape \(0, 2\)"),
+        (([[0.6, 0.4]] * 9, [0] * 9, "isotonic"), r"10 rows, got 9\b"),
+        (([[0.6, 0.4]] * 9, [0] * 9), r"10 rows, got 9\b"),
     ],
 )
-def test_what_cannot_be_fitted(arguments: tuple[Any, ...], message: str) -> None:
+def test_invalid_rows_are_not_fitted(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         fit_recalibration(*arguments)
 
 
-def test_what_cannot_be_mapped() -> None:
+def test_invalid_probabilities_are_not_mapped() -> None:
     recalibration = heated(2.0)
     for probabilities, message in (
-        ([[0.5, 0.5]], r"numbers of shape \(rows, 3\), got float64 of shape \(1, 2\)"),
+        ([[0.5, 0.5]], r"probabilities.*\(rows, 3\), got float64 of shape \(1, 2\)"),
         ([0.5, 0.3, 0.2], r"got float64 of shape \(3,\)"),
         ([["a", "b", "c"]], "got <U1 of shape"),
-        ([[0.5, 0.3, 0.2], [3.0, -1.0, 2.0]], r"between 0 and 1, got \[ 3. -1.  2.\] in row 1. Take the softmax"),
+        ([[0.5, 0.3, 0.2], [3.0, -1.0, 2.0]], r"probabilities.*got \[ 3\. -1\.  2\.\] in row 1.*softmax"),
     ):
         with pytest.raises(ArgumentError, match=message):
             recalibration.apply(probabilities)
-    with pytest.raises(ArgumentError, match="classes must be 3, as where it was fitted, got 4"):
+    with pytest.raises(ArgumentError, match=r"classes.*3.*got 4"):
         recalibration.confidence([0.5], 4)
-    with pytest.raises(ArgumentError, match=r"confidence must be probabilities, from 0.333 to 1, got 1.2"):
+    with pytest.raises(ArgumentError, match=r"confidence.*got 1\.2"):
         recalibration.confidence([0.5, 1.2])
-    with pytest.raises(ArgumentError, match="confidence must be an array of numbers"):
+    with pytest.raises(ArgumentError, match=r"confidence.*numbers.*got <U4"):
         recalibration.confidence(["high"])
 
 
@@ -438,26 +438,26 @@ def test_round_trip(method: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "magic"}, "method must be one of"),
-        ({"method": "isotonic"}, "knots must be"),
-        ({"classes": 1}, "classes must be a whole number between 2 and"),
-        ({"classes": 10**400}, "classes must be a whole number between 2 and"),
-        ({"classes": None}, "classes must be a whole number"),
-        ({"temperature": 0}, "temperature must be a number at least 0.05 and at most 20, got 0"),
-        ({"temperature": "warm"}, "temperature must be a number at least 0.05"),
-        ({"temperature": None}, "temperature must be a number at least 0.05 and at most 20, got None"),
-        ({"knots": [[0.5, 0.5], [1.0, 1.0]]}, "knots must be none for the method temperature"),
-        ({"knots": 3}, "'knots' of a saved recalibration must be a list, got 3"),
-        ({"knots": [3]}, "'knots' of a saved recalibration must be a list"),
-        ({"nll": [1.0]}, r"nll must be two numbers, before and after, got \(1.0,\)"),
-        ({"ece": ["a", 1]}, "ece must be a number at least 0, got 'a'"),
-        ({"rows": -1}, "rows must be a whole number of at least 1"),
-        ({"folds": -1}, "folds must be a whole number"),
+        ({"method": "magic"}, "method.*got 'magic'"),
+        ({"method": "isotonic"}, "knots.*got"),
+        ({"classes": 1}, "classes.*got 1"),
+        ({"classes": 10**400}, "classes.*got 1000"),
+        ({"classes": None}, "classes.*got None"),
+        ({"temperature": 0}, "temperature.*0.05.*20, got 0"),
+        ({"temperature": "warm"}, "temperature.*got 'warm'"),
+        ({"temperature": None}, "temperature.*got None"),
+        ({"knots": [[0.5, 0.5], [1.0, 1.0]]}, "knots.*empty.*temperature"),
+        ({"knots": 3}, "'knots'.*list, got 3"),
+        ({"knots": [3]}, r"'knots'.*list, got \[3\]"),
+        ({"nll": [1.0]}, r"nll.*two numbers.*got \(1\.0,\)"),
+        ({"ece": ["a", 1]}, "ece.*got 'a'"),
+        ({"rows": -1}, "rows.*got -1"),
+        ({"folds": -1}, "folds.*got -1"),
         ({"rows": ...}, "A saved recalibration must have .*rows.*, got "),
         ({"more": 1}, "A saved recalibration must have .*, got .*more"),
     ],
 )
-def test_what_is_no_saved_recalibration(change: dict[str, Any], message: str) -> None:
+def test_invalid_saved_recalibrations_are_refused(change: dict[str, Any], message: str) -> None:
     data = {**fit_recalibration(*model(100, 3, 3.0, 0)).to_json(), **change}
     with pytest.raises(ArgumentError, match=message):
         Recalibration.from_json({name: value for name, value in data.items() if value is not ...})
@@ -468,19 +468,19 @@ def test_what_is_no_saved_recalibration(change: dict[str, Any], message: str) ->
     [[1 / 3, 0.4], [1 / 3, 0.5], [1, 1]], [[0.5, 0.5], [1, 1]], [[1 / 3, 0.3], [1, 1]], [[1 / 3, 0.4], [0.9, 1]],
     [[1 / 3, 0.4], [1, 1.5]], [[1 / 3, float("nan")], [1, 1]],
 ])  # fmt: skip
-def test_what_are_no_knots(knots: list[Any]) -> None:
+def test_invalid_knots_are_refused(knots: list[Any]) -> None:
     data = {**isotonic(3).to_json(), "knots": knots}
-    with pytest.raises(ArgumentError, match="knots must be"):
+    with pytest.raises(ArgumentError, match=r"knots.*got"):
         Recalibration.from_json(data)
 
 
 @pytest.mark.parametrize("data", [None, [], "temperature", 3, {}])
-def test_what_is_nothing_like_it(data: Any) -> None:
+def test_other_data_are_refused(data: Any) -> None:
     with pytest.raises(ArgumentError, match=r"A saved recalibration must have classes, .*, got "):
         Recalibration.from_json(data)
 
 
-def test_in_words() -> None:
+def test_text() -> None:
     pair = (0.5, 0.5)
     made = Recalibration("temperature", 3, 1.3089, 1300, (), 0.0, (0.9, 0.8), (0.3104, 0.28), (0.05, 0.02), 5)
     assert str(made) == (
@@ -490,10 +490,8 @@ def test_in_words() -> None:
     assert str(replace(made, folds=0)).endswith("on the rows it was fitted on")
     flat = ((1 / 3, 0.4), (1.0, 0.9))
     text = str(Recalibration("isotonic", 3, 1.5, 1, flat, 0.75, (0.7, 0.8), pair, pair))
-    assert text.startswith(
-        "confidences are raised: isotonic regression (75 % of it, and the rest temperature 1.5), fit"
-    )
-    assert "are left as they are: " in str(Recalibration("temperature", 3, 1.0, 1, (), 0.0, pair, pair, pair))
+    assert text.startswith("confidences are raised: isotonic regression (weight 75 %, the rest temperature 1.5), fit")
+    assert "are unchanged: " in str(Recalibration("temperature", 3, 1.0, 1, (), 0.0, pair, pair, pair))
     assert "no clear gain" in str(Recalibration("temperature", 3, 1.0, 1, (), 0.0, pair, pair, pair, 5))
 
 
@@ -558,7 +556,7 @@ SAVED = [
 
 @pytest.mark.parametrize(("data", "row", "mapped"), SAVED)
 def test_one_saved_by_an_earlier_version(data: dict[str, Any], row: list[float], mapped: list[str]) -> None:
-    """It loads, gives the same bits, and is saved as it was: the identity of a certified model hangs on it."""
+    """It loads, gives the same bits, and is saved unchanged: the identity of a certified model depends on it."""
     made = Recalibration.from_json(data)
     assert [number.hex() for number in made.apply([row])[0].tolist()] == mapped
     assert made.to_json() == data
@@ -572,7 +570,7 @@ def test_one_saved_by_an_earlier_version(data: dict[str, Any], row: list[float],
 @pytest.mark.parametrize("scale", [2.0, 0.5], ids=["overconfident", "underconfident"])
 @pytest.mark.parametrize("count", [3, 10, 100])
 def test_little_is_lost_against_the_softmax_temperature(count: int, scale: float) -> None:
-    """On rows of that very family, so that nothing can be better: nine tenths of its gain, at the least."""
+    """On rows of that very family, where nothing can be better: at least nine tenths of its gain."""
     fit, (p, y) = model(1000, count, scale, 0), model(8000, count, scale, 1)
     best = min(nll(softmax(np.log(p) / t), y) for t in np.geomspace(0.2, 5, 60))
     for method in METHODS:
@@ -580,10 +578,10 @@ def test_little_is_lost_against_the_softmax_temperature(count: int, scale: float
         assert nll(mapped, y) < best + 0.1 * (nll(p, y) - best)
 
 
-def test_the_share_of_isotonic_regression_is_what_the_rows_bear_out() -> None:
+def test_the_weight_of_isotonic_regression_follows_the_data() -> None:
     p, y = model(4000, 3, 2.0, 0)
-    assert fit_recalibration(p, y, "isotonic").share < 1  # a temperature is the truth here
-    # A step, which no temperature can mend: right 95 times of 100 whatever the confidence.
+    assert fit_recalibration(p, y, "isotonic").share < 1  # a temperature is optimal here
+    # A step, which no temperature can correct: 95 % correct at any confidence.
     rng = np.random.default_rng(1)
     c = rng.uniform(0.5, 1, 4000)
     p, y = np.stack([c, 1 - c], 1), (rng.random(4000) > 0.95).astype(int)

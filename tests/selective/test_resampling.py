@@ -1,4 +1,4 @@
-"""Samples that were not drawn like the cases to come: by weights and by strata."""
+"""Samples that were not drawn like the cases to come: resampling by weights and by strata."""
 
 import itertools
 import json
@@ -31,14 +31,14 @@ def test_without_weights_nothing_is_changed() -> None:
 
 class TestWeights:
     def test_cases_are_kept_in_proportion(self) -> None:
-        """Over many samples, a case of weight w is kept with the chance w / max_weight, independently of others."""
+        """Over many samples, a case of weight w is kept with probability w / max_weight, independently of others."""
         rng = np.random.default_rng(1)
         kept = np.zeros((4000, 4))
         for row in kept:
             scores = Scores(np.array([0.1, 0.2, 0.3, 0.4]) + rng.random(4) / 100, {WRONG: np.zeros(4, dtype=bool)})
             try:
                 found = resample(scores, weights=[0.0, 1.0, 2.0, 4.0], max_weight=5.0).scores.confidence
-            except squad.ArgumentError:  # none was drawn
+            except squad.ArgumentError:  # no case was drawn
                 continue
             row[:] = np.isin(scores.confidence, found)
         chances = np.array([0, 0.2, 0.4, 0.8])
@@ -72,48 +72,48 @@ class TestWeights:
         assert noted["effective"] == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), abs=0.1)
         assert f"{made.m:,} of 6,000 were drawn" in str(made)
         assert "true ratios" in str(made)
-        assert "none can exceed 4" in str(made)
+        assert "no weight can exceed 4" in str(made)
         assert len(re.findall("^ - ", str(made), re.M)) == 4
         assert "observed" not in str(made)
         assert "estimated" not in str(made)
         assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
         guessed = certify(scores.confidence, right, 0.1, 0.05, weights=weights, estimated_weights=True)
         assert guessed.rules == made.rules
-        assert "none can exceed 4, the largest that was observed" in str(guessed)
+        assert "no weight can exceed 4, the largest one observed" in str(guessed)
         assert "estimated" in str(guessed)
 
     @pytest.mark.parametrize(
         ("arguments", "match"),
         [
-            ({"weights": [1, 2]}, "weights"),
+            ({"weights": [1, 2]}, r"weights.*shape \(2,\)"),
             ({"weights": ["a", "b", "c"]}, "weights"),
             ({"weights": [1, 2, -1]}, "-1 in case 3"),
             ({"weights": [1, np.nan, 1]}, "nan in case 2"),
             ({"weights": [1, np.inf, 1]}, "inf in case 2"),
-            ({"weights": [0, 0, 0]}, "weights"),
-            ({"weights": [1, 3, 1], "max_weight": 2}, "at least 3, the weight of case 2"),
+            ({"weights": [0, 0, 0]}, "weights.*got only zeros"),
+            ({"weights": [1, 3, 1], "max_weight": 2}, "max_weight.*at least 3.*case 2.*got 2"),
             ({"weights": [1, 3, 1], "max_weight": 0}, "max_weight"),
             ({"weights": [1e-300, 0, 0], "max_weight": 1.0}, "max_weight"),
-            ({"max_weight": 2}, "weights"),
-            ({"estimated_weights": True}, "weights"),
-            ({"weights": [1, 1, 1], "strata": ["a", "a", "a"], "population": {"a": 1}}, "either weights or strata"),
-            ({"strata": ["a", "a", "a"]}, "population"),
-            ({"population": {"a": 1}}, "strata"),
+            ({"max_weight": 2}, "`max_weight`.*need `weights`"),
+            ({"estimated_weights": True}, "need `weights`"),
+            ({"weights": [1, 1, 1], "strata": ["a", "a", "a"], "population": {"a": 1}}, "either `weights` or `strata`"),
+            ({"strata": ["a", "a", "a"]}, "`strata` needs `population`"),
+            ({"population": {"a": 1}}, "`population` needs `strata`"),
             ({"strata": ["a", "a"], "population": {"a": 1}}, "strata"),
             ({"strata": ["a", "a", "b"], "population": {"a": 1}}, "'b'"),
-            ({"strata": ["a", "a", "b"], "population": {"a": 0.5, "b": 0.4}}, "0.9"),
+            ({"strata": ["a", "a", "b"], "population": {"a": 0.5, "b": 0.4}}, "population.*0.9"),
             ({"strata": ["a", "a", "b"], "population": {"a": 0.5, "b": 0.4, "c": 0.1}}, "'c'"),
             ({"strata": ["a", "a", "b"], "population": {"a": 1.5, "b": -0.5}}, "population"),
             ({"strata": ["a", "a", "b"], "population": 1}, "population"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, arguments: dict[str, object], match: str) -> None:
+    def test_invalid_arguments_are_refused(self, arguments: dict[str, object], match: str) -> None:
         with pytest.raises(squad.ArgumentError, match=match):
             certify([0.1, 0.2, 0.3], [1, 1, 1], 0.1, **arguments)  # type: ignore[arg-type]
 
 
 class TestStrata:
-    def test_so_many_are_drawn_that_a_stratum_hardly_ever_runs_out(self) -> None:
+    def test_the_sample_size_lets_strata_rarely_run_out(self) -> None:
         sizes, shares = np.array([300, 300, 50]), np.array([0.6, 0.35, 0.05])
         total = resampling._most_drawn(sizes, shares)
 
@@ -133,11 +133,11 @@ class TestStrata:
             scores = Scores(confidence, {WRONG: np.zeros(120, dtype=bool)})
             try:
                 found = resample(scores, strata=strata, population={"a": 0.3, "b": 0.7})
-            except squad.ArgumentError:  # b has run out: once in 10,000 times
+            except squad.ArgumentError:  # b ran out: once in 10,000 times
                 continue
             total = len(found.scores)
             counts.append(int((found.scores.confidence < 0.6).sum()))
-            assert len(np.unique(found.scores.confidence)) == total  # nobody twice
+            assert len(np.unique(found.scores.confidence)) == total  # no case twice
         expected = stats.binom.pmf(np.arange(total + 1), total, 0.3) * 1500
         seen = np.bincount(counts, minlength=total + 1)
         big = expected >= 5
@@ -154,7 +154,7 @@ class TestStrata:
         share = seen.sum() / 20 / 1500
         assert np.abs(seen / 1500 - share).max() < 4.5 * math.sqrt(share * (1 - share) / 1500)
 
-    def test_a_stratum_that_runs_out_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_stratum_that_runs_out_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(resampling, "_most_drawn", lambda sizes, shares: 40)
         scores = scores_of(np.random.default_rng(7), 40)
         with pytest.raises(squad.ArgumentError, match="Add cases of"):
@@ -177,14 +177,14 @@ class TestStrata:
         assert len(re.findall("^ - ", str(made), re.M)) == 3
         assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
 
-    def test_a_share_of_0_leaves_a_stratum_out(self) -> None:
+    def test_a_fraction_of_0_excludes_a_stratum(self) -> None:
         scores = scores_of(np.random.default_rng(9), 100)
         found = resample(scores, strata=np.arange(100) % 2, population={"0": 1.0, "1": 0.0}).scores
         assert sorted(found.confidence) == sorted(scores.confidence[::2])
 
 
 def test_weighted_cases_have_the_law_of_the_population_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three cases of two kinds, all that can happen: given how many are kept, each is of the population's law."""
+    """Three cases of two kinds, all outcomes: given their number, kept cases are distributed like the population."""
     sample, target = {0: 0.75, 1: 0.25}, {0: 0.5, 1: 0.5}
     weight = {kind: target[kind] / sample[kind] for kind in sample}
     most = max(weight.values())
@@ -197,7 +197,7 @@ def test_weighted_cases_have_the_law_of_the_population_by_brute_force(monkeypatc
                 chance *= sample[kind] * (odds if keep else 1 - odds)
             left = tuple(kind for kind, keep in zip(kinds, kept, strict=True) if keep)
             law[left] = law.get(left, 0.0) + chance
-            # And the code keeps just these if the uniform numbers say so.
+            # The code keeps exactly these for the corresponding uniform numbers.
             luck = np.array([0.0 if keep else 1 - 1e-12 for keep in kept])
             if any(kept):
                 weights = np.array([weight[kind] for kind in kinds])
@@ -214,7 +214,7 @@ def test_weighted_cases_have_the_law_of_the_population_by_brute_force(monkeypatc
 
 
 def test_cases_drawn_by_strata_have_the_law_of_the_population_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two cases of each of two strata, all orders and all draws: the two that are drawn are independent ones."""
+    """Two cases of each of two strata, all orders and all draws: the two drawn cases are independent."""
     shares = {"a": 0.25, "b": 0.75}
     scores = Scores(np.array([0.1, 0.2, 0.3, 0.4]), {WRONG: np.zeros(4, dtype=bool)})
     law: dict[tuple[float, ...], float] = {}
@@ -232,7 +232,7 @@ def test_cases_drawn_by_strata_have_the_law_of_the_population_by_brute_force(mon
 
 @pytest.mark.parametrize("how", ["weights", "strata"])
 def test_the_order_of_equal_cases_does_not_matter(how: str) -> None:
-    """Cases that tie in confidence but differ in group or another harm are drawn in whatever order they come."""
+    """Cases tied in confidence that differ in group or another harm are drawn regardless of their order."""
     rng = np.random.default_rng(0)
     m = 1500
     confidence, correct = rng.integers(5, size=m) / 5, rng.random(m) < 0.9

@@ -1,4 +1,4 @@
-"""Certificates from many samples of a population whose risk is known: how often is one false?
+"""Certificates from many samples of a population whose risk is known: how often are they false?
 
 A cell is a method on a population, at a sample size, a target and a delta.  Samples are drawn once and shown to all
 methods.  A violation is a certificate whose true risk is above its target; there may be a share delta of them, and the
@@ -55,7 +55,7 @@ Chooser = Callable[[Ranked, Options], float]
 
 @dataclass
 class Cell:
-    """What came of one method on one population."""
+    """Results of one method on one population."""
 
     method: str
     population: str
@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """In words; what is not proven is said to be so, whatever came out."""
+        """Describe the result; what is not proven is marked, whatever the result."""
         if self.p_value < ALARM:
             return "VIOLATED, though proven" if self.proven else "VIOLATED; not proven"
         return "held, proven" if self.proven else "held; tested, not proven"
@@ -87,7 +87,7 @@ class Cell:
 
 
 def excess(violations: int, repetitions: int, delta: float) -> float:
-    """The chance of so many violations or more if each has the chance delta."""
+    """Probability of at least this many violations if each occurs with probability delta."""
     return float(stats.binom.sf(violations - 1, repetitions, delta))
 
 
@@ -105,21 +105,21 @@ def proven(method: str, population: Population) -> bool:
 
 
 def choose(method: str, ranked: Ranked, risk: float, delta: float, options: Options | None = None) -> float:
-    """The method's threshold; what ``squad.certify`` does for one rule, without making a certificate."""
+    """Threshold of the method: as ``squad.certify`` for one rule, without creating a certificate."""
     shown = METHODS[method](ranked, ranked.tallies[WRONG], risk, delta, options or Options())
     places = np.flatnonzero(shown)
     return float(ranked.threshold[places[-1]]) if len(places) else np.inf
 
 
 def samples(population: Population, m: int, repetitions: int, seed: int) -> Iterator[Scores]:
-    """Samples of m points; each repetition has its own seed."""
+    """Samples of m cases; each repetition has its own seed."""
     for repetition in range(repetitions):
         confidence, wrong = population.draw(np.random.default_rng([SEED, seed, m, repetition]), m)
         yield Scores(confidence, {WRONG: wrong})
 
 
 def piloted(pilot: Scores, method: str, m: int, risk: float, delta: float) -> tuple[Floats, Options]:
-    """The thresholds that a pilot chooses, and the options of the method."""
+    """Thresholds that a pilot chooses, and the options of the method."""
     thresholds, shares = thresholds_of(pilot.confidence)
     if method == "preset":
         return thresholds, Options(shares=shares)

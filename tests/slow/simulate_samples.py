@@ -35,7 +35,7 @@ Draw = Callable[[np.random.Generator], Mapping[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Setting:
-    """Something to simulate.
+    """One setting to simulate.
 
     Attributes:
         subject: "miss rate", "costs", "weights" or "strata".
@@ -56,7 +56,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one way."""
+    """Results of one procedure."""
 
     way: str
     certified: float
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def run(setting: Setting, repetitions: int = REPETITIONS) -> list[Outcome]:
-    """All ways on the same samples."""
+    """All procedures on the same samples."""
     false: dict[str, int] = {}
     found: dict[str, list[float]] = {}
     for repetition in range(repetitions):
@@ -78,7 +78,7 @@ def run(setting: Setting, repetitions: int = REPETITIONS) -> list[Outcome]:
         for way, arguments in setting.draw(rng).items():
             try:
                 threshold = certify(delta=DELTA, **arguments).threshold
-            except ArgumentError:  # a stratum has run out, or no case was drawn
+            except ArgumentError:  # a stratum ran out, or no case was drawn
                 threshold = math.inf
             coverage = 0.0 if threshold == math.inf else 1 - max(threshold, 0.0)
             found.setdefault(way, []).append(coverage)
@@ -90,7 +90,7 @@ def run(setting: Setting, repetitions: int = REPETITIONS) -> list[Outcome]:
 
 
 def _miss_rates(flat: bool) -> Setting:
-    """One case in five is ill, and more often taken for well than the other way round."""
+    """One case in five is ill, and more often predicted as well than the other way round."""
     m, limit = 4000, 0.1
 
     def ill_missed(q: Floats) -> Floats:
@@ -137,14 +137,14 @@ def _costs(price: str, flat: bool) -> Setting:
     def harm(c: float) -> float:
         if flat:
             return limit * ABOVE
-        edge = min(c, math.sqrt(mean / 0.16))  # where every answer is wrong
+        edge = min(c, math.sqrt(mean / 0.16))  # where every prediction is wrong
         return (0.16 * edge**3 / 3 + mean * (c - edge)) / c
 
     return Setting("costs", f"{price}, {'at the boundary' if flat else 'well ranked'}", m, limit, draw, harm)
 
 
 def _weights(flat: bool, fault: float | None = None) -> Setting:
-    """Hard cases are half of the new ones, and a tenth of the sample.  A fault is a bound by which weights are cut."""
+    """Hard cases are half of the new ones, and a tenth of the sample.  A fault is a bound that clips weights."""
     m, limit = 4000, 0.05
     easy = 0.01
 
@@ -219,7 +219,7 @@ FAULTS = {"weights that are cut": _weights(True, fault=2.0), "a weight for all":
 
 
 def labels_for_errors(risk: float, share: float, level: float = 0.01, power: float = 0.8) -> dict[str, int]:
-    """Accepted cases with which each test passes with this chance, if costs are 0 and 1 with a mean of share * risk."""
+    """Accepted cases with which each test has this power, if costs are 0 and 1 with a mean of share * risk."""
 
     def bets(n: int) -> int:
         """The most errors that pass."""

@@ -1,4 +1,4 @@
-"""Certifying until it succeeds: with all of delta at each attempt that is found, with its shares it is not."""
+"""Certifying until it succeeds: all of delta at each attempt exceeds it, shares of delta do not."""
 
 import pytest
 
@@ -12,10 +12,10 @@ OFTEN = 1500
 def test_shares_of_delta_keep_it(rows: str) -> None:
     found = sum(false(POLICIES[rows], True, repetition) > 0 for repetition in range(OFTEN))
     assert excess(found, OFTEN, DELTA) > 1e-3
-    assert found > 0  # it could have been found
+    assert found > 0  # violations are possible
 
 
 @pytest.mark.parametrize("rows", POLICIES)
-def test_all_of_delta_each_time_is_found(rows: str) -> None:
+def test_all_of_delta_each_time_is_detected(rows: str) -> None:
     found = sum(false(POLICIES[rows], False, repetition) > 0 for repetition in range(OFTEN))
     assert excess(found, OFTEN, DELTA) < 1e-6

@@ -1,4 +1,4 @@
-"""Do intervals cover the truth as often as they say?  A short run of benchmarks/intervals.py, which has all metrics."""
+"""Whether intervals cover the truth as often as their level says: a short run of benchmarks/intervals.py."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ from benchmarks import intervals
 from squad.metrics import Interval
 
 REPETITIONS = 300
-#: As the benchmark allows it, 2 points; and a chance of one in a thousand to see less.
+#: Minimum number of hits: 2 points below the level, as in the benchmark, less a one-in-a-thousand deviation.
 LEAST = int(binom.ppf(0.001, REPETITIONS, intervals.LEVEL - 0.02))
 
 
 def hits(name: str, n: int, rate: float, which: str) -> int:
-    """How many of the intervals cover the truth: those that are used, or percentiles."""
+    """Count the intervals that cover the truth: those in use, or percentile intervals."""
     truth, found = intervals.truths(rate)[name], 0
     for repetition in range(REPETITIONS):
         metric, arrays, paired = intervals.sample(n, rate, repetition)[name]
@@ -29,13 +29,13 @@ def hits(name: str, n: int, rate: float, which: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["augrc", "failure_auroc"])
-def test_intervals_cover_what_they_say(name: str) -> None:
+def test_intervals_reach_their_nominal_coverage(name: str) -> None:
     assert hits(name, 1000, 0.1, "used") >= LEAST
 
 
 @pytest.mark.parametrize(("name", "rate"), [("aurc", 0.02), ("ece", 0.1)])
-def test_the_check_finds_intervals_that_do_not(name: str, rate: float) -> None:
-    """The planted fault: percentiles, on few errors, and of a metric that noise lifts."""
+def test_percentile_intervals_fail_the_check(name: str, rate: float) -> None:
+    """Planted fault: percentile intervals with few errors, or of a metric that noise biases upwards."""
     assert hits(name, 200, rate, "percentiles") < LEAST
 
 
@@ -46,7 +46,7 @@ def test_the_benchmark_counts_what_is_covered() -> None:
     assert isinstance(intervals.both(*intervals.sample(100, 0.1, 0)["aurc"], 0, 20)[1], Interval)
 
 
-def test_truths_are_those_of_many_cases() -> None:
+def test_truths_agree_with_large_samples() -> None:
     for rate in intervals.RATES:
         truth = intervals.truths(rate)
         for name, (metric, arrays, _) in intervals.sample(400_000, rate, 0).items():

@@ -1,4 +1,4 @@
-"""Do certificates keep their promise?  Simulated on populations whose risk is known exactly.
+"""Validity of certificates, simulated on populations whose risk is known exactly.
 
 Where there is a proof, more violations than chance allows fail the test.  Where there is none, they would be an
 expected failure, with the numbers in its reason: shown, not hidden.  `benchmarks/certify_validity.py` writes the same
@@ -67,7 +67,7 @@ def test_the_simulated_threshold_is_that_of_certify(method: str) -> None:
 
 
 def any_false(name: str, m: int, ask: Callable[[np.random.Generator, Population], bool], delta: float) -> float:
-    """The p-value of the number of repetitions in which ``ask`` met a false statement, against delta."""
+    """P-value of the number of repetitions with a false statement, compared with delta."""
     population = MAKERS[name](0.05)
     false = sum(ask(np.random.default_rng([11, m, repetition]), population) for repetition in range(REPETITIONS))
     return excess(false, REPETITIONS, delta)
@@ -97,7 +97,7 @@ def any_group(level: float, method: str) -> Callable[[np.random.Generator, Popul
 
 
 def any_harm(level: float, method: str) -> Callable[[np.random.Generator, Population], bool]:
-    """Two harms: the errors of the population, and others at a rate of their own that falls with coverage."""
+    """Two harms: the errors of the population, and others whose rate decreases with coverage."""
 
     def other(q: Floats) -> Floats:
         return np.where(q < 0.4, 0.0505, 0.03)
@@ -114,7 +114,7 @@ def any_harm(level: float, method: str) -> Callable[[np.random.Generator, Popula
 
 
 def any_bound(level: float, method: str) -> Callable[[np.random.Generator, Population], bool]:
-    """The band's promise: all bounds up to r_max hold at once, whichever is looked at afterwards."""
+    """The guarantee of a band: all bounds up to r_max hold at once, whichever is used afterwards."""
 
     def ask(rng: np.random.Generator, population: Population) -> bool:
         confidence, wrong = population.draw(rng, 1000)
@@ -172,15 +172,15 @@ def test_several_harms_share_one_delta(kind: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["fallback", "grid"])
-def test_a_level_for_each_harm_would_be_found(method: str) -> None:
-    """Harms take no part of delta, but they do not add to it either: levels that add up are too high."""
+def test_a_level_for_each_harm_would_be_detected(method: str) -> None:
+    """Harms do not divide delta, but they do not add to it either: levels that add up are too high."""
     assert any_of_many_harms("equal", method, 5 * 0.1, 0.1) < ALARM
 
 
 @pytest.mark.parametrize("method", PILOTED)
 @pytest.mark.parametrize("name", ["flat", "overconfident at the top", "discrete, worst on top"])
-def test_a_pilot_from_elsewhere_does_no_harm(name: str, method: str) -> None:
-    """Of another population, with the worst cases on top: the order is bad, and no more is false."""
+def test_a_pilot_from_another_population_is_valid(name: str, method: str) -> None:
+    """From another population, with the worst cases on top: the order is bad, but certificates stay valid."""
     risk, delta, m = 0.05, 0.25, 1000
     population = MAKERS[name](risk)
     false = 0
@@ -196,8 +196,8 @@ def test_a_pilot_from_elsewhere_does_no_harm(name: str, method: str) -> None:
     assert excess(false, REPETITIONS, delta) >= ALARM
 
 
-def test_an_order_chosen_on_the_calibration_set_is_found() -> None:
-    """The fault that a pilot must not have: it is the sample that is tested."""
+def test_an_order_chosen_on_the_calibration_set_is_detected() -> None:
+    """Planted fault: the pilot is the calibration set itself."""
     risk, delta, m = 0.05, 0.1, 1000
     population = MAKERS["flat"](risk)
     false = 0
@@ -229,7 +229,7 @@ def caught(population: Population, m: int, chooser: Callable[[Ranked], float], r
     return cell.p_value < ALARM
 
 
-def test_an_error_dropped_is_found() -> None:
+def test_an_error_dropped_is_detected() -> None:
     def faulty(ranked: Ranked) -> float:
         errors = np.maximum(ranked.errors[WRONG] - 1, 0)
         fewer = {WRONG: dataclasses.replace(ranked.tallies[WRONG], errors=errors)}
@@ -238,8 +238,8 @@ def test_an_error_dropped_is_found() -> None:
     assert caught(MAKERS["flat"](0.05), 1000, faulty, 0.05, 0.1)
 
 
-def test_the_published_search_with_ties_is_found() -> None:
-    """It tests the top n and accepts all that are as confident as the last of them, and it answers in any case."""
+def test_the_published_search_with_ties_is_detected() -> None:
+    """It tests the top n, accepts all cases tied with the last of them, and always returns a threshold."""
     risk, delta, m = 0.01, 0.01, 10_000
     tests = int(np.ceil(np.log2(m)))
 
@@ -254,7 +254,7 @@ def test_the_published_search_with_ties_is_found() -> None:
                 low = middle
             else:
                 high = middle
-        return float(np.nextafter(threshold, -np.inf))  # accepts what is equal to it
+        return float(np.nextafter(threshold, -np.inf))  # accepts equal confidences
 
     population = MAKERS["well ranked, 1 decimal"](risk)
     false = sum(
@@ -263,7 +263,7 @@ def test_the_published_search_with_ties_is_found() -> None:
     assert excess(false, REPETITIONS, delta) < ALARM
 
 
-def test_equal_where_above_is_meant_is_found() -> None:
+def test_equal_where_above_is_meant_is_detected() -> None:
     """>= instead of > accepts one group more than was tested."""
 
     def faulty(ranked: Ranked) -> float:
@@ -272,13 +272,13 @@ def test_equal_where_above_is_meant_is_found() -> None:
     assert caught(MAKERS["well ranked, 1 decimal"](0.05), 1000, faulty, 0.05, 0.1)
 
 
-def test_a_level_that_is_not_split_is_found() -> None:
-    """Four groups at the whole delta each; the level asked for is four times what it may be."""
+def test_a_level_that_is_not_split_is_detected() -> None:
+    """Four groups at the full delta each: the level is four times too high."""
     assert any_false("flat", 1000, any_group(0.4, "fallback"), 0.1) < ALARM
 
 
-def test_looking_for_the_best_rank_is_found() -> None:
-    """The largest n that passes at the whole delta, whichever it is."""
+def test_looking_for_the_best_rank_is_detected() -> None:
+    """The largest n that passes at the full delta, whichever it is."""
 
     def greedy(ranked: Ranked) -> float:
         places = np.flatnonzero(passes(ranked.errors[WRONG], ranked.n, 0.05, 0.1))

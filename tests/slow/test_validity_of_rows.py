@@ -1,4 +1,4 @@
-"""Guarantees through the predictor where rows repeat: what is left out must not make a certificate false."""
+"""Validity of certificates of a predictor where rows repeat: leaving out rows must not make them false."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ RISK, DELTA, REPEATS = 0.05, 0.1, 40
 
 
 def draw(kind: str, count: int, random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Rows half of which are one and the same, often wrong; the others are easy."""
+    """Rows, half of which are identical and often wrong; the others are easy."""
     x = random.normal(size=(count, 3)) if kind == "continuous" else random.integers(12, size=(count, 3)).astype(float)
     y = (x[:, 0] > (0 if kind == "continuous" else 5)).astype(np.int64)
     often = random.random(count) < (0.02 if kind == "seldom" else 0.5)
@@ -38,7 +38,7 @@ def test_frequent_rows_do_not_make_certificates_false(kind: str, rows: int) -> N
 
 
 def violated(predictor: Predictor, answer: Any, truth: Any, x: Any, y: Any) -> bool:
-    """Whether a certificate from these rows accepts more errors than it says, by a large sample."""
+    """Whether a certificate from these rows exceeds its risk, by a large sample."""
     certificate = predictor.certify(x, y, RISK, DELTA).certificate
     assert certificate is not None
     accepted = certificate.accepts(answer.confidence) & ~answer.novel

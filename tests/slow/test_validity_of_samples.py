@@ -1,4 +1,4 @@
-"""Do certificates of miss rates, costs, weighted and stratified samples hold?  And would faults be found?
+"""Validity of certificates of miss rates, costs, weighted and stratified samples, and planted faults.
 
 `benchmarks/certify_samples.py` writes the same cells into a record.
 """
@@ -16,11 +16,11 @@ def test_certificates_are_false_no_more_often_than_delta(setting: Setting) -> No
     assert after.p_value >= ALARM
     assert after.certified > 0 or setting.subject == "costs"
     if setting.subject in ("weights", "strata"):
-        assert before.p_value < ALARM  # the sample is not like new cases, and certificates that ignore that are false
+        assert before.p_value < ALARM  # ignoring that the sample differs from new cases gives false certificates
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_wrong_weights_are_found(fault: str) -> None:
+def test_wrong_weights_are_detected(fault: str) -> None:
     (outcome,) = run(FAULTS[fault], 500)
     assert outcome.p_value < ALARM
 
@@ -31,7 +31,7 @@ def boundary(subject: str, begins: str = "") -> Setting:
     )
 
 
-def test_a_bound_on_weights_that_is_taken_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_on_weights_that_is_taken_twice_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uniform numbers that are too small keep light cases too often."""
     plain = resampling._uniform
     monkeypatch.setattr(resampling, "_uniform", lambda key, count: plain(key, count) ** 4)
@@ -39,7 +39,7 @@ def test_a_bound_on_weights_that_is_taken_twice_is_found(monkeypatch: pytest.Mon
     assert after.p_value < ALARM
 
 
-def test_shares_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_that_are_ignored_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = resampling._strata
 
     def even(*arguments: object) -> object:
@@ -51,8 +51,8 @@ def test_shares_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert after.p_value < ALARM
 
 
-def test_bets_that_may_ruin_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above 1 / (1 - r) a fortune could become negative; who stops at 0 has more than a fair game gives."""
+def test_bets_that_may_ruin_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above 1 / (1 - r) the wealth could become negative; stopping at 0 gives more than a fair game."""
 
     def unsafe(losses: np.ndarray, risk: float) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -64,15 +64,15 @@ def test_bets_that_may_ruin_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert after.p_value < ALARM
 
 
-def test_odds_that_are_too_good_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odds_that_are_too_good_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = betting.log_wealth
     monkeypatch.setattr("squad.selective.tallies.log_wealth", lambda losses, risk: plain(losses, 1.5 * risk))
     _, after = run(boundary("costs", ".2, at"), 500)
     assert after.p_value < ALARM
 
 
-def test_misses_counted_on_all_cases_are_found() -> None:
-    """What "missed" bounds, a share of all accepted cases, is not the miss rate of the class."""
+def test_misses_counted_on_all_cases_are_detected() -> None:
+    """The harm "missed" bounds a fraction of all accepted cases, not the miss rate of the class."""
     setting = boundary("miss rate")
 
     def draw(rng: np.random.Generator) -> dict[str, dict[str, object]]:

@@ -1,6 +1,7 @@
-"""Numbers that say how good predictions are: arrays, lists or tensors in, floats out.
+"""Metrics of probabilistic, selective and calibrated classification: arrays, lists or tensors in, floats out.
 
-:mod:`squad.metrics.scores` makes confidences from probabilities; :func:`bootstrap` puts an interval around any metric.
+:mod:`squad.metrics.scores` turns class probabilities into confidence scores; :func:`bootstrap` computes a confidence
+interval for any metric.
 """
 
 from squad.metrics import scores

@@ -1,4 +1,4 @@
-"""An interval for any metric: what it would have been on other cases of the same kind."""
+"""Confidence intervals for any metric: bootstrap, DeLong and exact binomial."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from squad.core.checks import check_count, check_number
 from squad.errors import ArgumentError
 from squad.metrics.bca import acceleration, bca
+from squad.metrics.calibration import clopper_pearson
 from squad.metrics.checks import Values, check_array, check_confidence, check_probabilities, check_scores
 from squad.metrics.delong import delong
 from squad.metrics.failure import failure_ap, failure_auroc
 from squad.metrics.ood import ood_auroc
 from squad.metrics.probabilistic import accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, e_aurc, risk_at_coverage
-from squad.metrics.resampled import OUTSIDE, Counts, on_counts, unwrapped
+from squad.metrics.resampled import OOD_METRICS, Counts, MetricOfCounts, on_counts, unwrap_partial
 
 __all__ = ["Interval", "bootstrap"]
 
-#: Metrics that change smoothly with the shares of cases, so that theory is on the side of the bootstrap, and how many
-#: errors (or right answers, or cases outside, if these are fewer) it takes for an interval to cover what it says.  By
-#: benchmarks/intervals.py; with fewer, and of other metrics, an interval is approximate.
-ENOUGH: dict[Callable[..., float], int] = {
+#: Smooth metrics, for which theory supports the bootstrap, and the number of events (errors, correct predictions or OOD
+#: cases, whichever are fewest) from which on intervals reach their nominal coverage, as measured by
+#: benchmarks/intervals.py.  With fewer events, and for all other metrics, an interval is marked as approximate.
+MIN_EVENTS: dict[Callable[..., float], int] = {
     nll: 30,
     brier: 30,
     aurc: 30,
@@ -37,25 +37,35 @@ ENOUGH: dict[Callable[..., float], int] = {
     ood_auroc: 20,
 }
 
-#: Rows that are left out one by one; of more, groups of rows are left out.
-SINGLY = 400
+#: Up to this many rows, the jackknife leaves out single rows; beyond, groups of rows.
+MAX_LEFT_OUT_SINGLY = 400
 
-#: Counts of rows that are held at once.
-BLOCK = 2**21
+#: Maximum number of row counts held in memory at once.
+MAX_COUNTS_IN_MEMORY = 2**21
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and how far to trust it.
+    """A metric with its confidence interval.
 
     Attributes:
-        value: the metric of the cases themselves.
-        low, high: the interval, which contains the value.
-        undefined: how many resamples had no value (NaN) and were left out, such as those without an error.
-        approximate: whether the interval may cover the truth less often than its level says: the metric is not smooth
-            or is not one of :mod:`squad.metrics`, or the interval rests on few cases, such as few errors.
-        method: "bca" (bootstrap, bias-corrected and accelerated), "delong" (log-odds of an AUROC), "exact" (binomial)
-            or "bound" (no error was seen: the worst that an exact bound of the error rate allows).
+        value: Metric of the given rows.
+        low: Lower end of the interval, at most ``value``.
+        high: Upper end of the interval, at least ``value``.
+        undefined: Number of resamples that were left out because the metric was undefined (NaN) there, for example
+            without any error.
+        approximate: Whether the interval may cover the true value less often than its level says: the metric is not
+            smooth, is not one of :mod:`squad.metrics`, or the interval rests on few events, such as few errors.
+        method: "bca" (bias-corrected and accelerated bootstrap), "delong" (AUROC, on the log-odds scale), "exact"
+            (binomial) or "bound" (no errors observed: the worst value compatible with an exact bound on the error
+            rate).
+
+    See Also:
+        bootstrap: Computes these.
+
+    Examples:
+        >>> print(Interval(0.75, 0.19, 0.99, approximate=True))
+        0.75 (0.19 to 0.99, approximate)
     """
 
     value: float
@@ -77,39 +87,56 @@ def bootstrap(
     seed: int = 0,
     paired: bool = True,
 ) -> Interval:
-    """A metric with its interval, by the bootstrap: rows are drawn again, with replacement, as many as there are.
+    """Compute a metric with a confidence interval, by resampling rows with replacement.
 
-    The interval is about the choice of rows: the model is taken as it is.  It is the bias-corrected and accelerated one
-    (BCa; Efron, 1987).  ``failure_auroc`` and ``ood_auroc`` have DeLong's interval on the scale of log-odds instead,
-    ``accuracy`` that of Clopper and Pearson, and areas without any error the worst that an exact bound of the error
-    rate allows.  Where coverage may be less than ``level`` the result says ``approximate``; docs/selection.md has a
-    table of what was measured.  None of this is a guarantee: for one, ask for a certificate.
+    The interval accounts for the choice of rows; the model is taken as fixed.  It is the bias-corrected and accelerated
+    bootstrap interval (BCa), except where something better is known: DeLong's interval on the log-odds scale for
+    ``failure_auroc`` and ``ood_auroc``, the Clopper-Pearson interval for ``accuracy``, and, for risk-coverage metrics
+    without any observed error, the worst value compatible with an exact bound on the error rate.  Where coverage may
+    fall short of ``level``, the result is marked as ``approximate``; docs/selection.md has measurements.  An interval
+    is not a guarantee: :func:`squad.certify` gives one.
 
     Args:
-        metric: takes the arrays, returns a number.  Further arguments by ``functools.partial``.
-        arrays: (N, ...) each, the rows along the first axis.  Their order does not matter.
-        level: the chance of the interval to cover the truth, about.
-        repeats: how many times rows are drawn.
-        seed: of the draws: the same for the same rows, whatever the metric.
-        paired: whether row i of one array belongs to row i of the others, and is drawn with them.  If not, as with
-            scores inside and outside of a distribution, each array is drawn by itself, and lengths may differ.
+        metric: Function that takes the arrays and returns a number.  Bind further arguments with ``functools.partial``.
+        arrays: (N, ...) each, with rows along the first axis.  The order of rows does not matter.
+        level: Nominal confidence level.
+        repeats: Number of resamples.
+        seed: Seed of the resamples: the same rows are drawn for every metric.
+        paired: Whether row i of each array belongs to the same case, so that they are drawn together.  If False, as for
+            in-distribution and OOD scores, each array is resampled independently, and lengths may differ.
 
-    >>> from squad.metrics import accuracy
-    >>> found = bootstrap(accuracy, [[0.9, 0.1], [0.4, 0.6], [0.8, 0.2], [0.3, 0.7]], [0, 1, 0, 0])
-    >>> found.value, round(found.low, 2), round(found.high, 2), found.method
-    (0.75, 0.19, 0.99, 'exact')
+    Returns:
+        The metric and its interval.
+
+    See Also:
+        squad.certify: A threshold with a guarantee on its selective risk.
+
+    References:
+        B. Efron, Better bootstrap confidence intervals, Journal of the American Statistical Association 82, 1987.
+
+        E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, Comparing the areas under two or more correlated receiver
+        operating characteristic curves: a nonparametric approach, Biometrics 44, 1988.
+
+        C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the case of the
+        binomial, Biometrika 26, 1934.
+
+    Examples:
+        >>> from squad.metrics import accuracy
+        >>> found = bootstrap(accuracy, [[0.9, 0.1], [0.4, 0.6], [0.8, 0.2], [0.3, 0.7]], [0, 1, 0, 0])
+        >>> found.value, round(found.low, 2), round(found.high, 2), found.method
+        (0.75, 0.19, 0.99, 'exact')
     """
     rows = [check_array(f"array {i + 1}", array) for i, array in enumerate(arrays)]
     if not rows:
-        raise ArgumentError("bootstrap must be given one array at least after the metric, got none.")
-    sizes = [_length(i, array) for i, array in enumerate(rows)]
+        raise ArgumentError("bootstrap needs at least one array after the metric, got none.")
+    sizes = [_check_length(i, array) for i, array in enumerate(rows)]
     if paired and len(set(sizes)) > 1:
-        hint = "With paired=False each is drawn by itself."
+        hint = "Pass paired=False to resample each array independently."
         raise ArgumentError.of("arrays", ", ".join(map(str, sizes)) + " rows", "of equal length", hint)
     level = check_number("level", level, 0, 1, exclude=0)
     draws = np.random.default_rng(check_count("seed", seed, 0))
     repeats = check_count("repeats", repeats, 1)
-    value = _number(metric, rows)
+    value = _evaluate(metric, rows)
     known = _without_draws(metric, rows, value, level, paired)
     if known is not None:
         return known
@@ -118,28 +145,29 @@ def bootstrap(
 
 @dataclass(frozen=True)
 class Resampled:
-    """The metric of the rows, of resamples, and without single rows.
+    """Metric of the rows, of bootstrap resamples, and of leave-one-out samples.
 
     Attributes:
-        value: of the rows.
-        values: (repeats,), of resamples.
-        left: per sample, without each row or group of rows.
-        certain: whether the interval is known to cover what it says: the metric is smooth, and errors are not few.
+        value: Metric of the rows.
+        values: (repeats,), metric of each resample.
+        left: Per independent sample, metric without each row or group of rows (jackknife).
+        reliable: Whether the interval is known to reach its nominal coverage: the metric is smooth, and events are not
+            few.
     """
 
     value: float
     values: NDArray[np.float64]
     left: list[NDArray[np.float64]]
-    certain: bool
+    reliable: bool
 
     def interval(self, level: float) -> Interval:
-        """BCa."""
+        """Return the BCa interval."""
         defined = self.values[~np.isnan(self.values)]
         low = high = math.nan
         if not math.isnan(self.value):
             low, high = bca(self.value, defined, acceleration(self.left), level)
         undefined = len(self.values) - len(defined)
-        return Interval(self.value, low, high, undefined, not self.certain or undefined > 0)
+        return Interval(self.value, low, high, undefined, not self.reliable or undefined > 0)
 
 
 def _resampled(
@@ -151,19 +179,19 @@ def _resampled(
     paired: bool,
 ) -> Resampled:
     samples = [len(rows[0])] if paired else [len(array) for array in rows]
-    measure = _measure(metric, _in_order(rows, paired), samples)
+    measure = _measure(metric, _sorted_rows(rows, paired), samples)
     values = np.concatenate([measure(counts) for counts in _drawn(draws, samples, repeats)])
-    function, _ = unwrapped(metric)
-    certain = function in ENOUGH and _fewer(metric, rows, value) >= ENOUGH[function]
-    return Resampled(value, values, _jackknife(measure, samples, draws), certain)
+    function, _ = unwrap_partial(metric)
+    reliable = function in MIN_EVENTS and _rarer_events(metric, rows, value) >= MIN_EVENTS[function]
+    return Resampled(value, values, _jackknife(measure, samples, draws), reliable)
 
 
-def _fewer(metric: Callable[..., float], rows: list[NDArray[Any]], value: float) -> int:
-    """Errors or right answers, inside or outside, whichever are fewer: what a known metric hangs on."""
-    function, named = unwrapped(metric)
+def _rarer_events(metric: Callable[..., float], rows: list[NDArray[Any]], value: float) -> int:
+    """Return the number of errors or correct predictions (or of in-distribution or OOD cases), whichever is smaller."""
+    function, named = unwrap_partial(metric)
     if named is None:
         return 0
-    if function in OUTSIDE:
+    if function in OOD_METRICS:
         return min(map(len, rows))
     if function in (nll, brier):
         p, y = check_probabilities(*rows)
@@ -171,35 +199,35 @@ def _fewer(metric: Callable[..., float], rows: list[NDArray[Any]], value: float)
         return min(wrong, len(y) - wrong)
     _, errors = check_confidence(rows[0], rows[1])
     wrong, count = int(errors.sum()), len(errors)
-    if function is risk_at_coverage:  # among those that are answered
+    if function is risk_at_coverage:  # among accepted cases
         count = math.ceil(float(named["coverage"]) * count)
         wrong = round(value * count)
     return min(wrong, count - wrong)
 
 
-# ---- without resampling
+# ---- intervals without resampling
 
 
 def _without_draws(
     metric: Callable[..., float], rows: list[NDArray[Any]], value: float, level: float, paired: bool
 ) -> Interval | None:
-    """Where there is something better than the bootstrap."""
-    function, named = unwrapped(metric)
+    """Return the interval where something better than the bootstrap is known; otherwise None."""
+    function, named = unwrap_partial(metric)
     if len(rows) != 2 or named is None:
         return None
     if function is failure_auroc and paired:
         c, errors = check_confidence(*rows)
-        return _area(c[~errors], c[errors], level)
+        return _auroc_interval(c[~errors], c[errors], level)
     if function is ood_auroc and not paired:
-        return _area(check_scores("inside", rows[0]), check_scores("outside", rows[1]), level)
+        return _auroc_interval(check_scores("inside", rows[0]), check_scores("outside", rows[1]), level)
     if function is accuracy and paired:
         p, y = check_probabilities(*rows)
-        return Interval(value, *_binomial(int((p.argmax(1) == y).sum()), len(y), level), 0, False, "exact")
+        return Interval(value, *_binomial_interval(int((p.argmax(1) == y).sum()), len(y), level), 0, False, "exact")
     if function in (aurc, e_aurc, augrc, risk_at_coverage) and paired:
         _, errors = check_confidence(*rows)
         if not errors.any():
-            worst = _binomial(0, len(errors), level)[1]
-            if function is risk_at_coverage:  # all errors could be among the answered
+            worst = _binomial_interval(0, len(errors), level)[1]
+            if function is risk_at_coverage:  # all errors could be among the accepted cases
                 high = min(1.0, worst / float(named["coverage"]))
             elif function is augrc:
                 high = worst - worst**2 / 2
@@ -209,46 +237,42 @@ def _without_draws(
     return None
 
 
-def _area(good: NDArray[np.float64], bad: NDArray[np.float64], level: float) -> Interval:
+def _auroc_interval(good: NDArray[np.float64], bad: NDArray[np.float64], level: float) -> Interval:
+    """Return DeLong's interval of the AUROC, or the exact one if all pairs are ranked correctly."""
     value, low, high = delong(good, bad, level)
     perfect = value in (0.0, 1.0)
-    few = min(len(good), len(bad)) < ENOUGH[failure_auroc] and not perfect
+    few = min(len(good), len(bad)) < MIN_EVENTS[failure_auroc] and not perfect
     return Interval(value, low, high, 0, few, "exact" if perfect else "delong")
 
 
-def _binomial(hits: int, count: int, level: float) -> tuple[float, float]:
-    """Clopper and Pearson's interval of a share."""
-    miss = (1 - level) / 2
-    low = float(betaincinv(hits, count - hits + 1, miss)) if hits else 0.0
-    high = float(betaincinv(hits + 1, count - hits, 1 - miss)) if hits < count else 1.0
-    return low, high
+def _binomial_interval(hits: int, count: int, level: float) -> tuple[float, float]:
+    """Return the Clopper-Pearson interval of a binomial rate."""
+    low, high = clopper_pearson(np.array(hits), np.array(count), 1 - level)
+    return float(low), float(high)
 
 
 # ---- resamples
 
 
-def _in_order(rows: list[NDArray[Any]], paired: bool) -> list[NDArray[Any]]:
-    """The rows sorted by their bytes, so that a seed draws the same ones in whatever order they came."""
+def _sorted_rows(rows: list[NDArray[Any]], paired: bool) -> list[NDArray[Any]]:
+    """Sort rows by their bytes, so that a seed draws the same rows regardless of their order."""
     if paired:
-        order = _by_bytes(rows)
+        order = _order_by_bytes(rows)
         return [array[order] for array in rows]
-    return [array[_by_bytes([array])] for array in rows]
+    return [array[_order_by_bytes([array])] for array in rows]
 
 
-def _by_bytes(rows: list[NDArray[Any]]) -> NDArray[np.intp]:
+def _order_by_bytes(rows: list[NDArray[Any]]) -> NDArray[np.intp]:
     flat = [np.ascontiguousarray(array.reshape(len(array), -1)) for array in rows]
     joined = np.concatenate([array.view(np.uint8).reshape(len(array), -1) for array in flat], 1)
     keys = np.ascontiguousarray(joined).view(f"V{joined.shape[1]}").ravel()
     return np.argsort(keys, kind="stable")
 
 
-Measure = Callable[[Counts], NDArray[np.float64]]
-
-
-def _measure(metric: Callable[..., float], rows: list[NDArray[Any]], samples: list[int]) -> Measure:
-    """The metric of resamples, given by the counts (B, rows) of all samples, one after the other."""
+def _measure(metric: Callable[..., float], rows: list[NDArray[Any]], samples: list[int]) -> MetricOfCounts:
+    """Return a function from row counts (B, rows), all samples concatenated, to metrics (B,) of resamples."""
     fast = on_counts(metric, rows)
-    if fast is not None and (len(samples) == 1) != (unwrapped(metric)[0] in OUTSIDE):
+    if fast is not None and (len(samples) == 1) != (unwrap_partial(metric)[0] in OOD_METRICS):
         return fast
     ends = np.cumsum(samples)[:-1]
 
@@ -258,15 +282,15 @@ def _measure(metric: Callable[..., float], rows: list[NDArray[Any]], samples: li
             parts = np.split(one, ends)
             repeated = [np.repeat(np.arange(len(part)), part) for part in parts]
             picks = repeated if len(samples) > 1 else repeated * len(rows)
-            found.append(_number(metric, [array[pick] for array, pick in zip(rows, picks, strict=True)]))
+            found.append(_evaluate(metric, [array[pick] for array, pick in zip(rows, picks, strict=True)]))
         return np.array(found)
 
     return slow
 
 
 def _drawn(draws: np.random.Generator, samples: list[int], repeats: int) -> Iterator[Counts]:
-    """Counts (B, rows) of resamples, in blocks; each sample is drawn by itself."""
-    block = max(1, BLOCK // sum(samples))
+    """Yield row counts (B, rows) of resamples in blocks; samples are drawn independently."""
+    block = max(1, MAX_COUNTS_IN_MEMORY // sum(samples))
     for start in range(0, repeats, block):
         many = min(block, repeats - start)
         parts = []
@@ -276,18 +300,18 @@ def _drawn(draws: np.random.Generator, samples: list[int], repeats: int) -> Iter
         yield np.concatenate(parts, 1).astype(np.int32)
 
 
-def _jackknife(measure: Measure, samples: list[int], draws: np.random.Generator) -> list[NDArray[np.float64]]:
-    """The metric without each row, per sample; of many rows, without each group of rows.
+def _jackknife(measure: MetricOfCounts, samples: list[int], draws: np.random.Generator) -> list[NDArray[np.float64]]:
+    """Return, per sample, the metric without each row, or without each of many random groups of rows.
 
-    Skewness divided by the root of the number is the same for groups drawn at random as for rows.
+    Skewness over the square root of the number of parts is the same for random groups as for single rows.
     """
     found, start, total = [], 0, sum(samples)
     for size in samples:
-        groups = min(size, SINGLY)
+        groups = min(size, MAX_LEFT_OUT_SINGLY)
         member = np.arange(size) * groups // size
         if groups < size:
             member = draws.permutation(member)
-        block, values = max(1, BLOCK // total), []
+        block, values = max(1, MAX_COUNTS_IN_MEMORY // total), []
         for first in range(0, groups if size > 1 else 0, block):
             some = np.arange(first, min(first + block, groups))
             counts = np.ones((len(some), total), dtype=np.int32)
@@ -298,16 +322,16 @@ def _jackknife(measure: Measure, samples: list[int], draws: np.random.Generator)
     return found
 
 
-def _length(place: int, array: NDArray[Any]) -> int:
+def _check_length(position: int, array: NDArray[Any]) -> int:
     if not array.ndim:
-        hint = "Arguments that are no rows go into the metric by functools.partial."
-        raise ArgumentError.of(f"array {place + 1}", f"the number {array}", "an array of rows", hint)
+        hint = "Bind arguments that are not rows with functools.partial."
+        raise ArgumentError.of(f"array {position + 1}", f"the scalar {array}", "an array of rows", hint)
     return len(array)
 
 
-def _number(metric: Callable[..., float], rows: list[NDArray[Any]]) -> float:
+def _evaluate(metric: Callable[..., float], rows: list[NDArray[Any]]) -> float:
     found = metric(*rows)
     try:
         return float(found)
     except (TypeError, ValueError) as cause:
-        raise ArgumentError.of("metric", type(found).__name__, "a function that returns one number") from cause
+        raise ArgumentError.of("metric", type(found).__name__, "a function that returns a number") from cause

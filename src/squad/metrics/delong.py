@@ -1,4 +1,4 @@
-"""The interval of an area under the ROC curve, without resampling (DeLong, DeLong and Clarke-Pearson, 1988)."""
+"""Confidence interval of an AUROC without resampling (DeLong, DeLong and Clarke-Pearson, 1988)."""
 
 import math
 
@@ -15,18 +15,31 @@ Floats = NDArray[np.float64]
 
 
 def placements(scores: Floats, others: Floats) -> Floats:
-    """For each score the share of the others that are above it, equal ones counting one half."""
+    """Return, for each score, the fraction of the others that are above it; ties count one half."""
     ranked = np.sort(others)
     below, upto = (np.searchsorted(ranked, scores, side) for side in ("left", "right"))
     return np.asarray(1 - (below + upto) / (2 * len(others)))
 
 
 def delong(good: Floats, bad: Floats, level: float) -> tuple[float, float, float]:
-    """AUROC and its interval; NaN where there are no pairs.
+    """Return the AUROC and its confidence interval; all NaN where there are no pairs.
 
-    On the scale of log-odds, which keeps it inside of 0 and 1, and with Student's t, since the variance of few cases is
-    an estimate too.  Where every pair is in order (or none), the variance seen is 0: then the interval is the exact one
-    of as many independent pairs as there are disjoint ones.
+    The interval is computed on the log-odds scale, which keeps it inside [0, 1], and with Student's t distribution
+    (Welch-Satterthwaite degrees of freedom), because with few cases the variance is itself an estimate.  If all pairs
+    are ranked correctly (or none), the estimated variance is 0; the interval is then the exact binomial one for as many
+    independent pairs as there are disjoint pairs.
+
+    Args:
+        good: (N,), scores of the good cases.
+        bad: (M,), scores of the bad cases, which should be lower.
+        level: Confidence level.
+
+    Returns:
+        AUROC, lower and upper end of the interval.
+
+    References:
+        E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, Comparing the areas under two or more correlated receiver
+        operating characteristic curves: a nonparametric approach, Biometrics 44, 1988.
     """
     value = auroc(Ties.of(good, bad))
     if math.isnan(value):
@@ -41,7 +54,7 @@ def delong(good: Floats, bad: Floats, level: float) -> tuple[float, float, float
     variance = sum(variances)
     if math.isfinite(variance) and variance > 0:
         freedom = variance**2 / sum(one**2 / (count - 1) for one, (_, count) in zip(variances, parts, strict=True))
-    else:  # the most that it can be
+    else:  # the largest variance possible
         variance, freedom = value * (1 - value) / fewer, max(freedom, 1.0)
     t = float(stdtrit(freedom, 1 - miss)) if miss else math.inf
     half = t * math.sqrt(variance) / (value * (1 - value))

@@ -1,4 +1,7 @@
-"""How well a score finds bad cases, which should stand low: the areas that failures and outliers share."""
+"""AUROC, average precision and false-positive rate of detecting "bad" cases by low scores.
+
+Shared by misclassification detection (bad cases are errors) and OOD detection (bad cases are out-of-distribution).
+"""
 
 import numpy as np
 
@@ -8,16 +11,16 @@ __all__ = ["auroc", "average_precision", "false_positives"]
 
 
 def auroc(ties: Ties) -> float:
-    """The chance that a bad case stands below a good one, equal scores counting one half; NaN if there are no pairs."""
+    """Return the probability that a bad case scores below a good one, ties counting one half; NaN without pairs."""
     pairs = int(ties.good[-1]) * int(ties.bad[-1])
     return 1 - ties.misranked() / pairs if pairs else float("nan")
 
 
 def average_precision(ties: Ties) -> float:
-    """The share of bad cases among those flagged, from the lowest score up, as a mean over the bad ones; NaN if none.
+    """Return the average precision of flagging cases from the lowest score up; NaN if there is no bad case.
 
-    Equal scores are flagged at once.  This is the sum of steps, precision times gain in recall; the trapezoid between
-    points of the curve would promise too much, as precision is not linear in recall.
+    Cases of equal score are flagged together.  This is the step-wise sum of precision times the increase in recall;
+    trapezoidal interpolation would be too optimistic, because precision is not linear in recall.
     """
     total = int(ties.bad[-1])
     if not total:
@@ -28,7 +31,7 @@ def average_precision(ties: Ties) -> float:
 
 
 def false_positives(ties: Ties, share: float) -> float:
-    """The share of good cases flagged, from the lowest score up, once at least ``share`` of the bad ones are."""
+    """Return the fraction of good cases flagged by the lowest threshold that flags ``share`` of the bad ones."""
     found = ties.bad[-1] - before(ties.bad)  # at or below each score, the highest first: falling
     last = np.flatnonzero(found >= share * found[0] - SLACK)[-1]
     return float((ties.good[-1] - before(ties.good)[last]) / ties.good[-1])

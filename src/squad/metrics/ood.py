@@ -1,7 +1,7 @@
-"""Out-of-distribution detection: do cases from elsewhere have low confidence?
+"""Out-of-distribution (OOD) detection: do OOD inputs have low confidence?
 
-Cases out of distribution are the positive class, found by low confidence.  Any score will do that is the higher the
-surer: see :mod:`squad.metrics.scores`.
+OOD inputs are the positive class, detected by low confidence.  Any score works for which higher means more confident:
+see :mod:`squad.metrics.scores`.
 """
 
 from squad.core.checks import check_number
@@ -13,49 +13,76 @@ __all__ = ["ood_ap", "ood_auroc", "ood_fpr"]
 
 
 def ood_auroc(inside: Values, outside: Values) -> float:
-    """Area under the ROC curve of finding cases from outside by low confidence: 1 is perfect, 1/2 is chance.
+    """AUROC of OOD detection: 1 is perfect, 1/2 is chance.
 
-    It is the chance that a case from outside has lower confidence than one from inside, equal ones counting one half.
+    The probability that an OOD case has lower confidence than an in-distribution case, ties counting one half.
 
     Args:
-        inside: (N,), confidences of cases in distribution, the higher the surer, on any scale.
-        outside: (M,), those of cases out of distribution.
+        inside: (N,), confidence scores of in-distribution cases, on any scale; higher means more confident.
+        outside: (M,), confidence scores of out-of-distribution cases.
 
-    >>> ood_auroc([0.9, 0.8], [0.8, 0.1])
-    0.875
+    Returns:
+        The area, from 0 to 1.
+
+    See Also:
+        ood_ap: Average precision of the same detection task.
+        ood_fpr: False-positive rate at a given true-positive rate.
+
+    References:
+        D. Hendrycks and K. Gimpel, A baseline for detecting misclassified and out-of-distribution examples in neural
+        networks, ICLR 2017.
+
+    Examples:
+        >>> ood_auroc([0.9, 0.8], [0.8, 0.1])
+        0.875
     """
     return auroc(_ties(inside, outside))
 
 
 def ood_ap(inside: Values, outside: Values) -> float:
-    """Average precision of finding cases from outside by low confidence; that of chance is about M / (N + M).
+    """Average precision of OOD detection; a random ranking scores about M / (N + M).
 
-    Outside is the positive class.  This is a sum of steps, not of trapezoids; equal confidences enter at once.
+    OOD cases are the positive class.  This is a step-wise sum, without trapezoidal interpolation; cases of equal
+    confidence are flagged together.
 
     Args:
-        inside: (N,), confidences of cases in distribution, the higher the surer, on any scale.
-        outside: (M,), those of cases out of distribution.
+        inside: (N,), confidence scores of in-distribution cases, on any scale; higher means more confident.
+        outside: (M,), confidence scores of out-of-distribution cases.
 
-    >>> ood_ap([0.9, 0.8], [0.8, 0.1])
-    0.8333333333333333
+    Returns:
+        The average precision, from 0 to 1.
+
+    See Also:
+        ood_auroc: AUROC of the same detection task.
+
+    Examples:
+        >>> ood_ap([0.9, 0.8], [0.8, 0.1])
+        0.8333333333333333
     """
     return average_precision(_ties(inside, outside))
 
 
 def ood_fpr(inside: Values, outside: Values, tpr: float = 0.95) -> float:
-    """The share of cases from inside that are flagged, once at least ``tpr`` of those from outside are.
+    """False-positive rate of OOD detection at a true-positive rate: the "FPR at 95 % TPR" of the literature.
 
-    Flagged are all confidences up to the lowest threshold that suffices: equal ones together, and nothing is
-    interpolated.  Where others take inside for the positive class, the share of outside that is let in when ``tpr`` of
-    inside are, that is ``ood_fpr(-outside, -inside)``.
+    The fraction of in-distribution cases flagged at the lowest threshold that flags at least ``tpr`` of the OOD cases.
+    Cases of equal confidence are flagged together, and nothing is interpolated.  Papers that take in-distribution as
+    the positive class report ``ood_fpr(-outside, -inside)``.
 
     Args:
-        inside: (N,), confidences of cases in distribution, the higher the surer, on any scale.
-        outside: (M,), those of cases out of distribution.
-        tpr: the share of ``outside`` to be found, above 0 and up to 1.
+        inside: (N,), confidence scores of in-distribution cases, on any scale; higher means more confident.
+        outside: (M,), confidence scores of out-of-distribution cases.
+        tpr: Fraction of ``outside`` that must be flagged, above 0 and at most 1.
 
-    >>> ood_fpr([0.9, 0.8, 0.3, 0.2], [0.3, 0.1])
-    0.5
+    Returns:
+        The false-positive rate, from 0 to 1.
+
+    See Also:
+        ood_auroc: Summary over all thresholds.
+
+    Examples:
+        >>> ood_fpr([0.9, 0.8, 0.3, 0.2], [0.3, 0.1])
+        0.5
     """
     tpr = check_number("tpr", tpr, 0, 1, exclude=0)
     return false_positives(_ties(inside, outside), tpr)

@@ -1,7 +1,7 @@
-"""How well confidence ranks answers: errors should be among the least confident ones.
+"""Risk-coverage metrics: how well does confidence rank predictions, with errors among the least confident?
 
-Equal confidences cannot be told apart by a threshold.  Areas and the risk at a coverage are their means over all orders
-of equals, in closed form: exact, and the same in whatever order the rows come.
+A threshold cannot separate equal confidences.  The areas, and the risk at a coverage, are averaged over all orders of
+tied cases in closed form: exact, and independent of the order of the rows.
 """
 
 import math
@@ -16,103 +16,153 @@ __all__ = ["augrc", "aurc", "coverage_at_risk", "e_aurc", "risk_at_coverage"]
 
 
 def coverage_at_risk(confidence: Values, correct: Values, risk: float) -> float:
-    """The largest share of cases that a threshold on confidence can answer with an error rate of at most ``risk``.
+    """Largest coverage that a threshold on confidence reaches with a selective risk of at most ``risk``.
 
-    Equal confidences are answered together or not at all.  0 if no threshold will do.  This is what was observed on
-    these cases, with the best threshold for them: no promise for others.
+    Cases of equal confidence are accepted together or not at all.  The threshold is the best one for these very cases,
+    so the result is an observation and no guarantee for new cases: :func:`squad.certify` gives one.
 
     Args:
-        confidence: (N,), the higher the surer, on any scale.
-        correct: (N,), whether each answer is right.
-        risk: the error rate allowed among the answered, from 0 to 1.
+        confidence: (N,), confidence scores on any scale; higher means more confident.
+        correct: (N,), whether each prediction is correct.
+        risk: Error rate allowed among accepted cases, from 0 to 1.
 
-    >>> coverage_at_risk([0.9, 0.8, 0.7, 0.6], [True, True, False, True], 0.3)
-    1.0
-    >>> coverage_at_risk([0.9, 0.8, 0.7, 0.6], [True, True, False, True], 0.1)
-    0.5
+    Returns:
+        The coverage, from 0 (no threshold satisfies ``risk``) to 1.
+
+    See Also:
+        risk_at_coverage: The inverse question.
+        squad.certify: A threshold with a guarantee for new cases.
+
+    Examples:
+        >>> coverage_at_risk([0.9, 0.8, 0.7, 0.6], [True, True, False, True], 0.3)
+        1.0
+        >>> coverage_at_risk([0.9, 0.8, 0.7, 0.6], [True, True, False, True], 0.1)
+        0.5
     """
     risk = check_number("risk", risk, 0, 1)
     ties = Ties.split(*check_confidence(confidence, correct))
-    answered = ties.all
-    good = answered[ties.bad <= risk * answered + SLACK]
-    return float(good[-1] / answered[-1]) if len(good) else 0.0
+    accepted = ties.all
+    good = accepted[ties.bad <= risk * accepted + SLACK]
+    return float(good[-1] / accepted[-1]) if len(good) else 0.0
 
 
 def risk_at_coverage(confidence: Values, correct: Values, coverage: float) -> float:
-    """The error rate among the most confident cases, as few as make up at least the share ``coverage``.
+    """Selective risk at a coverage: error rate of the smallest top-confidence set that reaches ``coverage``.
 
-    Where the last of these is one of several with equal confidence, as many of them are answered as are needed, and the
-    mean over all choices is returned.
+    If the last accepted cases are tied with rejected ones, the result is the mean over all ways to break the tie.
 
     Args:
-        confidence: (N,), the higher the surer, on any scale.
-        correct: (N,), whether each answer is right.
-        coverage: the share of cases that is answered, above 0 (of nothing there is no error rate) and up to 1.
+        confidence: (N,), confidence scores on any scale; higher means more confident.
+        correct: (N,), whether each prediction is correct.
+        coverage: Fraction of cases accepted, above 0 (an empty set has no error rate) and at most 1.
 
-    >>> risk_at_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], 0.75)
-    0.3333333333333333
-    >>> risk_at_coverage([0.9, 0.5, 0.5, 0.5], [True, True, False, True], 0.5)
-    0.16666666666666666
+    Returns:
+        The error rate among the accepted cases.
+
+    See Also:
+        coverage_at_risk: The inverse question.
+        aurc: Mean of this risk over all coverages.
+
+    Examples:
+        >>> risk_at_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], 0.75)
+        0.3333333333333333
+        >>> risk_at_coverage([0.9, 0.5, 0.5, 0.5], [True, True, False, True], 0.5)
+        0.16666666666666666
     """
     coverage = check_number("coverage", coverage, 0, 1, exclude=0)
     ties = Ties.split(*check_confidence(confidence, correct))
     ends = ties.all
-    answered = max(1, math.ceil(coverage * int(ends[-1]) - SLACK))
-    group = int(np.searchsorted(ends, answered))
+    accepted = max(1, math.ceil(coverage * int(ends[-1]) - SLACK))
+    group = int(np.searchsorted(ends, accepted))
     start, wrong = (int(before(counts)[group]) for counts in (ends, ties.bad))
     share = (int(ties.bad[group]) - wrong) / (int(ends[group]) - start)
-    return (wrong + (answered - start) * share) / answered
+    return (wrong + (accepted - start) * share) / accepted
 
 
 def aurc(confidence: Values, correct: Values) -> float:
-    """Area under the risk-coverage curve: the error rate among the n most confident, as a mean over n = 1 to N.
+    """Area under the risk-coverage curve (AURC): mean selective risk of the n most confident cases, n = 1 to N.
 
-    From 0 (no errors) to 1 (nothing else).  The best that an error rate allows is above 0: see :func:`e_aurc`.
+    From 0 (no errors) to 1 (only errors).  With errors, even a perfect ranking has an AURC above 0: see :func:`e_aurc`.
 
     Args:
-        confidence: (N,), the higher the surer, on any scale.
-        correct: (N,), whether each answer is right.
+        confidence: (N,), confidence scores on any scale; higher means more confident.
+        correct: (N,), whether each prediction is correct.
 
-    >>> aurc([0.9, 0.8], [True, False])
-    0.25
-    >>> aurc([0.5, 0.5], [True, False])
-    0.5
+    Returns:
+        The area; lower is better.
+
+    See Also:
+        e_aurc: AURC in excess of a perfect ranking.
+        augrc: Area under the generalized risk-coverage curve.
+
+    References:
+        Y. Geifman, G. Uziel and R. El-Yaniv, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR
+        2019.
+
+    Examples:
+        >>> aurc([0.9, 0.8], [True, False])
+        0.25
+        >>> aurc([0.5, 0.5], [True, False])
+        0.5
     """
     return _area(Ties.split(*check_confidence(confidence, correct)))
 
 
 def e_aurc(confidence: Values, correct: Values) -> float:
-    """Excess AURC: what AURC is above that of the best order, in which all errors come last.  0 is perfect.
+    """Excess AURC: AURC minus that of the best ranking, in which all errors come last.  0 is perfect.
 
     Args:
-        confidence: (N,), the higher the surer, on any scale.
-        correct: (N,), whether each answer is right.
+        confidence: (N,), confidence scores on any scale; higher means more confident.
+        correct: (N,), whether each prediction is correct.
 
-    >>> e_aurc([0.9, 0.8], [True, False])
-    0.0
-    >>> e_aurc([0.8, 0.9], [True, False])
-    0.5
+    Returns:
+        The excess area; lower is better.
+
+    See Also:
+        aurc: The area itself.
+
+    References:
+        Y. Geifman, G. Uziel and R. El-Yaniv, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR
+        2019.
+
+    Examples:
+        >>> e_aurc([0.9, 0.8], [True, False])
+        0.0
+        >>> e_aurc([0.8, 0.9], [True, False])
+        0.5
     """
     ties = Ties.split(*check_confidence(confidence, correct))
     count, errors = int(ties.all[-1]), int(ties.bad[-1])
     wrong = np.arange(1, errors + 1)
     best = float((wrong / (count - errors + wrong)).sum()) / count
-    return max(0.0, _area(ties) - best)  # rounding could leave it a hair below zero
+    return max(0.0, _area(ties) - best)  # rounding errors could make it slightly negative
 
 
 def augrc(confidence: Values, correct: Values) -> float:
-    """Area under the generalized risk-coverage curve (Traub et al., 2024), from 0 (no errors) to 1/2 (nothing else).
+    """Area under the generalized risk-coverage curve (AUGRC), from 0 (no errors) to 1/2 (only errors).
 
-    The generalized risk is the share of all cases that are answered, and wrongly; the area is its mean over all
-    coverages, by trapezoids.  It equals (1 - A) p (1 - p) + p^2 / 2, with p the error rate and A what
-    :func:`squad.metrics.failure_auroc` is.  Unlike AURC it does not lean on the few most confident cases.
+    The generalized risk is the fraction of all cases that are both accepted and wrong; the area is its mean over all
+    coverages, by the trapezoidal rule.  It equals (1 - A) p (1 - p) + p^2 / 2, where p is the error rate and A the
+    :func:`~squad.metrics.failure_auroc`.  Unlike AURC, it is not dominated by the few most confident cases.
 
     Args:
-        confidence: (N,), the higher the surer, on any scale.
-        correct: (N,), whether each answer is right.
+        confidence: (N,), confidence scores on any scale; higher means more confident.
+        correct: (N,), whether each prediction is correct.
 
-    >>> augrc([0.9, 0.8], [True, False])
-    0.125
+    Returns:
+        The area; lower is better.
+
+    See Also:
+        aurc: Area under the risk-coverage curve.
+        failure_auroc: Misclassification detection AUROC.
+
+    References:
+        J. Traub, T. J. Bungert, C. T. Lüth, M. Baumgartner, K. H. Maier-Hein, L. Maier-Hein and P. F. Jäger, Overcoming
+        common flaws in the evaluation of selective classification systems, NeurIPS 2024.
+
+    Examples:
+        >>> augrc([0.9, 0.8], [True, False])
+        0.125
     """
     ties = Ties.split(*check_confidence(confidence, correct))
     count, errors = int(ties.all[-1]), int(ties.bad[-1])
@@ -120,11 +170,11 @@ def augrc(confidence: Values, correct: Values) -> float:
 
 
 def _area(ties: Ties) -> float:
-    """AURC.  Within a group the expected number of errors grows by the group's share of errors with every rank."""
+    """Return the AURC.  Within a tie group, the expected error count grows by the group's error rate per rank."""
     ends = ties.all
     starts, wrong = before(ends), before(ties.bad)
     errors = ties.bad - wrong
     share = errors / (ends - starts)
-    # Sum of 1 / rank over each group: as differences of harmonic numbers these would lose digits at high ranks.
+    # Sum 1 / rank over each group directly: differences of harmonic numbers would lose digits at high ranks.
     steps = np.add.reduceat(1.0 / np.arange(1, ends[-1] + 1), starts)
     return float((errors + (wrong - share * starts) * steps).sum() / ends[-1])

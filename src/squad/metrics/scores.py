@@ -1,7 +1,7 @@
-"""Scores of confidence, one a row, each the higher the surer: measures of doubt are taken with a minus sign.
+"""Confidence scores from class probabilities, one per row; higher means more confident, so uncertainties are negated.
 
-Any of them can be what a threshold is put on.  They are numpy arrays in float64, in which near certainty still has an
-order: in float32 the largest probability is exactly 1 from a gap of 18 between the logits on.
+A threshold can be put on any of them.  They are float64 arrays, in which near-certain predictions keep their order: in
+float32 the largest probability is exactly 1 once the gap between the logits reaches 18.
 """
 
 import numpy as np
@@ -15,79 +15,126 @@ __all__ = ["entropy", "margin", "mutual_information", "softmax_response", "varia
 
 
 def softmax_response(probabilities: Values) -> NDArray[np.float64]:
-    """The probability of the most probable class, (N,): what squad calls confidence unless told otherwise.
+    """Probability of the most probable class: the default confidence score.
 
     Args:
-        probabilities: (N, K), rows adding up to 1.
+        probabilities: (N, K), class probabilities; each row sums to 1.
 
-    >>> softmax_response([[0.5, 0.25, 0.25]]).tolist()
-    [0.5]
+    Returns:
+        (N,), from 1 / K to 1.
+
+    See Also:
+        margin: Difference between the two largest probabilities.
+
+    References:
+        Y. Geifman and R. El-Yaniv, Selective classification for deep neural networks, NeurIPS 2017.
+
+    Examples:
+        >>> softmax_response([[0.5, 0.25, 0.25]]).tolist()
+        [0.5]
     """
     return np.asarray(check_simplex(probabilities).max(axis=1))
 
 
 def margin(probabilities: Values) -> NDArray[np.float64]:
-    """The probability of the most probable class less that of the next, (N,), from 0 to 1.
+    """Difference between the two largest class probabilities.
 
     Args:
-        probabilities: (N, K), rows adding up to 1; two classes at least.
+        probabilities: (N, K), class probabilities of at least two classes; each row sums to 1.
 
-    >>> margin([[0.5, 0.25, 0.25]]).tolist()
-    [0.25]
+    Returns:
+        (N,), from 0 to 1.
+
+    See Also:
+        softmax_response: The largest probability alone.
+
+    Examples:
+        >>> margin([[0.5, 0.25, 0.25]]).tolist()
+        [0.25]
     """
     p = check_simplex(probabilities)
     if p.shape[1] < 2:
-        raise ArgumentError.of("probabilities", f"the shape {p.shape}", "of two classes at least", "One has no next.")
+        raise ArgumentError(f"The margin needs at least two classes, but probabilities have shape {p.shape}.")
     p.partition(p.shape[1] - 2, axis=1)
     return np.asarray(p[:, -1] - p[:, -2])
 
 
 def entropy(probabilities: Values) -> NDArray[np.float64]:
-    """Minus the entropy over the classes, (N,), in nats: 0 where one class is certain, -log K where all are equal.
+    """Negative entropy of the class probabilities, in nats.
 
     Args:
-        probabilities: (N, K), rows adding up to 1.
+        probabilities: (N, K), class probabilities; each row sums to 1.
 
-    >>> entropy([[0.0, 1.0], [0.5, 0.5]]).tolist()
-    [0.0, -0.6931471805599453]
+    Returns:
+        (N,), from -log K (all classes equally probable) to 0 (one class is certain).
+
+    See Also:
+        mutual_information: The part of the entropy that is due to disagreement between samples.
+
+    Examples:
+        >>> entropy([[0.0, 1.0], [0.5, 0.5]]).tolist()
+        [0.0, -0.6931471805599453]
     """
     return _negentropy(check_simplex(probabilities))
 
 
 def mutual_information(samples: Values) -> NDArray[np.float64]:
-    """Minus the mutual information between the class and which sample is asked, (N,), in nats: 0 where all agree.
+    """Negative mutual information between the class and the sample index, in nats.
 
-    It is the entropy of the mean less the mean of the entropies: of the doubt, what comes from samples that disagree.
+    The entropy of the mean prediction minus the mean entropy: the part of the uncertainty that is due to disagreement
+    between samples (epistemic uncertainty).
 
     Args:
-        samples: (T, N, K), class probabilities of each of T samples (or members).
+        samples: (T, N, K), class probabilities from each of T samples (or ensemble members).
 
-    >>> mutual_information([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]]).tolist()
-    [-0.6931471805599453, 0.0]
+    Returns:
+        (N,), at most 0; 0 where all samples agree.
+
+    See Also:
+        entropy: Total uncertainty.
+        variance: Another measure of disagreement.
+
+    References:
+        N. Houlsby, F. Huszár, Z. Ghahramani and M. Lengyel, Bayesian active learning for classification and preference
+        learning, 2011.
+
+    Examples:
+        >>> mutual_information([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]]).tolist()
+        [-0.6931471805599453, 0.0]
     """
     p = check_samples(samples)
-    # Rounding could leave it a hair above zero.
+    # Rounding errors could make it slightly positive.
     return np.asarray(np.minimum(_negentropy(p.mean(axis=0)) - _negentropy(p).mean(axis=0), 0.0))
 
 
 def variance(samples: Values) -> NDArray[np.float64]:
-    """Minus the variance, over the samples, of the probability of the class that is answered, (N,).
+    """Negative variance, over samples, of the probability of the predicted class.
 
-    The class is that of the largest mean (of several, the first); the sum of squares is divided by T.  Geifman and
-    El-Yaniv (2017) took such a variance for networks with dropout.
+    The predicted class is the one with the largest mean probability (the first one among ties); the sum of squares is
+    divided by T.  Geifman and El-Yaniv (2017) use this variance for networks with Monte-Carlo dropout.
 
     Args:
-        samples: (T, N, K), class probabilities of each of T samples (or members).
+        samples: (T, N, K), class probabilities from each of T samples (or ensemble members).
 
-    >>> variance([[[1.0, 0.0]], [[0.5, 0.5]]]).tolist()
-    [-0.0625]
+    Returns:
+        (N,), at most 0; 0 where all samples agree.
+
+    See Also:
+        mutual_information: Another measure of disagreement.
+
+    References:
+        Y. Geifman and R. El-Yaniv, Selective classification for deep neural networks, NeurIPS 2017.
+
+    Examples:
+        >>> variance([[[1.0, 0.0]], [[0.5, 0.5]]]).tolist()
+        [-0.0625]
     """
     p = check_samples(samples)
-    answered = p.mean(axis=0).argmax(axis=1)
-    return np.asarray(0.0 - p[:, np.arange(p.shape[1]), answered].var(axis=0))
+    predicted = p.mean(axis=0).argmax(axis=1)
+    return np.asarray(0.0 - p[:, np.arange(p.shape[1]), predicted].var(axis=0))
 
 
 def _negentropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Sorted, so that rows tie that have the same probabilities in another order: sums would differ in the last bit.
+    # Sort, so that rows with the same probabilities in another order tie: sums would differ in the last bit.
     p = np.sort(p, axis=-1)
     return np.asarray(np.minimum(xlogy(p, p).sum(axis=-1), 0.0))

@@ -1,4 +1,4 @@
-"""Two kinds of cases in the order of a score, with equal scores as one step: what every ranking metric starts from."""
+"""Cumulative counts of good and bad cases by score, with equal scores as one step: the basis of all ranking metrics."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,17 @@ from numpy.typing import NDArray
 
 __all__ = ["SLACK", "Ties", "before"]
 
-#: What rounding may add to a share of a count: 0.07 x 100 is 7.000000000000001, and means 7.
+#: Tolerance for rounding in fractions of counts: 0.07 x 100 is 7.000000000000001, and means 7.
 SLACK = 1e-9
 
 
 @dataclass(frozen=True)
 class Ties:
-    """How many good and bad cases stand at or above each distinct score, the highest score first.
+    """Cumulative numbers of good and bad cases at or above each distinct score, the highest score first.
 
     Attributes:
-        good, bad: (G,), the counts; the last are all there are.
+        good: (G,), good cases at or above each of G distinct scores; the last entry counts all of them.
+        bad: (G,), likewise for bad cases.
     """
 
     good: NDArray[np.int64]
@@ -24,9 +25,9 @@ class Ties:
 
     @classmethod
     def of(cls, good: NDArray[np.float64], bad: NDArray[np.float64]) -> "Ties":
-        """From the scores of the good cases and those of the bad ones; either may be none, but not both."""
-        # Each kind is sorted by itself, and a stable sort of the two runs only merges them.  This is faster than one
-        # argsort of all (by a third at a million), as that moves indices around and then reads in random order.
+        """Count from the scores of the good and of the bad cases; one of the two may be empty, but not both."""
+        # Sort each kind separately; a stable argsort of the two sorted runs then only merges them.  This is a third
+        # faster at a million scores than one argsort of all, which moves indices and then reads in random order.
         runs = np.negative(np.concatenate((good, bad)))
         runs[: len(good)].sort()
         runs[len(good) :].sort()
@@ -38,20 +39,20 @@ class Ties:
 
     @classmethod
     def split(cls, confidence: NDArray[np.float64], errors: NDArray[np.bool_]) -> "Ties":
-        """From confidences of answers, good being those that are right."""
+        """Count from the confidences of all predictions; errors are the bad cases."""
         return cls.of(confidence[~errors], confidence[errors])
 
     @property
     def all(self) -> NDArray[np.int64]:
-        """(G,), the cases at or above each score."""
+        """(G,), number of cases at or above each score."""
         return self.good + self.bad
 
     def misranked(self) -> float:
-        """Pairs of a good and a bad case of which the bad one stands higher; equal scores count one half."""
-        # In whole numbers, so that no rounding turns a tie of two models.
+        """Return the number of (good, bad) pairs in which the bad case scores higher; ties count one half."""
+        # Integer arithmetic: rounding must not decide between two models that tie.
         return int(np.diff(self.good, prepend=0) @ (self.bad + before(self.bad))) / 2
 
 
 def before(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cumulative counts without those of the step itself."""
+    """Shift cumulative counts by one step: counts strictly above each score."""
     return np.append(np.int64(0), counts[:-1])

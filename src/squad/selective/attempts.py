@@ -1,9 +1,9 @@
-"""Certifying again: how much of delta each attempt may use, so that all attempts together keep it.
+"""Repeated certification: the share of delta that each attempt may use, so that all attempts together keep delta.
 
-The first attempt of a model is made at ``FIRST`` of delta, the second at half of the rest, and so on.  The shares add
-up to 1 at most, however many attempts there are; so the chance that any of the certificates is false is at most delta
-(docs/selection.md has the proof, and what it takes for granted).  An attempt with so few cases, or so few of a class
-whose miss rate is to be bounded, that it could not succeed however many predictions were right uses nothing, and does
+The first attempt to certify a model is tested at :data:`FIRST_SHARE` of delta, the second at half of the rest, and so
+on.  The shares sum to at most 1 for any number of attempts, so the probability that any of the certificates is false is
+at most delta (docs/selection.md has the proof and its assumptions).  An attempt that could not have succeeded whatever
+the labels, because it has too few cases, or too few of a class whose miss rate is to be bounded, uses nothing and does
 not count.
 """
 
@@ -18,49 +18,50 @@ if TYPE_CHECKING:
     from squad.selective.certificate import Certificate
 
 __all__ = [
-    "FIRST",
-    "MOST_ATTEMPTS",
-    "advice",
-    "assumption",
+    "FIRST_SHARE",
+    "MAX_ATTEMPTS",
+    "attempt_text",
     "attempts_in",
     "can_succeed",
     "check_attempt",
+    "data_use_assumption",
     "merged",
     "next_attempt",
+    "next_attempt_advice",
     "noted",
     "share",
     "spends",
-    "statement",
 ]
 
-#: The share of delta of the first attempt: most models are certified once, and should pay little for the others.
-FIRST = 0.9
-#: More attempts than this are refused: what is left of delta could not be told from 0.
-MOST_ATTEMPTS = 40
+#: Share of delta of the first attempt: most models are certified once, and should pay little for further attempts.
+FIRST_SHARE = 0.9
+#: Maximum number of attempts: beyond it, the share of delta is indistinguishable from 0.
+MAX_ATTEMPTS = 40
 
 
 def share(attempt: int | None) -> float:
-    """The share of delta that an attempt may use.
+    """Return the share of delta that an attempt may use.
 
     Args:
-        attempt: 1 for the first; None for the only one there will ever be, which may use all of it.
+        attempt: Number of the attempt, from 1; None if it is the only one, which may use all of delta.
 
-    >>> [share(number) for number in (1, 2, 3)]
-    [0.9, 0.04999999999999999, 0.024999999999999994]
+    Examples:
+        >>> [share(number) for number in (1, 2, 3)]
+        [0.9, 0.04999999999999999, 0.024999999999999994]
     """
     if attempt is None:
         return 1.0
-    # 1 - FIRST and its halves are exact, so that the shares add up to 1 and not to a hair more.
-    return FIRST if attempt == 1 else (1 - FIRST) * 0.5 ** (attempt - 1)
+    # 1 - FIRST_SHARE and its halves are exact in floating point, so the sum of all shares does not exceed 1.
+    return FIRST_SHARE if attempt == 1 else (1 - FIRST_SHARE) * 0.5 ** (attempt - 1)
 
 
 def check_attempt(attempt: Any) -> int | None:
-    """The number of an attempt, or None."""
-    return None if attempt is None else check_count("attempt", attempt, 1, MOST_ATTEMPTS)
+    """Check the number of an attempt, or None."""
+    return None if attempt is None else check_count("attempt", attempt, 1, MAX_ATTEMPTS)
 
 
 def attempts_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The attempts that a model's record remembers, the first one first; checked."""
+    """Return the attempts stored in a model's record, oldest first, after checking them."""
     found = record.get("attempts", [])
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ArgumentError.of("'attempts' of the record", repr(found)[:60], "a list of objects")
@@ -72,7 +73,7 @@ def attempts_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def merged(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The attempts that two copies of a model remember, those before they were copied once; numbered anew."""
+    """Merge the attempts of two copies of a model, renumbered; attempts from before the copy appear once."""
     common = 0
     while common < min(len(attempts), len(others)) and attempts[common] == others[common]:
         common += 1
@@ -80,22 +81,26 @@ def merged(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, 
 
 
 def next_attempt(earlier: Sequence[Mapping[str, Any]], delta: float) -> int:
-    """The number of the next attempt.
+    """Return the number of the next attempt.
 
     Args:
-        earlier: the attempts so far.
-        delta: of the next one; at least that of the others, or what they have used might be more than it.
+        earlier: Attempts so far.
+        delta: Delta of the next attempt; at least that of all others, which might otherwise have used more than it.
+
+    Raises:
+        ArgumentError: If there are too many attempts already, or ``delta`` is below that of an earlier attempt.
     """
-    if len(earlier) >= MOST_ATTEMPTS:
+    if len(earlier) >= MAX_ATTEMPTS:
         raise ArgumentError(
-            f"This model was certified {len(earlier)} times, and next to nothing of delta is left. Fit a new model, and"
-            " certify it on rows that no attempt has used."
+            f"This model has used all of its {len(earlier)} attempts: next to nothing of delta is left. Fit a new model"
+            " and certify it on rows that no attempt has used."
         )
     largest = max((one["delta"] for one in earlier), default=0.0)
     if delta < largest:
         raise ArgumentError(
-            f"delta must be at least {largest:g}, as in an earlier attempt to certify this model: attempts share delta;"
-            f" got {delta:g}. Take {largest:g}, or fit a new model and certify it on rows that no attempt has used."
+            f"delta must be at least {largest:g}, got {delta:g}: attempts to certify a model share one delta, and an"
+            f" earlier one used {largest:g}. Pass delta={largest:g}, or fit a new model and certify it on rows that no"
+            " attempt has used."
         )
     return len(earlier) + 1
 
@@ -108,19 +113,19 @@ def can_succeed(
     options: Options,
     costs: Collection[str],
 ) -> bool:
-    """Whether any labels of so many cases would give a certificate.
+    """Whether a certificate is possible with this many cases, for the most favourable labels.
 
     Args:
-        sizes: of each group, on how many cases each harm is counted.
-        targets: risks by harm.
-        level: of each statement.
-        method: the method.
-        options: of the method.
-        costs: the harms that have costs between 0 and 1.
+        sizes: Per group, the number of cases that each harm is counted on.
+        targets: Risks by harm, one mapping per target.
+        level: Significance level of each statement.
+        method: Name of the method.
+        options: Options of the method.
+        costs: Harms with costs between 0 and 1.
     """
 
     def could(name: str, cases: int, risk: float) -> bool:
-        # Costs that are all 0 or 1 are tested as errors, if nobody said that others are possible.
+        # Costs that are all 0 or 1 are tested as errors, unless other values are known to be possible.
         kinds = (False, True) if name in costs else (False,)
         return any(could_show(method, cases, risk, level, options, kind) for kind in kinds)
 
@@ -130,7 +135,7 @@ def can_succeed(
 
 
 def spends(certificate: "Certificate") -> bool:
-    """Whether an attempt counts: whether labels of its cases, these or others, could give a certificate."""
+    """Whether an attempt counts: whether some labels of its cases could have given a certificate."""
     given = {name: value for name, value in certificate.options.items() if name in ("ranks", "r_max")}
     return certificate.certified or any(
         can_succeed(
@@ -146,7 +151,7 @@ def spends(certificate: "Certificate") -> bool:
 
 
 def noted(certificate: "Certificate") -> dict[str, Any]:
-    """What a model remembers of an attempt: plain data."""
+    """Return the record of an attempt that is stored with the model: plain data."""
     calibration = certificate.details.get("calibration", {})
     return {
         "attempt": certificate.attempt,
@@ -162,38 +167,41 @@ def noted(certificate: "Certificate") -> dict[str, Any]:
     }
 
 
-def statement(certificate: "Certificate") -> str:
-    """Which attempt a certificate is, and what it used of delta; nothing for the only one, or one that used nothing."""
+def attempt_text(certificate: "Certificate") -> str:
+    """Describe which attempt a certificate is and its share of delta; empty if it is the only one or does not count."""
     if certificate.attempt is None or not spends(certificate):
         return ""
     used = share(certificate.attempt)
     return f"attempt {certificate.attempt} of this model, at {100 * used:.3g} % of delta"
 
 
-def assumption(certificate: "Certificate") -> str:
-    """What is taken for granted about the use of the calibration cases, as a part of a sentence."""
-    unused = "no calibration case was used to make the model"
+def data_use_assumption(certificate: "Certificate") -> str:
+    """Describe how calibration cases may have been used, as a clause of the guarantee."""
+    unused = "no calibration case was used to train or select the model"
     if certificate.attempt is None:
-        return f"{unused}, nor for another certificate"
+        return f"{unused}, or for another certificate"
     if certificate.attempt == 1:
-        return f"{unused}, nor for a certificate that the model does not remember"
-    return f"{unused}, and labels that are used again did not decide which cases, or which risk, to try next"
+        return f"{unused}, or for a certificate that is not recorded with the model"
+    return f"{unused}, and labels reused from earlier attempts did not influence which cases or which risk came next"
 
 
-def advice(certificate: "Certificate", needed: int) -> str:
-    """What to do next where there were too few rows, in a sentence or two.
+def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
+    """Say what to do next after an attempt with too few cases, in one or two sentences.
 
     Args:
-        certificate: of the attempt that failed.
-        needed: about how many rows the next attempt takes.
+        certificate: Certificate of the failed attempt.
+        needed: Approximate number of cases that the next attempt needs.
     """
     attempt = certificate.attempt
     if not spends(certificate):
         uncounted = "" if attempt is None else " This does not count as an attempt."
-        return f"As things look, it would take about {needed:,}.{uncounted}"
+        return f"At the observed error rates, about {needed:,} would be needed.{uncounted}"
     if attempt is None:
-        return f"It would take about {needed:,} new ones; adding to these until it succeeds would not keep delta."
+        return (
+            f"About {needed:,} new cases would be needed; adding cases to these until certification succeeds would"
+            " exceed delta."
+        )
     return (
-        f"Attempt {attempt + 1}, at {100 * share(attempt + 1):.3g} % of delta, would take about {needed:,} new ones,"
-        " without these; more make it more likely (squad plan)."
+        f"Attempt {attempt + 1}, at {100 * share(attempt + 1):.3g} % of delta, would need about {needed:,} new cases,"
+        " without these; more cases make success more likely (squad plan)."
     )

@@ -1,18 +1,19 @@
-"""Tests of a mean cost, for costs anywhere between 0 and 1: betting against "the mean is above r".
+"""Tests of a mean cost, for costs between 0 and 1, by betting against the hypothesis "the mean is above r".
 
-Who bets a share b of a fortune on every case, at odds that are fair if the mean cost is r, has
-``prod(1 + b (r - L_i))`` afterwards.  If the mean is r or more, the expected fortune is at most 1, so that it reaches
-``1 / a`` with probability at most a (Markov): the mean is shown to be at most r, at level a, where it does.  The same
-holds for the mean fortune of several bets.
+A gambler who bets a fraction b of the current wealth on every case, at odds that are fair if the mean cost is r, ends
+with ``prod(1 + b (r - L_i))``.  If the mean is r or more, the expected wealth is at most 1, so by Markov's inequality
+it reaches ``1 / a`` with probability at most a: wherever it does, the mean is shown to be at most r at level a.  The
+same holds for the average wealth of several betting strategies.
 
-Bets are fixed in advance, so the order of the cases does not matter.  They may depend on how many cases there are:
-with n of them, the rules that just pass have a mean cost below r by so much that the best bet on errors (costs of 0 and
-1) is the s of ``(1 - s) ln(1 - s) + s = c (1 - r) / (n r)``, in shares of the largest bet that can never ruin,
-``1 / (1 - r)``; c stands for the logarithm of the level.  Costs that vary less allow larger bets: s, 2 s and 4 s get a
-third of the fortune each.
+Bets are fixed in advance, so the order of the cases does not matter.  They may depend on the number n of cases: the
+best bet on errors (costs of 0 and 1) for rules that just pass is the solution s of ``(1 - s) ln(1 - s) + s = c (1 - r)
+/ (n r)``, as a fraction of ``1 / (1 - r)``, the largest bet that can never lose everything; c stands for minus the
+logarithm of the level.  Costs that vary less allow larger bets, so s, 2 s and 4 s each get one third of the initial
+wealth.
 
 References:
-    I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting, JRSS B, 2024.
+    I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting, Journal of the Royal
+    Statistical Society B, 2024.
 """
 
 import math
@@ -20,51 +21,54 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SHARES", "bets_for", "log_wealth", "log_wealth_at_most"]
+__all__ = ["BET_FRACTIONS", "bets_for", "log_wealth", "log_wealth_at_most"]
 
-#: Shares of the largest bet that can never ruin, from large to small by steps of the square root of 2.
-SHARES = 63 / 64 * 2.0 ** -(np.arange(32) / 2)
-#: How far apart the three bets are, in these steps.
-APART = (0, 2, 4)
-#: The logarithm of the level that bets are made for, whatever the level is: a test at a lower level then implies one at
-#: a higher level, which sequences of tests rely on.
-AIM = math.log(100)
+#: Bets as fractions of the largest bet that can never lose everything, decreasing by factors of sqrt(2).
+BET_FRACTIONS = 63 / 64 * 2.0 ** -(np.arange(32) / 2)
+#: Offsets of the three bets in BET_FRACTIONS: s, 2 s and 4 s.
+BET_OFFSETS = (0, 2, 4)
+#: Logarithm of the wealth that bets are optimized for, regardless of the level: a test passed at a lower level then
+#: also passes at a higher one, which sequences of tests rely on.
+LOG_TARGET_WEALTH = math.log(100)
 
 
-def _first_uses(risk: float) -> NDArray[np.float64]:
-    """(31,), ascending: the number of cases from which on the middle bet is the next smaller one."""
-    between = SHARES[:-1] * 2**-0.25
-    return np.asarray(AIM * (1 - risk) / (risk * ((1 - between) * np.log1p(-between) + between)))
+def _switch_points(risk: float) -> NDArray[np.float64]:
+    """(31,), ascending: numbers of cases from which on the middle bet is the next smaller one."""
+    between = BET_FRACTIONS[:-1] * 2**-0.25
+    return np.asarray(LOG_TARGET_WEALTH * (1 - risk) / (risk * ((1 - between) * np.log1p(-between) + between)))
 
 
 def bets_for(n: float, risk: float) -> NDArray[np.float64]:
-    """The bets on each of n cases, (3,); the fortune is divided evenly between them."""
-    place = int(np.searchsorted(_first_uses(risk), n, side="right"))
-    return np.asarray(SHARES[[max(place - apart, 0) for apart in APART]] / (1 - risk))
+    """Return the three bets on each of n cases, (3,); the initial wealth is divided evenly between them."""
+    index = int(np.searchsorted(_switch_points(risk), n, side="right"))
+    return np.asarray(BET_FRACTIONS[[max(index - offset, 0) for offset in BET_OFFSETS]] / (1 - risk))
 
 
 def log_wealth(losses: NDArray[np.float64], risk: float) -> NDArray[np.float64]:
-    """The logarithm of the mean fortune after 0, 1, ..., m cases, (m + 1,), each with the bets for so many.
+    """Return the log of the mean wealth after 0, 1, ..., m cases, each with the bets for that number of cases.
 
     Args:
         losses: (m,), costs between 0 and 1.
-        risk: r.
+        risk: Mean cost r to be tested.
+
+    Returns:
+        (m + 1,), log-wealth.
     """
     m = len(losses)
-    places = np.searchsorted(_first_uses(risk), np.arange(1, m + 1), side="right")
+    indices = np.searchsorted(_switch_points(risk), np.arange(1, m + 1), side="right")
     total = np.full(m, -np.inf)
     gains = risk - losses
-    for share in range(int(places[-1]) + 1 if m else 0):
-        weight = sum((np.maximum(places - apart, 0) == share).astype(np.float64) for apart in APART)
+    for share in range(int(indices[-1]) + 1 if m else 0):
+        weight = sum((np.maximum(indices - offset, 0) == share).astype(np.float64) for offset in BET_OFFSETS)
         used = np.flatnonzero(weight)
         if len(used):
             end = used[-1] + 1
-            logs = np.cumsum(np.log1p(SHARES[share] / (1 - risk) * gains[:end]))[used]
+            logs = np.cumsum(np.log1p(BET_FRACTIONS[share] / (1 - risk) * gains[:end]))[used]
             total[used] = np.logaddexp(total[used], logs + np.log(weight[used]))
-    return np.append(0.0, total - math.log(len(APART)))
+    return np.append(0.0, total - math.log(len(BET_OFFSETS)))
 
 
 def log_wealth_at_most(n: float, mean: float, risk: float) -> float:
-    """The most that n cases with this mean cost can give: the fortune if all cost the same (Jensen's inequality)."""
+    """Return the largest log-wealth of n cases with this mean cost: all cost the same (Jensen's inequality)."""
     logs = n * np.log1p(bets_for(n, risk) * (risk - mean))
-    return float(np.logaddexp.reduce(logs) - math.log(len(APART)))
+    return float(np.logaddexp.reduce(logs) - math.log(len(BET_OFFSETS)))

@@ -1,7 +1,12 @@
-"""Exact binomial tests: how many errors among n accepted cases still speak for a risk below r.
+"""Exact binomial tests: how many errors among n accepted cases are few enough to show a risk below r.
 
-Given a threshold, the errors S_n among n accepted cases are binomial with the selective risk R.  So
-``p = P(Bin(n, r) <= S_n)`` is a valid p-value for "R > r", and R <= r is shown at level a where p <= a.
+For a fixed threshold, the number of errors S_n among n accepted cases is binomial with the selective risk R.  So ``p =
+P(Bin(n, r) <= S_n)`` is a valid p-value for "R > r", and R <= r is shown at level a if p <= a (the test that belongs to
+the upper confidence limit of Clopper and Pearson, 1934).
+
+References:
+    C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the case of the binomial,
+    Biometrika 26, 1934.
 """
 
 import math
@@ -12,36 +17,36 @@ from scipy.special import bdtr
 
 __all__ = ["fewest", "fewest_with", "most_errors", "passes", "tail"]
 
-#: Numbers of cases beyond this are not searched: nobody can label so many.
+#: Upper limit of searches for a number of cases: nobody can label more.
 MOST = 1 << 30
 
 
 def tail(errors: ArrayLike, n: ArrayLike, risk: float) -> NDArray[np.float64]:
-    """``P(Bin(n, risk) <= errors)``; 0 below 0 errors, 1 for n = 0."""
+    """Return ``P(Bin(n, risk) <= errors)``; 0 for negative ``errors``, 1 for n = 0."""
     k, size = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.int64)
     found = bdtr(np.clip(k, 0, size), size, risk)
     return np.where(k < 0, 0.0, np.where(k >= size, 1.0, found))
 
 
 def passes(errors: ArrayLike, n: ArrayLike, risk: float, level: float) -> NDArray[np.bool_]:
-    """Whether so few errors among n show that the risk is at most ``risk``, at ``level``."""
+    """Whether this number of errors among n shows that the risk is at most ``risk``, at significance ``level``."""
     return tail(errors, n, risk) <= level
 
 
 def fewest(risk: float, level: float) -> int:
-    """The fewest cases that can pass at all, without any error: ``ceil(ln level / ln(1 - risk))``."""
+    """Return the smallest n that passes without any error: ``ceil(ln level / ln(1 - risk))``."""
     return fewest_with(0, risk, level)
 
 
 def fewest_with(errors: int, risk: float, level: float) -> int:
-    """The fewest cases that pass with so many errors; MOST if there would have to be more."""
-    # The logarithms are right but for rounding: bisection over whole numbers decides by the test itself.
+    """Return the smallest n that passes with this number of errors; MOST if it would be larger than that."""
+    # The logarithms are exact up to rounding; bisection over integers decides by the test itself.
     high = max(errors + 1, math.ceil(min(math.log(level) / math.log1p(-risk), MOST)) + 1)
     while not passes(errors, high, risk, level):
         if high >= MOST:
             return MOST
         high = min(2 * high, MOST)
-    low = errors  # all of them wrong: never passes
+    low = errors  # n = errors: all wrong, which never passes
     while high - low > 1:
         middle = (low + high) // 2
         if passes(errors, middle, risk, level):
@@ -52,8 +57,8 @@ def fewest_with(errors: int, risk: float, level: float) -> int:
 
 
 def most_errors(n: int, risk: float, level: float) -> int:
-    """The most errors among n that still pass; -1 if not even 0 do."""
-    low, high = -1, n  # n errors of n never pass
+    """Return the largest number of errors among n that passes; -1 if not even 0 does."""
+    low, high = -1, n  # n errors among n never pass
     while high - low > 1:
         middle = (low + high) // 2
         if passes(middle, n, risk, level):

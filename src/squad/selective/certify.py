@@ -1,4 +1,4 @@
-"""From confidences and their errors to a certificate."""
+"""Certification: from confidences and correctness to a certificate."""
 
 import contextlib
 import dataclasses
@@ -19,15 +19,16 @@ from squad.selective.bands import BERK_JONES, DIVIDED
 from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.consistency import SLACK, named, options_of
 from squad.selective.groups import group_codes, group_key
+from squad.selective.labels_needed import closest, labels_needed
 from squad.selective.methods import METHODS, Options, shown_for_all, statements
 from squad.selective.pilots import PILOTED, check_pilot, counted_shares, order_of, pilot_of, thresholds_of
-from squad.selective.planning import check_share, closest, labels_needed
+from squad.selective.planning import check_share
 from squad.selective.resampling import resample
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
 __all__ = ["Risk", "certify", "certify_scores", "check_scores", "check_targets"]
 
-#: One target: a risk of wrong answers, or a risk for each harm.
+#: A target: the risk of wrong predictions, or a risk for each harm.
 Risk = float | Mapping[str, float]
 
 
@@ -51,52 +52,81 @@ def certify(
     pilot: Any = None,
     attempt: int | None = None,
 ) -> Certificate:
-    """Find the lowest threshold on confidence with a guarantee: at most ``risk`` of accepted predictions are wrong.
+    """Find the lowest threshold on confidence whose selective risk is guaranteed to be at most ``risk``.
 
-    The guarantee holds with probability 1 - ``delta`` over the calibration cases, which must be drawn like the cases to
-    come, and must not have been used to make the model.  It is for anybody's model: all it sees is confidences, and
-    whether the answers were right.
+    The guarantee holds with confidence level 1 - ``delta`` over the calibration set, which must be drawn like the cases
+    to come and must not have been used to train or select the model.  It works with any model: all it sees is
+    confidences, and whether the predictions were correct.
 
     Args:
-        confidence: (m,), of the calibration cases, the higher the surer, on any scale.
-        correct: (m,), whether each answer is right.
-        risk: the share of accepted answers that may be wrong; or a mapping from harm to risk, all of which must hold
-            for accepted cases; or several such targets, each of which gets its own threshold.
-        delta: the chance that any guarantee is false, for all targets, groups and harms together.
-        method: "fallback" (the default), "pareto" or "preset" (which need nothing of the ranking), "fixed_sequence",
-            "sgr", "bonferroni", "grid" or "band".
-        harms: by name, (m,) 0 or 1: whether the case, if accepted, suffers it, such as a missed class.  "wrong" is
-            known from ``correct``.  Numbers between 0 and 1 are costs, whose mean over accepted cases is bounded; NaN
-            leaves a case out: with NaN wherever the right class is another, ``risk`` bounds the miss rate of a class.
-            Several harms take no part of ``delta`` from each other.
-        by: (m,), a group each, known before the right answer is (such as the predicted class): every group gets a
+        confidence: (m,), confidence scores of the calibration cases, on any scale; higher means more confident.
+        correct: (m,), whether each prediction is correct.
+        risk: Largest error rate allowed among accepted predictions; or a mapping from harm to risk, all of which must
+            hold for accepted cases; or several such targets, each with its own threshold.
+        delta: Probability that any part of the certificate is false, for all targets, groups and harms together.
+        method: "fallback" (the default), "pareto" or "preset" (which assume nothing about the risk-coverage curve),
+            "fixed_sequence", "sgr", "bonferroni", "grid" or "band".
+        harms: By name, (m,) 0 or 1: whether the case, if accepted, suffers the harm, such as a missed class.  "wrong"
+            is known from ``correct``.  Numbers between 0 and 1 are costs, whose mean over accepted cases is bounded.
+            NaN excludes a case from a harm: with NaN wherever the true class is another one, ``risk`` bounds the miss
+            rate of a class.  Several harms of one target do not divide ``delta``.
+        by: (m,), group of each case, known before its true label (such as the predicted class): every group gets a
             threshold and a guarantee of its own.
-        weights: (m,), where the calibration cases were not drawn like the cases to come: how much more frequent each
-            is among new cases than in the sample, up to a factor, such as 1 / its chance to get into the sample.
-            Cases are drawn with chances in proportion to these, and the guarantee is exact on what is left.
-        max_weight: the largest weight that any case can have, known beforehand; None takes the largest of ``weights``,
-            and the certificate says so.
-        estimated_weights: they were estimated; the certificate says so.
-        strata: (m,), in the place of weights: the stratum of each case, where so many were taken of each.
-        population: the share of each stratum among new cases.
-        thresholds: of "grid": named before the calibration cases were looked at.
-        ranks: of "bonferroni": how many are tested.
-        r_max: of "band": the largest risk that may be asked for.
-        pilot: of "preset" and "pareto": cases that are not in the calibration set, which choose the thresholds that are
-            tested; validation cases will do.  (confidence, correct), or (confidence, correct, harms); for "preset"
+        weights: (m,), for calibration cases that were not drawn like the cases to come: how much more frequent each is
+            among new cases than in the sample, up to a factor, such as 1 / its probability of inclusion.  Cases are
+            drawn with probabilities proportional to their weights, and the guarantee is exact for those drawn.
+        max_weight: Largest weight that any case can have, known beforehand; None uses the largest of ``weights``, and
+            the certificate says so.
+        estimated_weights: Whether the weights were estimated; the certificate says so.
+        strata: (m,), stratum of each case, instead of weights, for a sample with fixed numbers of cases per stratum.
+        population: Fraction of each stratum among new cases.
+        thresholds: For "grid": thresholds chosen before looking at the calibration cases.
+        ranks: For "bonferroni": number of thresholds tested.
+        r_max: For "band": largest risk of interest.
+        pilot: For "preset" and "pareto": cases outside the calibration set that choose the thresholds to test;
+            validation cases are fine.  (confidence, correct), or (confidence, correct, harms); for "preset",
             confidences alone are enough, unless a harm is counted on some cases only.
-        attempt: 1, 2, ... if this may not be the only attempt to certify the model: each uses its own share of
-            ``delta`` (90 %, 5 %, 2.5 %, ...), so that all of them together keep it.  None is the only one.
+        attempt: 1, 2, ... if this may not be the only attempt to certify the model: each attempt uses its own share of
+            ``delta`` (90 %, 5 %, 2.5 %, ...), so that all of them together keep it.  None for the only attempt.
 
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> confidence = rng.random(2000)
-    >>> correct = rng.random(2000) < 0.8 + 0.2 * confidence
-    >>> certificate = certify(confidence, correct, risk=0.05, delta=0.05)
-    >>> certificate.certified, round(certificate.threshold, 2), certificate.n, certificate.errors
-    (True, 0.67, 672, 23)
-    >>> certificate.accepts([0.2, 0.9])
-    array([False,  True])
+    Returns:
+        The certificate; ``certified`` is False if no threshold could be certified.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    See Also:
+        plan: How many calibration cases are needed.
+        band_of: Bounds for all thresholds at once.
+        squad.metrics.coverage_at_risk: The same question without a guarantee.
+
+    References:
+        Y. Geifman and R. El-Yaniv, Selective classification for deep neural networks, NeurIPS 2017 ("sgr").
+
+        A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, Learn then test: calibrating predictive
+        algorithms to achieve risk control, 2021.
+
+        P. Bauer, Multiple testing in clinical trials, Statistics in Medicine 10, 1991 ("fixed_sequence").
+
+        B. L. Wiens, A fixed sequence Bonferroni procedure for testing multiple endpoints, Pharmaceutical Statistics 2,
+        2003 ("fallback").
+
+        C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the case of the
+        binomial, Biometrika 26, 1934 (the test of a threshold).
+
+        I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting, Journal of the Royal
+        Statistical Society B, 2024 (the test of costs).
+
+    Examples:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> confidence = rng.random(2000)
+        >>> correct = rng.random(2000) < 0.8 + 0.2 * confidence
+        >>> certificate = certify(confidence, correct, risk=0.05, delta=0.05)
+        >>> certificate.certified, round(certificate.threshold, 2), certificate.n, certificate.errors
+        (True, 0.67, 672, 23)
+        >>> certificate.accepts([0.2, 0.9])
+        array([False,  True])
     """
     scores = Scores.of(confidence, correct, harms, by)
     options = {"thresholds": thresholds, "ranks": ranks, "r_max": r_max, "pilot": pilot}
@@ -123,29 +153,44 @@ def certify_scores(
     details: Mapping[str, Any] | None = None,
     attempt: int | None = None,
 ) -> Certificate:
-    """The same for scores that were checked; ``by`` is what their groups are called."""
+    """Certify scores that have been checked; see :func:`certify`.
+
+    Args:
+        scores: Scored calibration cases.
+        targets: Risks by harm, one mapping per target.
+        delta: Probability that any part of the certificate is false.
+        method: Name of the method.
+        options: Options of the method, by their names in :func:`certify`.
+        by: Name of the grouping, if the scores have groups.
+        details: Provenance to be stored in the certificate.
+        attempt: Number of the attempt, or None.
+    """
     delta = check_share("delta", delta)
     check_choice("method", method, tuple(METHODS))
-    parts = [(None, scores)] if scores.by is None else _groups(scores)
+    parts = [(None, scores)] if scores.by is None else _split_groups(scores)
     level = delta * share(check_attempt(attempt)) / statements(method, targets, len(parts))
-    chosen = _piloted(method, options.get("pilot"), scores, targets, len(scores) // len(parts), level)
+    chosen = _pilot_options(method, options.get("pilot"), scores, targets, len(scores) // len(parts), level)
     options = {**options, **chosen}
     if chosen:
         details = {**(details or {}), "pilot": chosen["cases"]}
-    return _at_level(scores, parts, targets, delta, level, method, options, by, details, attempt)
+    return _certify_at_level(scores, parts, targets, delta, level, method, options, by, details, attempt)
 
 
-def _piloted(
+def _pilot_options(
     method: str, given: Any, scores: Scores, targets: Sequence[Mapping[str, float]], m: int, level: float
 ) -> dict[str, Any]:
-    """The options of a method that takes a pilot: thresholds, with the coverages or the orders to test them in."""
+    """Return the options that a pilot determines: thresholds, with their coverages or testing orders."""
     if method not in PILOTED:
         if given is not None:
-            raise ArgumentError(f"pilot is for the methods preset and pareto; the method is {method}. Leave it out.")
+            raise ArgumentError(
+                f"pilot is only for the methods preset and pareto, but the method is {method}. Omit it."
+            )
         return {}
     if given is None:
-        hint = "It is (confidence, correct) of cases that are not in the calibration set, such as validation cases."
-        raise ArgumentError.of("pilot", None, f"given for the method {method}", hint)
+        raise ArgumentError(
+            f"The method {method} needs a pilot. Pass pilot=(confidence, correct) of cases outside the calibration set,"
+            " such as validation cases."
+        )
     pilot = pilot_of(given)
     check_pilot(pilot, method, targets, scores)
     thresholds, shares = thresholds_of(pilot.scores.confidence)
@@ -156,7 +201,7 @@ def _piloted(
     return {"chosen": thresholds, "orders": orders, "cases": len(pilot)}
 
 
-def _at_level(
+def _certify_at_level(
     scores: Scores,
     parts: Sequence[tuple[Any, Scores]],
     targets: Sequence[Mapping[str, float]],
@@ -168,7 +213,7 @@ def _at_level(
     details: Mapping[str, Any] | None = None,
     attempt: int | None = None,
 ) -> Certificate:
-    """The certificate whose rules are tested at this level each."""
+    """Certify with the given significance level for each rule."""
     settings = Options(
         check_count("ranks", options.get("ranks", 20), 1),
         check_share("r_max", options.get("r_max", 0.1)),
@@ -177,27 +222,27 @@ def _at_level(
         tuple(options.get("counted", ())),
         tuple(options.get("orders", ())),
     )
-    thresholds = _thresholds(method, options.get("thresholds"))
+    thresholds = _check_thresholds(method, options.get("thresholds"))
     if method in PILOTED:
         thresholds = np.asarray(options["chosen"], dtype=np.float64)
     for name in dict.fromkeys(name for target in targets for name in target):
         if method == "band" and scores.harms[name].dtype != np.bool_:
             raise ArgumentError(
-                f"The method band takes harms of 0 and 1 only; {name!r} has costs, or is counted on some cases only."
-                " Take another method."
+                f"The method band supports harms of 0 and 1 only, but {name!r} has costs or is counted on some cases"
+                " only. Use another method."
             )
     if method == "band" and (high := max(max(target.values()) for target in targets)) > settings.r_max:
-        hint = "r_max must be fixed before looking; a larger one makes the band wider."
+        hint = "Pass a larger r_max, fixed before looking at the data; it makes the band wider."
         raise ArgumentError.of("risk", f"{high:g}", f"at most r_max ({settings.r_max:g}) for the method band", hint)
     ranked = [(group, rank(part, thresholds)) for group, part in parts]
-    # What is needed is said for the next attempt, which has a smaller share.
+    # The number of cases needed refers to the next attempt, which has a smaller share of delta.
     later = 1.0
     sizes = [{name: tally.m for name, tally in one.tallies.items()} for _, one in ranked]
     if attempt is not None and can_succeed(sizes, targets, level, method, settings, scores.costs):
         later = share(attempt + 1) / share(attempt)
     rules = tuple(
-        _rule(one, target, group, level, method, settings.of_target(place), later)
-        for place, target in enumerate(targets)
+        _certify_rule(one, target, group, level, method, settings.of_target(index), later)
+        for index, target in enumerate(targets)
         for group, one in ranked
     )
     used: dict[str, Any] = {}
@@ -221,13 +266,16 @@ def _at_level(
 
 
 def check_scores(certificate: Certificate, scores: Scores) -> None:
-    """That a certificate is the one that these scores give: the same rules, with the same thresholds and counts.
+    """Check that a certificate is the one that these scores give: the same rules, with the same thresholds and counts.
 
-    What a rule estimates (``needed``, ``hopeless``) is not compared: another version may estimate otherwise.
+    Estimates (``needed``, ``hopeless``) are not compared: other versions may estimate differently.
 
     Args:
-        certificate: what was read.
-        scores: of its calibration cases, stored beside it.
+        certificate: Certificate that was read.
+        scores: Scores of its calibration cases, stored with it.
+
+    Raises:
+        CertificateError: If they contradict each other.
     """
     settings, thresholds = options_of(certificate)
     costs = frozenset(name for rule in certificate.rules for name in rule.costs)
@@ -244,47 +292,47 @@ def check_scores(certificate: Certificate, scores: Scores) -> None:
 
     for harm in (harm for target in certificate.targets for harm in target if harm not in scores.harms):
         raise CertificateError(
-            f"A saved certificate contradicts its calibration scores: it speaks of {harm!r}, they of"
+            f"A saved certificate contradicts its calibration scores: it bounds {harm!r}, but they contain"
             f" {', '.join(scores.harms)}. Certify again."
         )
 
-    # At its own level: a certificate of format 1 divided delta between harms, too.
+    # At its own level: certificates of format 1 also divided delta between harms.
     level = certificate.rules[0].level
-    parts = [(None, scores)] if scores.by is None else _groups(scores)
+    parts = [(None, scores)] if scores.by is None else _split_groups(scores)
 
-    def again(near: float) -> Certificate:
-        return _at_level(
+    def recompute(factor: float) -> Certificate:
+        return _certify_at_level(
             scores,
             parts,
             certificate.targets,
             certificate.delta,
-            level * near,
+            level * factor,
             certificate.method,
             options,
             certificate.by or "",
         )
 
-    made = again(1.0)
+    made = recompute(1.0)
     if _same_claim(made, certificate):
         return
-    # A p-value that equals its level to the last digit may fall on either side with another version of scipy.
-    for near in (1 - SLACK, 1 + SLACK):
-        with contextlib.suppress(ArgumentError):  # a delta that is hardly allowed
-            if _same_claim(again(near), certificate):
+    # A p-value that equals its level up to rounding may fall on either side with another version of SciPy.
+    for factor in (1 - SLACK, 1 + SLACK):
+        with contextlib.suppress(ArgumentError):  # a delta at the limit of the allowed range
+            if _same_claim(recompute(factor), certificate):
                 return
-    found = {_place(rule): rule for rule in made.rules}
+    found = {_rule_key(rule): rule for rule in made.rules}
     for rule in certificate.rules:
-        other = found.get(_place(rule))
-        if other is None or not _agree(rule, other):
-            told = "no such rule" if other is None else _told(other)
+        other = found.get(_rule_key(rule))
+        if other is None or not _same_counts(rule, other):
+            recomputed = "no such rule" if other is None else _rule_text(other)
             raise CertificateError(
-                f"A saved certificate contradicts its calibration scores: {named(rule, certificate.by)} says"
-                f" {_told(rule)}, and the {len(scores):,} scores give {told}. Certify again."
+                f"A saved certificate contradicts its calibration scores: {named(rule, certificate.by)} has"
+                f" {_rule_text(rule)}, but the {len(scores):,} scores give {recomputed}. Certify again."
             )
     raise CertificateError(
-        f"A saved certificate contradicts its calibration scores: it speaks of {certificate.m:,} cases,"
-        f" {certificate.ties:,} of equal confidence, in {len(certificate.rules)} rules; the scores give {made.m:,},"
-        f" {made.ties:,} and {len(made.rules)}. Certify again."
+        f"A saved certificate contradicts its calibration scores: it has {certificate.m:,} cases, {certificate.ties:,}"
+        f" of them tied, and {len(certificate.rules)} rules; the scores give {made.m:,}, {made.ties:,} and"
+        f" {len(made.rules)}. Certify again."
     )
 
 
@@ -292,16 +340,18 @@ def _same_claim(one: Certificate, other: Certificate) -> bool:
     if (one.m, one.ties, one.by is None, len(one.rules)) != (other.m, other.ties, other.by is None, len(other.rules)):
         return False
     pairs = list(zip(one.rules, other.rules, strict=True))
-    return all(_place(rule) == _place(its) and _agree(rule, its) for rule, its in pairs)
+    return all(
+        _rule_key(rule) == _rule_key(other_rule) and _same_counts(rule, other_rule) for rule, other_rule in pairs
+    )
 
 
-def _place(rule: Rule) -> Any:
-    """Which of the rules it is."""
+def _rule_key(rule: Rule) -> Any:
+    """Return a key that identifies a rule within its certificate: its target and group."""
     return frozenset(rule.risks.items()), group_key(rule.group)
 
 
-def _agree(rule: Rule, other: Rule) -> bool:
-    """Whether both say the same; sums of costs but for rounding, which depends on the order of adding."""
+def _same_counts(rule: Rule, other: Rule) -> bool:
+    """Whether two rules have the same threshold and counts; sums of costs may differ by rounding."""
     of = rule.threshold, rule.n, rule.m, set(rule.errors), rule.costs, dict(rule.counted)
     return of == (other.threshold, other.n, other.m, set(other.errors), other.costs, dict(other.counted)) and all(
         math.isclose(count, other.errors[name], rel_tol=1e-9, abs_tol=1e-9) if name in rule.costs
@@ -310,12 +360,12 @@ def _agree(rule: Rule, other: Rule) -> bool:
     )  # fmt: skip
 
 
-def _told(rule: Rule) -> str:
+def _rule_text(rule: Rule) -> str:
     errors = " and ".join(f"{count:,} ({name})" for name, count in rule.errors.items())
     return f"a threshold of {rule.threshold!r} with {rule.n:,} of {rule.m:,} accepted and errors {errors}"
 
 
-def _rule(
+def _certify_rule(
     ranked: Ranked,
     risks: Mapping[str, float],
     group: Any,
@@ -333,7 +383,7 @@ def _rule(
         counted = {name: (0, tally.m) for name, tally in some.items()}
         none = dict.fromkeys(risks, 0)
         best = closest(ranked, risks) if hopeless else {}
-        failing = _failing(ranked, risks, level, method, options)
+        failing = _failing_alone(ranked, risks, level, method, options)
         return Rule(
             dict(risks), group, np.inf, 0, ranked.m, none, level, needed, hopeless, counted, costs, best, failing
         )
@@ -344,10 +394,10 @@ def _rule(
     return Rule(dict(risks), group, threshold, n, ranked.m, errors, level, counted=counted, costs=costs)
 
 
-def _failing(
+def _failing_alone(
     ranked: Ranked, risks: Mapping[str, float], level: float, method: str, options: Options
 ) -> dict[str, tuple[float, int]]:
-    """Of several harms, those that could not be shown even alone, with their errors if all cases were accepted."""
+    """Return, of several harms, those that could not be certified even alone, with their errors at full coverage."""
     if len(risks) == 1 or not len(ranked.n):
         return {}
     tallies = {
@@ -359,46 +409,46 @@ def _failing(
 
 
 def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list[dict[str, float]]:
-    """Targets as mappings from harm to risk, each of them known."""
+    """Check targets, and return them as mappings from known harms to risks."""
     many: Any = risk.tolist() if isinstance(risk, (np.ndarray, torch.Tensor)) else risk
     given = list(many) if isinstance(many, (list, tuple, set)) else [many]
     if not given:
-        raise ArgumentError.of("risk", "nothing", "a share of wrong answers, such as .02")
+        raise ArgumentError("risk must name at least one target, such as 0.02, got none.")
     targets: list[dict[str, float]] = []
     for one in given:
         target = dict(one) if isinstance(one, Mapping) else {WRONG: one}
         if not target:
-            raise ArgumentError.of("risk", "an empty mapping", "a risk for one harm at least")
+            raise ArgumentError.of("risk", "an empty mapping", "given for at least one harm")
         for name in target:
             if name not in harms:
-                hint = "" if len(harms) > 1 else "Give the losses of others with harms={name: ...}."
-                raise ArgumentError.of("risk", repr(name), f"for a harm that is known ({', '.join(harms)})", hint)
+                hint = "" if len(harms) > 1 else "Pass the losses of other harms with harms={name: ...}."
+                raise ArgumentError.of("risk", repr(name), f"given for known harms ({', '.join(harms)})", hint)
         checked = {name: check_share("risk", value) for name, value in target.items()}
         if checked in targets:
-            raise ArgumentError.of("risk", f"{one} twice", "each target once")
+            raise ArgumentError.of("risk", f"{one} twice", "a list of different targets")
         targets.append(checked)
     return targets
 
 
-def _thresholds(method: str, given: Any) -> NDArray[np.float64] | None:
-    """The user's thresholds, the strictest first."""
+def _check_thresholds(method: str, given: Any) -> NDArray[np.float64] | None:
+    """Check the user's thresholds, and return them with the strictest first."""
     if method != "grid":
         if given is not None:
-            raise ArgumentError(f"thresholds are for the method grid; the method is {method}. Leave them out.")
+            raise ArgumentError(f"thresholds are only for the method grid, but the method is {method}. Omit them.")
         return None
     if given is None:
-        raise ArgumentError.of("thresholds", None, "named for the method grid, such as [.99, .95, .9]")
+        raise ArgumentError("The method grid needs thresholds. Pass, for example, thresholds=[0.99, 0.95, 0.9].")
     try:
         found = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentError.of("thresholds", repr(given)[:60], "a list of numbers") from None
     if found.ndim != 1 or not found.size or np.isnan(found).any() or (found == np.inf).any():
-        raise ArgumentError.of("thresholds", repr(given)[:60], "a list of numbers below infinity, one at least")
+        raise ArgumentError.of("thresholds", repr(given)[:60], "a non-empty list of numbers below infinity")
     return np.unique(found)[::-1]
 
 
-def _groups(scores: Scores) -> list[tuple[Any, Scores]]:
-    """The cases of each group."""
+def _split_groups(scores: Scores) -> list[tuple[Any, Scores]]:
+    """Return the cases of each group."""
     assert scores.by is not None
     groups, codes = group_codes(scores.by)
     order = np.argsort(codes, kind="stable")

@@ -1,4 +1,4 @@
-"""Groups that have a threshold each: 1, "1" and True are three, unless only one of them is known."""
+"""Groups with a threshold each: 1, "1" and True are three different groups, unless only one of them is known."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def plain(value: Any) -> Any:
-    """A group as JSON keeps it; 1.0 is 1."""
+    """Return a group as JSON stores it; 1.0 becomes 1."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -20,26 +20,26 @@ def plain(value: Any) -> Any:
 
 
 def group_key(group: Any) -> tuple[str, Any]:
-    """What a group is told apart, and sorted, by: Python takes 1 and True for equal."""
+    """Return a key that distinguishes and sorts groups: Python considers 1 and True equal."""
     value = plain(group)
     return type(value).__name__, value
 
 
 def group_codes(groups: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """The groups in their order, each once and plain; and the place of each case's among them, (N,)."""
+    """Return the distinct groups, sorted and as plain data, and the index of each case's group, (N,)."""
     keys = [group_key(group) for group in groups.tolist()]
     every = sorted(set(keys))
-    places = {key: place for place, key in enumerate(every)}
-    return [group for _, group in every], np.array([places[key] for key in keys], dtype=np.int64)
+    indices = {key: index for index, key in enumerate(every)}
+    return [group for _, group in every], np.array([indices[key] for key in keys], dtype=np.int64)
 
 
 class ByGroup(Generic[Value]):
-    """Something for each group, found by the group itself, or by its text where that leaves no doubt.
+    """Values by group, looked up by the group itself, or by its text where that is unambiguous.
 
-    A group may come from a file on one day, where everything is text, and from an array on another.
+    The same group may come from a file, where everything is text, or from an array.
 
     Args:
-        values: by group.
+        values: Pairs of group and value.
     """
 
     def __init__(self, values: Iterable[tuple[Any, Value]]) -> None:
@@ -50,13 +50,13 @@ class ByGroup(Generic[Value]):
         self._texts = {text: found[0] for text, found in texts.items() if len(found) == 1}
 
     def find(self, group: Any) -> Value | None:
-        """What belongs to the group; None if it is not known."""
+        """Return the value of a group; None if the group is unknown."""
         key = group_key(group)
         return self._exact[key] if key in self._exact else self._texts.get(_as_text(key[1]))
 
 
 def _as_text(group: Any) -> str:
-    """A group as a file may have it: a column of whole numbers with one missing is written as 1.0, 2.0, ..."""
+    """Return a group as a file may contain it: an integer column with missing values is written as 1.0, 2.0, ..."""
     text = str(group)
     try:
         number = float(text)

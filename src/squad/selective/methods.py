@@ -1,9 +1,20 @@
-"""Methods that choose among rules with a guarantee: each says for which rules the risk was shown to be small enough.
+"""Methods that choose among rules with a guarantee: each returns the rules whose risk was shown to be small enough.
 
-All of them test by the exact binomial (:mod:`squad.selective.bounds`), by Beta quantiles, or, for costs, by betting
-(:mod:`squad.selective.betting`); they differ in which rules they look at, and at what level.  Every one returns a mask
-over the rules, so that several harms can be required of the same rule: it must be among the rules shown for each.  That
-takes no part of delta (an intersection-union test; docs/selection.md has the proof).
+All of them use the exact binomial test (:mod:`squad.selective.bounds`), Beta quantiles, or, for costs, betting
+(:mod:`squad.selective.betting`); they differ in which rules they test, and at which level.  Each returns a mask over
+the rules, so that several harms can be required of one rule: it must pass for each of them.  That does not divide delta
+(an intersection-union test; docs/selection.md has the proof).
+
+References:
+    Y. Geifman and R. El-Yaniv, Selective classification for deep neural networks, NeurIPS 2017 (SGR).
+
+    A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, Learn then test: calibrating predictive
+    algorithms to achieve risk control, 2021.
+
+    P. Bauer, Multiple testing in clinical trials, Statistics in Medicine 10, 1991 (fixed-sequence testing).
+
+    B. L. Wiens, A fixed sequence Bonferroni procedure for testing multiple endpoints, Pharmaceutical Statistics 2, 2003
+    (the fallback procedure).
 """
 
 import dataclasses
@@ -43,26 +54,27 @@ __all__ = [
     "walk",
 ]
 
-#: Where a fallback procedure may begin, as a share of the cases, and how delta is shared out.
+#: Starts of the fallback procedure (the name is from the literature: Wiens, 2003), as a fraction of the cases, with
+#: their shares of delta.
 FALLBACK = ((1 / 4, 0.8), (1 / 2, 0.1), (3 / 4, 0.1))
-#: One start, with all of it.
+#: A single start, with all of delta: fixed-sequence testing.
 FIXED = ((1 / 4, 1.0),)
 
-_ONE = np.ones(1, dtype=np.int64)
+_ONE_RULE = np.ones(1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What only some methods look at.
+    """Options that only some methods use.
 
     Attributes:
-        ranks: of bonferroni, how many.
-        r_max: of band, the largest risk that may be asked for.
-        levels: of band, how its levels are found.
-        shares: of preset, the coverage that each threshold was chosen for.
-        counted: of preset, the share of cases that a harm is counted on, for harms that are not counted on all.
-        orders: of pareto, the places of thresholds in the order of their tests, for each target.
-        order: the one of the target that is tested.
+        ranks: For bonferroni, number of ranks tested.
+        r_max: For band, largest risk of interest.
+        levels: For band, how its levels are determined.
+        shares: For preset, coverage that each threshold was chosen for.
+        counted: For preset, fraction of cases that a harm is counted on, for harms that are not counted on all.
+        orders: For pareto, indices of thresholds in testing order, for each target.
+        order: Testing order of the current target.
     """
 
     ranks: int = 20
@@ -73,112 +85,132 @@ class Options:
     orders: tuple[tuple[int, ...], ...] = ()
     order: tuple[int, ...] = ()
 
-    def of_target(self, place: int) -> "Options":
-        """With the order of one target."""
-        return dataclasses.replace(self, order=self.orders[place]) if self.orders else self
+    def of_target(self, index: int) -> "Options":
+        """Return the options with the testing order of one target."""
+        return dataclasses.replace(self, order=self.orders[index]) if self.orders else self
 
     def counted_of(self, harm: str, m: int) -> int:
-        """On how many of m cases a harm is counted, by the pilot: how many it is in fact is known from labels only."""
+        """Return how many of m cases a harm is expected to be counted on: the true number depends on labels."""
         return math.floor(dict(self.counted).get(harm, 1.0) * m)
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a chain of tests begins: at ``n`` accepted cases, with this share of the level."""
+    """Start of a chain of tests.
+
+    Attributes:
+        n: Number of accepted cases at which the chain begins.
+        weight: Share of the level.
+    """
 
     n: int
     weight: float
 
 
-@functools.lru_cache(maxsize=1024)  # simulations ask for the same many times
+@functools.lru_cache(maxsize=1024)  # simulations repeat the same arguments many times
 def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
-    """The starts that m cases allow; they depend on nothing that is looked at.
+    """Return the starts that are possible with m cases; they do not depend on the data.
 
-    A start that cannot pass with m cases, or repeats the one before, hands its weight on to the next.  What the last
-    one leaves goes to the first, without moving it.
+    A start that cannot pass with m cases, or repeats the one before, passes its weight on to the next one.  What the
+    last one leaves goes to the first, without moving it.
+
+    Args:
+        m: Number of cases.
+        risk: Target.
+        level: Significance level.
+        plan: Fractions of the cases, with their shares of the level.
     """
     found: list[Start] = []
-    handed = 0.0
+    passed_on = 0.0
     for share, weight in plan:
-        own, handed = weight + handed, 0.0
-        zero = fewest(risk, own * level)
-        if zero > m:
-            handed = own
+        weight_here, passed_on = weight + passed_on, 0.0
+        least = fewest(risk, weight_here * level)
+        if least > m:
+            passed_on = weight_here
             continue
-        allowed = most_errors(max(zero, math.floor(share * m)), risk, own * level)
-        n = fewest_with(allowed, risk, own * level)
+        allowed = most_errors(max(least, math.floor(share * m)), risk, weight_here * level)
+        n = fewest_with(allowed, risk, weight_here * level)
         if found and n <= found[-1].n:
-            handed = own
+            passed_on = weight_here
             continue
-        found.append(Start(n, own))
+        found.append(Start(n, weight_here))
     if found:
-        found[0] = Start(found[0].n, found[0].weight + handed)
+        found[0] = Start(found[0].n, found[0].weight + passed_on)
         return tuple(found)
-    zero = fewest(risk, level)
-    return (Start(zero, 1.0),) if zero <= m else ()
+    least = fewest(risk, level)
+    return (Start(least, 1.0),) if least <= m else ()
 
 
 def starts_of(tally: Tally, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
-    """The starts that the cases of a harm allow."""
+    """Return the starts that are possible with the cases of a harm."""
     return (starts if tally.losses is None else cost_starts)(tally.m, risk, level, plan)
 
 
 @functools.lru_cache(maxsize=1024)
 def cost_starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
-    """The same for costs: at these shares of the cases, or where costs of 0 could pass."""
+    """Return the starts for a harm with costs: at these fractions of the cases, or where costs of 0 could pass."""
     found: list[Start] = []
-    handed = 0.0
+    passed_on = 0.0
     for share, weight in plan:
-        own, handed = weight + handed, 0.0
-        n = max(fewest_free(risk, own * level), math.floor(share * m))
+        weight_here, passed_on = weight + passed_on, 0.0
+        n = max(min_cases_without_cost(risk, weight_here * level), math.floor(share * m))
         if n > m or (found and n <= found[-1].n):
-            handed = own
+            passed_on = weight_here
         else:
-            found.append(Start(n, own))
+            found.append(Start(n, weight_here))
     if found:
-        found[0] = Start(found[0].n, found[0].weight + handed)
+        found[0] = Start(found[0].n, found[0].weight + passed_on)
         return tuple(found)
-    zero = fewest_free(risk, level)
-    return (Start(zero, 1.0),) if zero <= m else ()
+    least = min_cases_without_cost(risk, level)
+    return (Start(least, 1.0),) if least <= m else ()
 
 
-def fewest_free(risk: float, level: float) -> int:
-    """The fewest cases that pass a test of costs if none costs anything."""
+def min_cases_without_cost(risk: float, level: float) -> int:
+    """Return the smallest number of cases that passes a test of costs if all costs are 0."""
     return smallest(lambda n: log_wealth_at_most(n, 0.0, risk) >= -math.log(level), MOST)
 
 
 def walk(tally: Tally, begin: Sequence[Start], risk: float, level: float) -> NDArray[np.bool_]:
-    """Fixed-sequence tests over the rules, upward from each start until one fails.
+    """Test rules in fixed sequence, upwards from each start until one fails.
 
-    A chain's level is the sum of the weights of the starts it has passed since it began.  When it fails, the next
-    start, which it has not reached, opens a new one.
+    The level of a chain is the sum of the weights of the starts it has passed since it began.  When it fails, the next
+    start, which it has not reached, begins a new chain.
+
+    Args:
+        tally: Error counts of the harm.
+        begin: Starts, ascending.
+        risk: Target.
+        level: Significance level.
+
+    Returns:
+        (rules,), whether each rule passed.
     """
     rules = len(tally.n)
     weights: dict[int, float] = {}
-    for start in begin:  # several in one group of equal confidences add up
-        place = int(np.searchsorted(tally.n, start.n, side="left"))
-        if place < rules:
-            weights[place] = weights.get(place, 0.0) + start.weight
+    for start in begin:  # starts within one group of tied confidences add up
+        index = int(np.searchsorted(tally.n, start.n, side="left"))
+        if index < rules:
+            weights[index] = weights.get(index, 0.0) + start.weight
     return _chains([(tally, risk)], weights, level)
 
 
 def _chains(harms: Sequence[tuple[Tally, float]], weights: Mapping[int, float], level: float) -> NDArray[np.bool_]:
-    """The same for harms that must all pass, with the starts' weights by the places of their rules, ascending."""
+    """Test chains for harms that must all pass, given the starts' weights by rule index, ascending."""
     rules = len(harms[0][0].n)
     shown = np.zeros(rules, dtype=np.bool_)
-    places = [*weights, rules]
+    indices = [*weights, rules]
     weight = 0.0
-    for place, end in itertools.pairwise(places):
-        weight += weights[place]
-        failed = min(_first_failure(tally, place, end, risk, weight * level) for tally, risk in harms)
-        shown[place:failed] = True
+    for index, end in itertools.pairwise(indices):
+        weight += weights[index]
+        failed = min(_first_failure(tally, index, end, risk, weight * level) for tally, risk in harms)
+        shown[index:failed] = True
         if failed < end:
             weight = 0.0
     return shown
 
 
 def _first_failure(tally: Tally, begin: int, end: int, risk: float, level: float) -> int:
-    """The first rule of begin ... end - 1 that does not pass, or ``end``."""
+    """Return the first of the rules begin to end - 1 that does not pass, or ``end``."""
     block = 64
     while begin < end:
         stop = min(begin + block, end)
@@ -191,26 +223,29 @@ def _first_failure(tally: Tally, begin: int, end: int, risk: float, level: float
 
 
 def fallback(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """Fixed-sequence testing with several starts (Learn then Test, with the exact binomial)."""
+    """Fixed-sequence testing with several starts: the fallback procedure of Wiens (2003), with exact binomial tests.
+
+    An instance of Learn then Test (Angelopoulos et al., 2021).
+    """
     return walk(tally, starts_of(tally, risk, level, FALLBACK), risk, level)
 
 
 def fixed_sequence(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """The same with one start."""
+    """Fixed-sequence testing with a single start (Bauer, 1991)."""
     return walk(tally, starts_of(tally, risk, level, FIXED), risk, level)
 
 
 def sgr(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """Selection with guaranteed risk (Geifman and El-Yaniv 2017): a binary search over ceil(log2 m) ranks.
+    """Selection with guaranteed risk (SGR; Geifman and El-Yaniv, 2017): a binary search over ceil(log2 m) ranks.
 
-    With integer counts, whole groups of equal confidence, full coverage among the ranks, and no threshold where
-    nothing passed.
+    Unlike the published code: with integer counts, whole groups of tied confidences, full coverage among the ranks, and
+    no threshold where nothing passed.
     """
-    return _search(ranked, [(tally, risk)], level)
+    return _binary_search(ranked, [(tally, risk)], level)
 
 
-def _search(ranked: Ranked, harms: Sequence[tuple[Tally, float]], level: float) -> NDArray[np.bool_]:
-    """A binary search for the largest rank at which all harms pass."""
+def _binary_search(ranked: Ranked, harms: Sequence[tuple[Tally, float]], level: float) -> NDArray[np.bool_]:
+    """Search for the largest rank at which all harms pass."""
     n = ranked.n
     shown = np.zeros(len(n), dtype=np.bool_)
     tests = tests_of(ranked.m)
@@ -218,22 +253,22 @@ def _search(ranked: Ranked, harms: Sequence[tuple[Tally, float]], level: float) 
     for _ in range(tests):
         if high - low <= 1:
             break
-        place = int(np.searchsorted(n, (low + high + 1) // 2, side="left"))
-        if all(tally.passes(place, risk, level / tests) for tally, risk in harms):
-            shown[place] = True
-            low = int(n[place])
+        index = int(np.searchsorted(n, (low + high + 1) // 2, side="left"))
+        if all(tally.passes(index, risk, level / tests) for tally, risk in harms):
+            shown[index] = True
+            low = int(n[index])
         else:
-            high = int(n[place - 1]) + 1 if place else 1
+            high = int(n[index - 1]) + 1 if index else 1
     return shown
 
 
 def tests_of(m: int) -> int:
-    """How many ranks a binary search over m looks at."""
+    """Return the number of ranks that a binary search over m cases tests."""
     return max(1, math.ceil(math.log2(m))) if m else 0
 
 
 def search_ends(m: int, n: int) -> int:
-    """Where a binary search over m cases, none of equal confidence, ends if the rules up to n pass and no others."""
+    """Return where a binary search over m cases without ties ends if exactly the rules up to n pass."""
     low, high = 0, m + 1
     for _ in range(tests_of(m)):
         if high - low <= 1:
@@ -244,20 +279,20 @@ def search_ends(m: int, n: int) -> int:
 
 
 def bonferroni(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """Evenly spaced ranks, each at its part of the level; the risk need not grow with coverage."""
+    """Test evenly spaced ranks, each at an equal share of the level; the risk need not increase with coverage."""
     m, n = ranked.m, ranked.n
     shown = np.zeros(len(n), dtype=np.bool_)
     if not m:
         return shown
     count = options.ranks
-    ranks = [-(-place * m // count) for place in range(1, count + 1)]
-    places = np.unique(np.searchsorted(n, ranks, side="left"))
-    shown[places] = tally.passes(places, risk, level / count)
+    ranks = [-(-index * m // count) for index in range(1, count + 1)]
+    indices = np.unique(np.searchsorted(n, ranks, side="left"))
+    shown[indices] = tally.passes(indices, risk, level / count)
     return shown
 
 
 def grid(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """Thresholds named in advance, in turn from the strictest until one fails, each at the full level."""
+    """Test thresholds fixed in advance, from the strictest until one fails, each at the full level."""
     rules = len(ranked.n)
     shown = np.zeros(rules, dtype=np.bool_)
     if rules:
@@ -267,32 +302,32 @@ def grid(ranked: Ranked, tally: Tally, risk: float, level: float, options: Optio
 
 
 def band(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """A bound that holds at all thresholds at once."""
+    """Use bounds that hold at all thresholds at once."""
     return risk_bounds(tally.m, tally.n, tally.errors, level, options.r_max, options.levels) <= risk
 
 
 def preset_weights(
     m: int, harms: Sequence[tuple[str, float, bool]], level: float, options: Options
 ) -> dict[int, float]:
-    """Weights by place: each start is at the first threshold that was chosen to accept as many cases.
+    """Return weights by threshold index: each start is the first threshold chosen to accept enough cases.
 
-    That must not depend on how many cases a threshold does accept, nor on how many cases have a class, which depend on
-    the calibration set.  Of several harms the one that must start last decides.
+    Starts must not depend on how many calibration cases a threshold accepts, or belong to a class.  With several harms,
+    the one that must start last decides.
 
     Args:
-        m: calibration cases.
-        harms: name, risk and whether it has costs, of each.
-        level: of the tests.
-        options: of the method.
+        m: Number of calibration cases.
+        harms: For each harm: name, risk, and whether it has costs.
+        level: Significance level of the tests.
+        options: Options of the method.
     """
     found = []
     for name, risk, costs in harms:
         of = options.counted_of(name, m)
         weights: dict[int, float] = {}
         for start in (cost_starts if costs else starts)(of, risk, level, FALLBACK):
-            place = next((place for place, share in enumerate(options.shares) if share * of >= start.n), None)
-            if place is not None:
-                weights[place] = weights.get(place, 0.0) + start.weight
+            index = next((index for index, share in enumerate(options.shares) if share * of >= start.n), None)
+            if index is not None:
+                weights[index] = weights.get(index, 0.0) + start.weight
         if not weights:
             return {}
         found.append(weights)
@@ -300,7 +335,7 @@ def preset_weights(
 
 
 def _preset(ranked: Ranked, risks: Mapping[str, float], level: float, options: Options) -> NDArray[np.bool_]:
-    """One chain for all harms: chains of their own would take more than delta if no harm is the worst everywhere."""
+    """Test one chain for all harms: separate chains would exceed delta if no harm is the worst everywhere."""
     tallies = {name: ranked.tallies[name] for name in risks}
     named = [(name, risk, tallies[name].losses is not None) for name, risk in risks.items()]
     harms = [(tallies[name], risk) for name, risk in risks.items()]
@@ -308,12 +343,12 @@ def _preset(ranked: Ranked, risks: Mapping[str, float], level: float, options: O
 
 
 def preset(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """Thresholds that a pilot fixed in advance, from the strictest on, with several starts (Wiens 2003)."""
+    """Test thresholds that a pilot fixed in advance, from the strictest on, with several starts (Wiens, 2003)."""
     return _preset(dataclasses.replace(ranked, tallies={WRONG: tally}), {WRONG: risk}, level, options)
 
 
 def pareto(ranked: Ranked, tally: Tally, risk: float, level: float, options: Options) -> NDArray[np.bool_]:
-    """Thresholds in an order chosen on a pilot, each at the full level, until one fails (Pareto testing)."""
+    """Test thresholds in an order chosen on a pilot, each at the full level, until one fails (Pareto testing)."""
     shown = np.zeros(len(ranked.n), dtype=np.bool_)
     order = np.array(options.order, dtype=np.int64)
     failed = np.flatnonzero(~tally.passes(order, risk, level))
@@ -321,6 +356,7 @@ def pareto(ranked: Ranked, tally: Tally, risk: float, level: float, options: Opt
     return shown
 
 
+#: Methods by name; each maps (rules, error counts, risk, level, options) to a mask of the rules that passed.
 METHODS: dict[
     str,
     Callable[[Ranked, Tally, float, float, Options], NDArray[np.bool_]],
@@ -339,10 +375,10 @@ METHODS: dict[
 def shown_for_all(
     method: str, ranked: Ranked, risks: Mapping[str, float], level: float, options: Options
 ) -> NDArray[np.bool_]:
-    """The rules for which every harm was shown to be rare enough, each of them at ``level``."""
+    """Return the rules for which every harm was shown to be rare enough, each at ``level``."""
     harms = [(ranked.tallies[name], risk) for name, risk in risks.items()]
-    if method == "sgr":  # searches for each harm would look at different ranks
-        return _search(ranked, harms, level)
+    if method == "sgr":  # separate searches would test different ranks
+        return _binary_search(ranked, harms, level)
     if method == "preset":
         return _preset(ranked, risks, level, options)
     shown = np.ones(len(ranked.n), dtype=np.bool_)
@@ -352,14 +388,14 @@ def shown_for_all(
 
 
 def statements(method: str, targets: Sequence[Mapping[str, float]], groups: int) -> int:
-    """Between how many statements delta is divided: one for each target and group, however many harms a target has.
+    """Return the number of statements that delta is divided between: one per target and group, for any number of harms.
 
     A band holds for all targets at once, but is a statement about every harm.
 
     Args:
-        method: the method.
-        targets: risks by harm.
-        groups: how many groups have a threshold of their own; 1 without.
+        method: Name of the method.
+        targets: Risks by harm, one mapping per target.
+        groups: Number of groups with a threshold each; 1 without groups.
     """
     if method == "band":
         return len({name for target in targets for name in target}) * max(1, groups)
@@ -369,23 +405,23 @@ def statements(method: str, targets: Sequence[Mapping[str, float]], groups: int)
 def shows_alone(
     method: str, m: int, n: int, errors: float, risk: float, level: float, options: Options, costs: bool = False
 ) -> bool:
-    """Whether the method, if it looks at the rule that accepts n of m cases, finds so many errors few enough; roughly.
+    """Whether the method, if it tests the rule that accepts n of m cases, finds these errors few enough; approximate.
 
     Args:
-        method: the method.
-        m: cases.
-        n: accepted cases.
-        errors: among these; with costs, what they cost in all.
-        risk: that is to be shown.
-        level: of the test.
-        options: of the method.
-        costs: whether the harm has costs between 0 and 1.
+        method: Name of the method.
+        m: Number of cases.
+        n: Number of accepted cases.
+        errors: Errors among these; for costs, their total cost.
+        risk: Target.
+        level: Significance level.
+        options: Options of the method.
+        costs: Whether the harm has costs between 0 and 1.
     """
     if method == "band":
         bound = risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max, options.levels, rough=True)
         return bool(bound[0] <= risk)
     if method == "sgr" and n > m // 2 + 1:
-        # Its first look is at the middle; if that fails, it turns back.
+        # The search tests the middle first, and turns back if that fails.
         n, errors = m // 2 + 1, math.ceil(errors * (m // 2 + 1) / n)
     share = {"sgr": tests_of(m), "bonferroni": options.ranks}.get(method, 1)
     if costs:
@@ -396,21 +432,24 @@ def shows_alone(
 def could_show(
     method: str, m: int, risk: float, level: float, options: Options, costs: bool = False, rough: bool = False
 ) -> bool:
-    """Whether the method shows anything with m cases if all are right and equally confident, so accepted together.
+    """Whether the method certifies anything with m cases that are all correct and tied, so accepted together.
 
     Args:
-        method: the method.
-        m: cases.
-        risk: that is to be shown.
-        level: of the test.
-        options: of the method.
-        costs: whether the harm has costs between 0 and 1.
-        rough: for plans: of many cases, a band's levels are those of the next power of two, which are a little lower.
+        method: Name of the method.
+        m: Number of cases.
+        risk: Target.
+        level: Significance level.
+        options: Options of the method.
+        costs: Whether the harm has costs between 0 and 1.
+        rough: Whether to approximate the levels of a band of many cases by those of the next power of two, which are
+            slightly lower; used for planning.
     """
     if not m:
         return False
     if method == "band":
-        return bool(risk_bounds(m, _ONE * m, _ONE * 0, level, options.r_max, options.levels, rough)[0] <= risk)
+        return bool(
+            risk_bounds(m, _ONE_RULE * m, _ONE_RULE * 0, level, options.r_max, options.levels, rough)[0] <= risk
+        )
     level /= {"sgr": tests_of(m), "bonferroni": options.ranks}.get(method, 1)
     if costs:
         return log_wealth_at_most(m, 0.0, risk) >= -math.log(level)
@@ -419,12 +458,12 @@ def could_show(
 
 @functools.lru_cache(maxsize=1024)
 def least_cases(method: str, risk: float, level: float, options: Options, costs: bool = False) -> int:
-    """With fewer calibration cases than this the method shows nothing, whatever their labels are; roughly for bands."""
+    """Return the number of cases below which the method never certifies anything; approximate for bands."""
     return smallest(lambda m: could_show(method, m, risk, level, options, costs, rough=True), MOST)
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int:
-    """The smallest number from 1 on that is enough, by doubling and bisection; ``most`` if none below it is."""
+    """Return the smallest integer from 1 on that is enough, by doubling and bisection; ``most`` if none below it is."""
     low, high = 0, 64
     while not enough(high):
         if high >= most:

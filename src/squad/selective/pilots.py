@@ -1,9 +1,9 @@
-"""Thresholds, and an order to test them in, from a pilot: cases that are independent of the calibration set.
+"""Thresholds, and an order to test them in, chosen on a pilot: cases that are independent of the calibration set.
 
-Tests of thresholds that were fixed before the calibration set was drawn, in an order that was fixed as well, need
-nothing of the ranking: the guarantee holds for any risk-coverage curve.  A pilot only chooses *which* thresholds are
-tested, and in which order.  A bad pilot (small, from elsewhere, or of rows that were used for early stopping) costs
-coverage, not validity.
+Tests of thresholds that were fixed before the calibration set was drawn, in a fixed order, assume nothing about the
+ranking: the guarantee holds for any risk-coverage curve.  A pilot only chooses *which* thresholds are tested, and in
+which order.  A bad pilot (small, from another population, or of rows that were used for early stopping) costs coverage,
+not validity.
 
 References:
     B. Laufer-Goldshtein, A. Fisch, R. Barzilay and T. Jaakkola, Efficiently controlling multiple risks with Pareto
@@ -24,14 +24,15 @@ from squad.selective.scored_cases import Scores, as_array, rank
 
 __all__ = ["PILOTED", "THRESHOLDS", "Pilot", "check_pilot", "counted_shares", "order_of", "pilot_of", "thresholds_of"]
 
-#: The methods that take a pilot.
+#: Methods that need a pilot.
 PILOTED = ("preset", "pareto")
-#: How many thresholds are taken from it: at every percent of coverage.
+#: Number of thresholds chosen: one per percent of coverage.
 THRESHOLDS = 100
-#: With so few different confidences, two sets of cases may well have the same.
-FEW = 20
-#: Confidences so near to each other, as a part of their range, for so many cases in the same order, are of the same.
-NEAR, MOST_OF = 1e-3, 0.9
+#: Up to this many distinct confidences, two independent sets of cases may well have the same ones.
+MAX_COMMON_CONFIDENCES = 20
+#: Two sets are taken for the same cases if this fraction of confidences, in order, agrees within this tolerance
+#: relative to their range.
+SAME_TOLERANCE, SAME_FRACTION = 1e-3, 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,8 @@ class Pilot:
     """Cases that choose thresholds.
 
     Attributes:
-        scores: their confidences and harms.
-        labelled: whether the harms are known; without, they are all False.
+        scores: Confidences and harms of the cases.
+        labelled: Whether the harms are known; if not, all of them are False.
     """
 
     scores: Scores
@@ -51,7 +52,7 @@ class Pilot:
 
 
 def pilot_of(given: Any) -> Pilot:
-    """Check what a user gave: confidences, (confidence, correct) or (confidence, correct, harms)."""
+    """Check the user's pilot: confidences, (confidence, correct) or (confidence, correct, harms)."""
     if isinstance(given, Pilot):
         return given
     if isinstance(given, tuple) and len(given) in (2, 3) and np.ndim(given[0]):
@@ -60,16 +61,16 @@ def pilot_of(given: Any) -> Pilot:
         confidence: ArrayLike | torch.Tensor = given
         found = Pilot(Scores.of(confidence, np.ones(np.shape(as_array("pilot", confidence)), dtype=np.bool_)), False)
     if not len(found):
-        raise ArgumentError.of("pilot", "no cases", "confidences of cases that are not in the calibration set")
+        raise ArgumentError.of("pilot", "no cases", "confidences of cases outside the calibration set")
     return found
 
 
 def thresholds_of(confidence: NDArray[np.float64], count: int = THRESHOLDS) -> tuple[NDArray[Any], tuple[float, ...]]:
-    """Thresholds at evenly spaced coverages, the strictest first, and the share of the pilot that each accepts.
+    """Return thresholds at evenly spaced coverages, the strictest first, and the coverage of each on the pilot.
 
     Args:
-        confidence: (cases,), of the pilot.
-        count: of coverages; equal confidences leave fewer thresholds.
+        confidence: (cases,), confidences of the pilot.
+        count: Number of coverages; ties leave fewer thresholds.
     """
     falling = np.sort(confidence)[::-1]
     cases = len(falling)
@@ -81,7 +82,7 @@ def thresholds_of(confidence: NDArray[np.float64], count: int = THRESHOLDS) -> t
 
 
 def counted_shares(pilot: Pilot, targets: Sequence[Mapping[str, float]]) -> tuple[tuple[str, float], ...]:
-    """For the harms that are not counted on all cases of the pilot, on which share of cases they are, about."""
+    """Estimate the fraction of cases that harms are counted on, for those not counted on all cases of the pilot."""
     found = {}
     for name in dict.fromkeys(name for target in targets for name in target if name in pilot.scores.harms):
         loss = pilot.scores.harms[name]
@@ -94,17 +95,17 @@ def counted_shares(pilot: Pilot, targets: Sequence[Mapping[str, float]]) -> tupl
 def order_of(
     pilot: Pilot, thresholds: NDArray[np.float64], risks: Mapping[str, float], m: int, level: float
 ) -> tuple[int, ...]:
-    """Places of the thresholds in the order in which ``pareto`` tests them.
+    """Return indices of the thresholds in the order in which ``pareto`` tests them.
 
-    The first is the one that will most likely pass with m calibration cases; then always the most likely one of those
-    that accept more.  One that accepts less than an earlier one would be of no use.
+    The first one is the most likely to pass with m calibration cases; then always the most likely of those that accept
+    more.  A threshold that accepts fewer cases than an earlier one would be of no use.
 
     Args:
-        pilot: labelled cases.
-        thresholds: descending.
-        risks: by harm.
-        m: calibration cases.
-        level: of the tests.
+        pilot: Labelled cases.
+        thresholds: Thresholds, descending.
+        risks: Risks by harm.
+        m: Number of calibration cases.
+        level: Significance level of the tests.
     """
     ranked = rank(pilot.scores, thresholds)
     likely = np.full(len(thresholds), np.inf)
@@ -114,27 +115,27 @@ def order_of(
     order: list[int] = []
     first = 0
     while first < len(likely):
-        place = first + int(likely[first:].argmax())
-        if likely[place] == -np.inf and order:
+        index = first + int(likely[first:].argmax())
+        if likely[index] == -np.inf and order:
             break  # none of the rest can pass
-        order.append(place)
-        first = place + 1
+        order.append(index)
+        first = index + 1
     return tuple(order)
 
 
 def _margins(
     n: NDArray[np.int64], errors: NDArray[Any], seen: NDArray[np.int64], risk: float, level: float
 ) -> NDArray[np.float64]:
-    """By how many standard deviations the errors among n cases to come are expected to be few enough.
+    """Return the margin by which n future cases are expected to pass, in standard deviations of their errors.
 
     Args:
-        n: (rules,), accepted cases to come.
-        errors: (rules,), among the accepted cases of the pilot.
-        seen: (rules,), how many these are.
-        risk: to be shown.
-        level: of the test.
+        n: (rules,), number of accepted future cases.
+        errors: (rules,), errors among the accepted cases of the pilot.
+        seen: (rules,), number of accepted cases of the pilot.
+        risk: Target.
+        level: Significance level of the test.
     """
-    low, high = np.full(n.shape, -1), n.copy()  # the most errors that pass, by bisection
+    low, high = np.full(n.shape, -1), n.copy()  # bisection for the largest passing number of errors
     while (open_ := high - low > 1).any():
         middle = (low + high) // 2
         good = passes(middle, n, risk, level)
@@ -143,31 +144,34 @@ def _margins(
     rate = (errors + 0.5) / weight
     spread = n * rate * (1 - rate) * (1 + (n - 1) / (weight + 1))  # beta-binomial
     with np.errstate(divide="ignore", invalid="ignore"):
-        # In steps of a millionth: another version of scipy must not change the order.
+        # Rounded to a millionth, so that another version of SciPy does not change the order.
         return np.where(low < 0, -np.inf, np.round((low + 0.5 - n * rate) / np.sqrt(spread), 6))
 
 
-def _same(pilot: NDArray[np.float64], confidence: NDArray[np.float64]) -> bool:
-    """Whether both are confidences of the same cases: equal ones in any order, or nearly equal ones in the same."""
+def _same_cases(pilot: NDArray[np.float64], confidence: NDArray[np.float64]) -> bool:
+    """Whether both are confidences of the same cases: equal in any order, or nearly equal in the same order."""
     if len(pilot) != len(confidence):
         return False
-    # Of very many cases, sorted, those of two samples are as near.
-    near = min(NEAR, 0.05 / len(confidence) ** 0.5) * max(float(np.ptp(confidence)), 1e-300)
+    # The tolerance shrinks with the number of cases: large sorted samples are close to each other.
+    near = min(SAME_TOLERANCE, 0.05 / len(confidence) ** 0.5) * max(float(np.ptp(confidence)), 1e-300)
     return bool(
-        np.array_equal(np.sort(pilot), np.sort(confidence)) or np.mean(np.abs(pilot - confidence) <= near) > MOST_OF
+        np.array_equal(np.sort(pilot), np.sort(confidence))
+        or np.mean(np.abs(pilot - confidence) <= near) > SAME_FRACTION
     )
 
 
 def check_pilot(pilot: Pilot, method: str, targets: Sequence[Mapping[str, float]], scores: Scores) -> None:
-    """That a pilot knows what the method must know, and is not the calibration set itself."""
+    """Check that a pilot contains what the method needs, and is not the calibration set itself."""
     if method == "pareto":
         if not pilot.labelled:
-            hint = "The method preset takes confidences alone."
+            hint = "The method preset needs confidences only."
             raise ArgumentError.of("pilot", "confidences", "(confidence, correct) for the method pareto", hint)
         for name in (name for target in targets for name in target if name not in pilot.scores.harms):
             known = ", ".join(pilot.scores.harms)
             hint = "Pass pilot=(confidence, correct, {harm: losses})."
-            raise ArgumentError.of("pilot", f"cases without {name!r}", f"with every harm of risk ({known})", hint)
-    if len(np.unique(scores.confidence)) > FEW and _same(pilot.scores.confidence, scores.confidence):
-        hint = "Thresholds must be chosen with other cases than those that test them."
-        raise ArgumentError.of("pilot", "the calibration cases", "cases that are not in the calibration set", hint)
+            raise ArgumentError(f"The pilot has no losses of {name!r}, which risk bounds; it has {known}. {hint}")
+    if len(np.unique(scores.confidence)) > MAX_COMMON_CONFIDENCES and _same_cases(
+        pilot.scores.confidence, scores.confidence
+    ):
+        hint = "Thresholds must not be chosen on the cases that test them."
+        raise ArgumentError.of("pilot", "the calibration cases", "cases outside the calibration set", hint)

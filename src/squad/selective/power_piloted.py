@@ -1,8 +1,8 @@
-"""How likely ``preset`` and ``pareto`` are to succeed, whose thresholds a pilot has fixed: simulated.
+"""Power of ``preset`` and ``pareto``, whose thresholds are fixed by a pilot, by simulation.
 
-The pilot is both what fixes the thresholds and what tells of the population.  A sample is then the number of cases
-between neighbouring thresholds, which is multinomial, and the errors among them, which are binomial.
-``tests/selective/test_power.py`` holds these tests to those of :mod:`squad.selective.methods`.
+The pilot both fixes the thresholds and describes the population.  A sample then consists of the numbers of cases
+between neighbouring thresholds, which are multinomial, and the errors among them, which are binomial.
+``tests/selective/test_power.py`` compares these tests with those of :mod:`squad.selective.methods`.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ __all__ = ["Piloted"]
 
 @dataclass(frozen=True, eq=False)
 class Piloted:
-    """A population, as a pilot knows it.
+    """A population as described by a pilot.
 
     Attributes:
-        pilot: its cases.
-        thresholds: (K,), the strictest first.
-        shares: (K,), the coverage of each.
-        rates: (K,), the error rate between each threshold and the one before.
+        pilot: Cases of the pilot.
+        thresholds: (K,), thresholds, the strictest first.
+        shares: (K,), coverage of each.
+        rates: (K,), error rate between each threshold and the one before.
     """
 
     pilot: Pilot
@@ -36,7 +36,7 @@ class Piloted:
 
     @classmethod
     def of(cls, wrong: NDArray[np.bool_]) -> "Piloted":
-        """Of whether its cases are wrong, the most confident first."""
+        """Create the population from whether the cases of a pilot are wrong, the most confident first."""
         confidence = 1.0 - np.arange(len(wrong)) / len(wrong)
         thresholds, shares = thresholds_of(confidence, THRESHOLDS)
         ends = np.round(np.array(shares) * len(wrong)).astype(np.int64)
@@ -54,7 +54,7 @@ class Piloted:
         samples: int = SAMPLES,
         seed: int = SEED,
     ) -> NDArray[np.bool_]:
-        """(samples,), whether the method shows a rule that accepts at least ``least`` of m cases, and one."""
+        """Return, per sample, whether the method certifies a rule that accepts ``least`` of m cases, and one."""
         rng = np.random.default_rng([seed, m])
         steps = np.diff(self.shares, prepend=0.0)
         between = rng.multinomial(m, steps / steps.sum(), samples)
@@ -69,9 +69,9 @@ class Piloted:
     ) -> NDArray[np.bool_]:
         good = Boundary.of(risk, level, m)
         alive, found = np.ones(len(n), dtype=np.bool_), np.zeros(len(n), dtype=np.bool_)
-        for place in order_of(self.pilot, self.thresholds, {WRONG: risk}, m, level):
-            alive &= good(errors[:, place], n[:, place])
-            found |= alive & (n[:, place] >= max(least, 1))
+        for index in order_of(self.pilot, self.thresholds, {WRONG: risk}, m, level):
+            alive &= good(errors[:, index], n[:, index])
+            found |= alive & (n[:, index] >= max(least, 1))
         return found
 
     def _in_chains(
@@ -79,11 +79,11 @@ class Piloted:
     ) -> NDArray[np.bool_]:
         weights = preset_weights(m, [(WRONG, risk, False)], level, Options(shares=self.shares))
         chain, found = np.zeros(len(n)), np.zeros(len(n), dtype=np.bool_)
-        for place in range(len(self.shares)):
-            chain = chain + weights.get(place, 0.0)
+        for index in range(len(self.shares)):
+            chain = chain + weights.get(index, 0.0)
             for weight in np.unique(chain[chain > 0]):
-                mine = np.flatnonzero(chain == weight)
-                passed = Boundary.of(risk, float(weight * level), m)(errors[mine, place], n[mine, place])
-                found[mine[passed]] |= n[mine[passed], place] >= max(least, 1)
-                chain[mine[~passed]] = 0.0
+                members = np.flatnonzero(chain == weight)
+                passed = Boundary.of(risk, float(weight * level), m)(errors[members, index], n[members, index])
+                found[members[passed]] |= n[members[passed], index] >= max(least, 1)
+                chain[members[~passed]] = 0.0
         return found

@@ -1,4 +1,4 @@
-"""Scores of a calibration set: confidences, and for each harm whether a case, once accepted, has suffered it."""
+"""Scored calibration cases: confidences, harms and groups, and the rules that they suggest."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -18,14 +18,22 @@ __all__ = ["WRONG", "Ranked", "Scores", "as_array", "as_groups", "rank"]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a guarantee is made from.
+    """Confidences, harms and groups of a calibration set: all that a guarantee is computed from.
 
     Attributes:
-        confidence: (m,), the higher the surer, float64.
-        harms: by name, (m,): what an accepted case must not do too often.  Booleans, or costs between 0 and 1 with NaN
-            where the harm is not counted.  "wrong" is among them.
-        by: (m,) groups that get a threshold each; None for one threshold.
-        costs: the harms that may cost something between 0 and 1, even if none of these cases does.
+        confidence: (m,), confidence scores, float64; higher means more confident.
+        harms: By name, (m,) losses: booleans, or costs between 0 and 1 with NaN where the harm is not counted.
+            Includes "wrong".
+        by: (m,), groups with a threshold each; None for a single threshold.
+        costs: Names of the harms whose costs may lie between 0 and 1, even if none of these cases has such a cost.
+
+    See Also:
+        certify: Takes the same arrays.
+
+    Examples:
+        >>> scores = Scores.of([0.9, 0.4], [True, False])
+        >>> len(scores), scores.harms["wrong"].tolist()
+        (2, [False, True])
     """
 
     confidence: NDArray[np.float64]
@@ -45,17 +53,28 @@ class Scores:
         by: ArrayLike | torch.Tensor | None = None,
         costs: Collection[str] = (),
     ) -> "Scores":
-        """Check what came, of whatever type; a harm with a number between 0 and 1 is one of the costs."""
+        """Validate arrays, lists or tensors; a harm with values strictly between 0 and 1 is a cost.
+
+        Args:
+            confidence: (m,), confidence scores on any scale; higher means more confident.
+            correct: (m,), whether each prediction is correct.
+            harms: By name, (m,) losses of further harms.
+            by: (m,), group of each case.
+            costs: Harms that are costs even if no case has a value between 0 and 1.
+
+        Raises:
+            ArgumentError: If shapes differ, a confidence is NaN, or a loss is outside [0, 1].
+        """
         numbers = as_array("confidence", confidence)
         if numbers.ndim != 1 or (numbers.dtype.kind not in "biuf" and numbers.size):
             got = f"{numbers.dtype} of shape {numbers.shape}"
-            raise ArgumentError.of("confidence", got, "a list of numbers, one a case")
+            raise ArgumentError.of("confidence", got, "a one-dimensional array of numbers, one per case")
         numbers = numbers.astype(np.float64)
         if np.isnan(numbers).any():
             row = int(np.flatnonzero(np.isnan(numbers))[0])
-            hint = "Leave out cases that have no answer: they are referred whatever the threshold is."
+            hint = "Leave out cases without a prediction: the model abstains on them at any threshold."
             raise ArgumentError.of("confidence", f"NaN in case {row + 1} (from 1)", "a number for every case", hint)
-        if (numbers == -np.inf).any():  # "accept all" is a threshold of -inf, and nothing is below that
+        if (numbers == -np.inf).any():  # "accept all" is the threshold -inf, which must be exceeded
             row = int(np.flatnonzero(numbers == -np.inf)[0])
             raise ArgumentError.of("confidence", f"-infinity in case {row + 1} (from 1)", "above -infinity")
         if not isinstance(harms or {}, Mapping):
@@ -63,19 +82,19 @@ class Scores:
         losses: dict[str, NDArray[Any]] = {WRONG: ~_flags("correct", correct, len(numbers))}
         for name, loss in (harms or {}).items():
             if name == WRONG:
-                raise ArgumentError.of("harms", repr(WRONG), "of other names: this one is made from correct")
+                raise ArgumentError(f"harms must not contain {WRONG!r}, which is derived from `correct`. Rename it.")
             losses[str(name)] = _losses(f"harms[{name!r}]", loss, len(numbers))
         groups = None if by is None else as_groups("by", by)
         if groups is not None and any(_missing(group) for group in groups.ravel().tolist()):
-            hint = "Leave such cases out, or name the group if it is one."
+            hint = "Leave out such cases, or give them a group name."
             raise ArgumentError.of("by", "a missing value", "the group of every case", hint)
         if groups is not None and groups.shape != numbers.shape:
-            raise ArgumentError.of("by", f"the shape {groups.shape}", f"of shape ({len(numbers)},): a group a case")
+            raise ArgumentError.of("by", f"shape {groups.shape}", f"of shape ({len(numbers)},): one group per case")
         fractions = {name for name, loss in losses.items() if not _only_errors(loss)}
         return cls(numbers, losses, groups, frozenset({*costs, *fractions}))
 
     def sha256(self) -> str:
-        """A hash of the confidences, losses and groups, in their order."""
+        """Return a hash of the confidences, losses and groups, in their order."""
         digest = hashlib.sha256(self.confidence.astype("<f8").tobytes())
         for name, loss in self.harms.items():
             digest.update(f"\n{name!r} {len(loss)}\n".encode() + loss.tobytes())
@@ -83,20 +102,20 @@ class Scores:
         return digest.hexdigest()
 
     def only(self, rows: NDArray[Any]) -> "Scores":
-        """Some of the cases."""
+        """Return a subset of the cases."""
         losses = {name: loss[rows] for name, loss in self.harms.items()}
         return Scores(self.confidence[rows], losses, None if self.by is None else self.by[rows], self.costs)
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Rules "accept above a threshold", from the strictest to the one that accepts most.
+    """Rules "accept above a threshold", from the strictest to the one with the largest coverage.
 
     Attributes:
-        m: cases in all.
-        n: (rules,), how many of them each rule accepts, ascending.
-        threshold: (rules,), what a confidence must exceed.
-        tallies: by harm, how often it was suffered.
+        m: Number of cases.
+        n: (rules,), number of cases that each rule accepts, ascending.
+        threshold: (rules,), thresholds that a confidence must exceed.
+        tallies: By harm, the error counts of each rule.
     """
 
     m: int
@@ -106,24 +125,30 @@ class Ranked:
 
     @property
     def errors(self) -> dict[str, NDArray[Any]]:
-        """By harm, (rules,): how many of the accepted have suffered it."""
+        """By harm, (rules,): number of accepted cases that suffered it."""
         return {name: tally.errors for name, tally in self.tallies.items()}
 
     @property
     def ties(self) -> int:
-        """How many cases share their confidence with another, if the rules are those of the cases themselves."""
+        """Number of cases that share their confidence with another one, if the rules come from the cases themselves."""
         sizes = np.diff(self.n, prepend=0)
         return int(sizes[sizes > 1].sum())
 
 
 def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranked:
-    """The rules that the cases themselves suggest, or those of given thresholds (descending).
+    """Return the rules at the distinct confidences of the cases, or at given thresholds (descending).
 
-    Equal confidences are accepted together or not at all: only the ends of such groups count.  The threshold of a rule
-    is the highest confidence that it does not accept; none for the last, which accepts everything.
+    Cases of equal confidence are accepted together or not at all: there is one rule per distinct confidence.  The
+    threshold of a rule is the highest confidence that it does not accept; the last one, -inf, accepts everything.
+
+    Args:
+        scores: Scored cases.
+        thresholds: (rules,), descending; None for the rules of the cases themselves.
     """
     m = len(scores)
-    order = np.argsort(-scores.confidence, kind="stable")  # sums of costs depend on their order, in the last digit
+    order = np.argsort(
+        -scores.confidence, kind="stable"
+    )  # stable: the last digit of a sum of costs depends on its order
     sorted_ = scores.confidence[order]
     if thresholds is not None:
         n = np.searchsorted(-sorted_, -thresholds, side="left").astype(np.int64)
@@ -138,10 +163,10 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
 
 
 def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
-    """A tensor of any device, an array or a list as an array."""
+    """Convert a tensor on any device, an array or a list to an array."""
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError.of(
-            name, "a masked array", "an array without a mask", "Leave such cases out: x.compressed()."
+            name, "a masked array", "an array without a mask", "Drop masked cases with x.compressed()."
         )
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
@@ -149,15 +174,15 @@ def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except ValueError as cause:
-        raise ArgumentError(f"{name} must be an array; {cause}.") from cause
+        raise ArgumentError(f"{name} must be an array: {cause}.") from cause
 
 
 def as_groups(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
-    """Groups as an array.  A list keeps its types: numpy would make text of 1 beside "a"."""
+    """Convert groups to an array.  Elements of a list keep their types: NumPy would turn 1 and "a" into text."""
     if isinstance(value, (list, tuple)):
         found = np.empty(len(value), dtype=object)
-        for place, group in enumerate(value):
-            found[place] = group
+        for index, group in enumerate(value):
+            found[index] = group
         return found
     return as_array(name, value)
 
@@ -167,30 +192,30 @@ def _missing(group: object) -> bool:
 
 
 def _flags(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[np.bool_]:
-    """One truth a case: booleans, or the numbers 0 and 1."""
+    """Check one boolean per case, given as booleans or as the numbers 0 and 1."""
     flags = as_array(name, value)
     if flags.shape != (count,):
-        raise ArgumentError.of(name, f"the shape {flags.shape}", f"of shape ({count},), one a confidence")
+        raise ArgumentError.of(name, f"shape {flags.shape}", f"of shape ({count},), one per confidence")
     if flags.dtype.kind not in "biuf" and flags.size:
-        raise ArgumentError.of(name, flags.dtype, "booleans, or 0 and 1")
+        raise ArgumentError.of(name, flags.dtype, "boolean, or 0 and 1")
     truth = flags.astype(np.bool_)
     if (odd := truth != flags).any():
-        raise ArgumentError.of(name, flags[odd][0], "booleans, or 0 and 1")
+        raise ArgumentError.of(name, flags[odd][0], "boolean, or 0 and 1")
     return truth
 
 
 def _losses(name: str, value: ArrayLike | torch.Tensor, count: int) -> NDArray[Any]:
-    """What each case suffers: booleans; or, with costs between 0 and 1 or NaN (not counted) among them, float64."""
+    """Check the losses of a harm: booleans; or float64, with costs between 0 and 1 or NaN (not counted)."""
     given = as_array(name, value)
     if given.dtype.kind != "f" or given.shape != (count,):
         return _flags(name, given, count)
     losses = given.astype(np.float64)
     if (odd := ~np.isnan(losses) & ~((losses >= 0) & (losses <= 1))).any():
-        hint = "Divide costs by the largest that there can be; NaN leaves a case out."
-        raise ArgumentError.of(name, losses[odd][0], "0 or 1, or costs between them", hint)
+        hint = "Divide costs by the largest possible cost; NaN excludes a case."
+        raise ArgumentError.of(name, losses[odd][0], "between 0 and 1", hint)
     return losses.astype(np.bool_) if np.isin(losses, (0.0, 1.0)).all() else losses
 
 
 def _only_errors(loss: NDArray[Any]) -> bool:
-    """Whether each case suffers it or not, or is not counted."""
+    """Whether every loss is 0, 1 or not counted."""
     return loss.dtype == np.bool_ or bool((np.isnan(loss) | np.isin(loss, (0.0, 1.0))).all())

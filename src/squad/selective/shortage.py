@@ -1,4 +1,4 @@
-"""What is missing where nothing could be shown because a harm is counted on too few cases, such as those of a class."""
+"""Explanation of failures where a harm is counted on too few cases, such as the cases of a rare class."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,20 +8,20 @@ from squad.selective.methods import Options, least_cases
 if TYPE_CHECKING:
     from squad.selective.certificate import Rule
 
-__all__ = ["Shortage", "fewest_cases", "shortage_text", "shortages"]
+__all__ = ["Shortage", "min_cases", "shortage_text", "shortages"]
 
 
-#: So many harms are named.
-SHOWN = 3
+#: Maximum number of harms named.
+MAX_HARMS_SHOWN = 3
 
 
 class Shortage(NamedTuple):
     """A harm that is counted on too few calibration cases.
 
     Attributes:
-        harm: such as "miss rate malignant".
-        cases: how many count for it.
-        least: how many it takes, even if none of them is harmed.
+        harm: Name, such as "miss rate malignant".
+        cases: Number of cases that it is counted on.
+        least: Number of cases needed even if none of them is harmed.
     """
 
     harm: str
@@ -30,12 +30,12 @@ class Shortage(NamedTuple):
 
 
 def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Shortage]:
-    """The harms of a rule that nothing can be shown of, the one with fewest cases first; none if it is certified.
+    """Return the harms of a rule with too few cases, the one with the fewest first; empty if the rule is certified.
 
     Args:
-        rule: of a certificate.
-        method: of the certificate.
-        options: of the method.
+        rule: Rule of a certificate.
+        method: Method of the certificate.
+        options: Options of the method.
     """
     if rule.certified:
         return []
@@ -49,16 +49,20 @@ def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Sho
     return sorted(found, key=lambda one: one.cases)
 
 
-def fewest_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
-    """The fewest calibration cases with which anything could be shown of a rule, if all predictions were right."""
+def min_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
+    """Return the smallest number of calibration cases that could certify a rule, if all predictions were correct."""
     settings = Options(options.get("ranks", 20), options.get("r_max", 0.1))
     return max(least_cases(method, risk, rule.level, settings, harm in rule.costs) for harm, risk in rule.risks.items())
 
 
 def shortage_text(rule: "Rule", method: str, options: Mapping[str, Any]) -> str:
-    """The same in words; empty if nothing is missing."""
+    """Describe the shortages of a rule; empty if there are none."""
     found = shortages(rule, method, options)
-    parts = [f"{one.harm!r} is counted on {one.cases:,} and takes at least {one.least:,}" for one in found[:SHOWN]]
-    more = [f"{len(found) - SHOWN:,} more harms have too few as well"] if len(found) > SHOWN else []
-    cases = f"{rule.m:,} calibration case{'' if rule.m == 1 else 's'}"
-    return f"Too few of the {cases} count: {'; '.join([*parts, *more])}." if found else ""
+    if not found:
+        return ""
+    parts = [
+        f"{one.harm!r} is counted on {one.cases:,} of {rule.m:,} and needs at least {one.least:,}"
+        for one in found[:MAX_HARMS_SHOWN]
+    ]
+    more = [f"{len(found) - MAX_HARMS_SHOWN:,} more harms have too few"] if len(found) > MAX_HARMS_SHOWN else []
+    return f"Too few calibration cases: {'; '.join([*parts, *more])}."

@@ -1,4 +1,4 @@
-"""How often a harm was suffered by the cases that each rule accepts, and whether that is rare enough."""
+"""Error counts or costs of the cases that each rule accepts, for one harm, and the test of its risk."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,15 +14,15 @@ __all__ = ["Tally"]
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """The cases of one harm, rule by rule, from the strictest to the one that accepts most.
+    """Error counts of one harm per rule, from the strictest rule to the one with the largest coverage.
 
-    A harm may be counted on some cases only: the miss rate of a class on cases of that class.
+    A harm may be counted on some cases only: the miss rate of a class is counted on cases of that class.
 
     Attributes:
-        m: cases that it is counted on.
-        n: (rules,), how many of these each rule accepts; never falls.
-        errors: (rules,), how many of the n suffered it; for costs, what they cost in all.
-        losses: (m,), costs in the order in which rules come to accept their cases; None if there are only errors.
+        m: Number of cases that the harm is counted on.
+        n: (rules,), how many of these each rule accepts; non-decreasing.
+        errors: (rules,), number of harmed cases among the n; for costs, their total cost.
+        losses: (m,), costs, in the order in which rules accept the cases; None for a harm that either occurs or not.
     """
 
     m: int
@@ -35,13 +35,14 @@ class Tally:
     def of(
         cls, loss: NDArray[Any], order: NDArray[np.int64], accepted: NDArray[np.int64], costs: bool = False
     ) -> "Tally":
-        """Count.
+        """Count errors or add up costs.
 
         Args:
             loss: (cases,), booleans, or costs between 0 and 1 with NaN where the harm is not counted.
-            order: (cases,), the most confident first.
-            accepted: (rules,), how many of these each rule accepts.
-            costs: whether costs can be between 0 and 1.  Which test is made must not depend on the cases themselves.
+            order: (cases,), indices of the cases, the most confident first.
+            accepted: (rules,), number of cases that each rule accepts.
+            costs: Whether costs between 0 and 1 are possible.  The choice of the test must not depend on the cases
+                themselves.
         """
         sorted_ = loss[order].astype(np.float64) if costs else loss[order]
         if sorted_.dtype == np.bool_:
@@ -55,20 +56,21 @@ class Tally:
 
     @property
     def rates(self) -> NDArray[np.float64]:
-        """(rules,), errors of the accepted cases that count, as a share; 0 where there are none."""
+        """(rules,), error rate among the accepted cases that count; 0 where there are none."""
         return np.asarray(self.errors / np.maximum(self.n, 1), dtype=np.float64)
 
     def may_fail_anew(self, begin: int, end: int) -> NDArray[np.bool_]:
-        """For the rules begin + 1 ... end - 1, whether each may fail though the one before it passes.
+        """For rules begin + 1 to end - 1, whether each may fail although the rule before it passes.
 
-        With the same errors more cases pass more easily.  With costs bets depend on the number of cases: any may fail.
+        With the same number of errors, a larger n passes more easily.  With costs, bets depend on n, so any rule may
+        fail.
         """
         if self.losses is not None:
             return np.ones(max(end - begin - 1, 0), dtype=np.bool_)
         return np.asarray(np.diff(self.errors[begin:end]) > 0)
 
     def passes(self, rules: ArrayLike, risk: float, level: float) -> NDArray[np.bool_]:
-        """Whether each of these rules (positions) has so few errors that its risk is shown to be at most ``risk``."""
+        """Whether each of these rules (by index) shows a risk of at most ``risk`` at ``level``."""
         rules = np.asarray(rules)
         if self.losses is None:
             return passes(self.errors[rules], self.n[rules], risk, level)
