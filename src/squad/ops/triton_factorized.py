@@ -6,7 +6,7 @@ rows are what lies side by side in memory, in all tensors that come and go here.
 :mod:`squad.ops.triton_sample`; backward sums the gradients of the weights over its rows as it goes.
 """
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from functools import partial
@@ -20,15 +20,15 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import reference
-from squad.ops.triton_launch import INTERPRETED, all_in_memory, gradients, on, one_by_one, strides
+from squad.ops.triton_launch import INTERPRETED, have_storage, gradients, on, vmap_by_loop, strides
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
 from squad.ops.triton_sample import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, lanes, slopes, start
-from squad.ops.triton_sums import ROWS, summed
+from squad.ops.triton_sums import MAX_ROWS, sum_rows
 
-__all__ = ["RANKS", "sample_with_kl"]
+__all__ = ["MAX_RANK", "sample_with_kl"]
 
 #: The largest B the kernels are written for.
-RANKS = 8
+MAX_RANK = 8
 #: Rows of a program, which is one warp's: (forward, backward).
 TILES = (8192, 512) if INTERPRETED else (128, 256)
 #: Programs that keep a GPU busy: where rows and neurons make fewer, backward shares out the bins as well.
@@ -332,7 +332,7 @@ class _SampleWithKL(Function):
                 C=bins, B=rank, R=height, num_warps=1,
             )  # fmt: skip
         kept = z, top, log_total, level, weights
-        return (out, summed(kl.mT)[0], *kept, kl) if total else (out, kl, *kept)
+        return (out, sum_rows(kl.mT)[0], *kept, kl) if total else (out, kl, *kept)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -351,7 +351,7 @@ class _SampleWithKL(Function):
         _, neurons, _, bins = weight.shape
         if grad_kl is not None and grad_kl.dim() == 2:  # that of the sum
             grad_kl = grad_kl.unsqueeze(-1).expand(-1, -1, neurons)
-        if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl):
+        if torch.is_grad_enabled() or not have_storage(grad_z, grad_kl):
             plain = partial(
                 _plain, log_prior=log_prior, temperature=temperature, seed=seed, step=step, rows_m=ctx.rows_m
             )
@@ -381,14 +381,14 @@ class _SampleWithKL(Function):
         if parts > 1:
             jobs.append(inner_parts.view(1, parts, -1))
         # Values that neurons share have one gradient for all of them: at once, unless there are too many to sum.
-        a_neuron, at_once = values.shape[-1] > 1, blocks * neurons <= ROWS
+        a_neuron, at_once = values.shape[-1] > 1, blocks * neurons <= MAX_ROWS
         if value_parts is not None:
             jobs.append(value_parts if a_neuron or not at_once else value_parts.flatten(1, 2))
-        of_inner_bias, of_weight, of_bias, *more = summed(*jobs)
+        of_inner_bias, of_weight, of_bias, *more = sum_rows(*jobs)
         of_inner = more.pop(0).view(inner_parts.shape[1:]) if parts > 1 else inner_parts[0]
         of_values = None
         for found in more:
-            of_values = found.mT if a_neuron else (found if at_once else summed(found)[0]).unsqueeze(-1)
+            of_values = found.mT if a_neuron else (found if at_once else sum_rows(found)[0]).unsqueeze(-1)
             of_values = of_values.sum_to_size(values.shape)
         return (
             of_inner.permute(0, 3, 1, 2).sum_to_size(inner.shape).to(inner.dtype),
@@ -398,8 +398,8 @@ class _SampleWithKL(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """As :func:`one_by_one`."""
-        return one_by_one(_SampleWithKL, info.batch_size, in_dims, inputs)
+        """Map by a loop."""
+        return vmap_by_loop(_SampleWithKL, info.batch_size, in_dims, inputs)
 
 
 def _plain(
@@ -435,7 +435,7 @@ def sample_with_kl(
     inner: Tensor, inner_bias: Tensor, weight: Tensor, bias: Tensor, values: Tensor, log_prior: Tensor,
     temperature: Tensor, key: Key, *, total: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """z and kl, (M, N, K) each, in float32; with ``total`` kl is summed, (M, N).
+    """z and kl, (M, N, K) each, in float32; with ``total`` kl is sum_rows, (M, N).
 
     Args:
         inner: W' x, (M, N, K or 1, B), in single or half precision, B being 8 at the most; quickest where rows lie side

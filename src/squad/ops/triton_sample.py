@@ -7,7 +7,7 @@ no maximum: maxima and sums were saved.  Arithmetic is in float32 and in binary 
 is.
 """
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
 # Arguments that come four at a time are described together.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, D417, N803
@@ -21,9 +21,9 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import eager, reference
-from squad.ops.triton_launch import INTERPRETED, MEMBERS, all_in_memory, gradients, on, one_by_one, strides
+from squad.ops.triton_launch import INTERPRETED, MAX_MEMBERS, have_storage, gradients, on, vmap_by_loop, strides
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
-from squad.ops.triton_sums import summed
+from squad.ops.triton_sums import sum_rows
 
 __all__ = ["sample_with_kl", "serves"]
 
@@ -356,7 +356,7 @@ def serves(logits: Tensor, values: Tensor, log_prior: Tensor, bias: Tensor | Non
     return (
         (logits.is_cuda or INTERPRETED)
         and logits.numel() > 0
-        and (logits.dim() < 3 or logits.shape[0] <= MEMBERS or all(x.dim() < 3 or x.shape[0] == 1 for x in fixed))
+        and (logits.dim() < 3 or logits.shape[0] <= MAX_MEMBERS or all(x.dim() < 3 or x.shape[0] == 1 for x in fixed))
         and all(x.dtype == torch.float32 for x in fixed)
         and all(x.dim() < 4 or x.shape[1:-2].numel() == 1 for x in fixed)
         and all(x.dim() < 3 or x.shape[0] in (1, logits.shape[0]) for x in fixed)
@@ -393,7 +393,7 @@ def _call(
 
 
 class _SampleWithKL(Function):
-    """z, kl, kl summed over each tile's neurons (..., columns), and what backward needs, as ``eager`` does."""
+    """z, kl, kl sum_rows over each tile's neurons (..., columns), and what backward needs, as ``eager`` does."""
 
     @staticmethod
     def forward(
@@ -430,7 +430,7 @@ class _SampleWithKL(Function):
         inputs, output = saved[:8], saved[8:]
         if grad_z is None and grad_kl is None and grad_rows is None:
             return (None,) * 8
-        if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl, grad_rows):
+        if torch.is_grad_enabled() or not have_storage(grad_z, grad_kl, grad_rows):
             return *_differentiable(inputs, ctx.needs_input_grad[:3], grad_z, grad_kl, grad_rows), *[None] * 5
         call = _call(*inputs)
         logits, bias, values = inputs[:3]
@@ -440,7 +440,7 @@ class _SampleWithKL(Function):
         columns = triton.cdiv(neurons, width)
         blocks = triton.cdiv(rows, height)
         grads = [None if g is None else g.reshape(members, rows, -1) for g in (grad_z, grad_kl, grad_rows)]
-        # A bias' gradient is summed from that of the logits: not from rounded numbers.
+        # A bias' gradient is sum_rows from that of the logits: not from rounded numbers.
         wants_bias = call.bias is not None and ctx.needs_input_grad[1]
         grad_logits = torch.empty_like(call.logits, dtype=torch.float32 if wants_bias else None)
         value_parts = None
@@ -456,7 +456,7 @@ class _SampleWithKL(Function):
                 WANTS_VALUES=value_parts is not None, PART=triton.cdiv(bins, parts), R=height, KB=width, num_warps=1,
             )  # fmt: skip
         grad_bias = grad_values = None
-        sums = iter(summed(*([grad_logits] if wants_bias else []), *([] if value_parts is None else [value_parts])))
+        sums = iter(sum_rows(*([grad_logits] if wants_bias else []), *([] if value_parts is None else [value_parts])))
         if call.bias is not None and wants_bias:
             grad_bias = next(sums).sum_to_size(len(call.bias), *bias.shape[-2:]).view(bias.shape)
         if value_parts is not None:
@@ -465,8 +465,8 @@ class _SampleWithKL(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """As :func:`one_by_one`."""
-        return one_by_one(_SampleWithKL, info.batch_size, in_dims, inputs)
+        """Map by a loop."""
+        return vmap_by_loop(_SampleWithKL, info.batch_size, in_dims, inputs)
 
 
 def _differentiable(
@@ -499,7 +499,7 @@ def sample_with_kl(
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K).  What kernels cannot take goes to eager."""
-    keyed = isinstance(noise, Key) and noise.seed.dim() == 1 and len(noise.seed) > MEMBERS
+    keyed = isinstance(noise, Key) and noise.seed.dim() == 1 and len(noise.seed) > MAX_MEMBERS
     if keyed or not serves(logits, values, log_prior, bias):
         whole = logits if bias is None else logits.to(values.dtype) + bias
         z, kl = eager.sample_with_kl(whole, values, log_prior, temperature, noise)

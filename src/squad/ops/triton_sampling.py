@@ -8,7 +8,7 @@ Axes as in :mod:`squad.layers.sampling_modes`: logits (M, S, N, C, K), values (M
 whose last two axes are contiguous.  Arithmetic is in the dtype of the result; a choice is made in that of the logits.
 """
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
 # A branch that the compiler takes stays an if: the other side need not be one that it could compile.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803, SIM108
