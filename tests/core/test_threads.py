@@ -23,7 +23,7 @@ def _two() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     assert torch.get_num_threads() == 2
-    assert threads._state.inside == 0
+    assert threads._process.active == 0
 
 
 def now() -> int:

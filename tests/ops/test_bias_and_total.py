@@ -16,7 +16,7 @@ C = 5
 def _left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """What "compile" would compile, without the seconds."""
     monkeypatch.setattr(compiled, "_state", compiled._State())
-    monkeypatch.setattr(compiled, "_compiled", lambda function: function)
+    monkeypatch.setattr(compiled, "_torch_compile", lambda function: function)
 
 
 def tensors(lead: tuple[int, ...], neurons: int, first: tuple[int, ...]) -> list[Tensor]:
@@ -74,7 +74,7 @@ def test_is_what_it_is_beside_the_operation(
 @pytest.mark.parametrize("wanted", ["both"])  # tests/slow has each alone
 def test_several_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     """As on a GPU: each tile sums the KL of its own neurons, and the row's gradient goes back to all of them."""
-    monkeypatch.setattr(triton_sample, "tile", lambda *_: (2, 16))
+    monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: (2, 16))
     inputs, seed = tensors((2, 3), 40, (2, 1)), torch.tensor([1, 2])
     exact = results(inputs, torch.float64, True, wanted, seed=seed, backend="reference")
     agree(results(inputs, torch.float32, False, wanted, seed=seed, backend="triton"), exact)
@@ -83,7 +83,7 @@ def test_several_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) 
 @pytest.mark.parametrize("tile", [(4, 64), (2, 16)], ids=["one tile", "several"])
 def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     """A penalty on the gradient, with the loss itself nonlinear in both outputs."""
-    monkeypatch.setattr(triton_sample, "tile", lambda *_: tile)
+    monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: tile)
     found = []
     for backend, dtype in (("triton", torch.float32), ("reference", torch.float64)):
         logits, bias, values = leaves = [x.to(dtype).requires_grad_() for x in tensors((3,), 40, ())]

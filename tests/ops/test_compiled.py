@@ -33,7 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(function.__name__)
         return function
 
-    monkeypatch.setattr(compiled, "_compiled", left_as_it_is)
+    monkeypatch.setattr(compiled, "_torch_compile", left_as_it_is)
     return names
 
 
@@ -76,7 +76,7 @@ def test_members_without_rows_are_filled_up_like_rows(made: list[str]) -> None:
 
 
 def test_a_smaller_batch_that_stays_is_compiled(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "IN_A_ROW", 3)
+    monkeypatch.setattr(compiled, "MAX_PADDED_IN_A_ROW", 3)
     sizes = [20, 13, 20, 13, 13, 13, 20]
     counts = []
     for rows in [*sizes, 13, 13, 13, 13]:
@@ -86,7 +86,7 @@ def test_a_smaller_batch_that_stays_is_compiled(made: list[str], monkeypatch: py
 
 
 def test_shapes_have_an_end(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "SHAPES", 2)
+    monkeypatch.setattr(compiled, "MAX_SHAPES", 2)
     for bins in (3, 4):
         problem((4,), bins, 7).run(compiled.sample_with_kl, torch.float32)
     p = problem((4,), 5, 7)
@@ -131,7 +131,7 @@ def test_a_failure_is_told_once(
         result: Callable[..., Any] = compiler(function)
         return result
 
-    monkeypatch.setattr(compiled, "_compiled", counted)
+    monkeypatch.setattr(compiled, "_torch_compile", counted)
     p = problem((4,), 5, 7)
     want = p.run(eager.sample_with_kl, torch.float32)
     with pytest.warns(RuntimeWarning, match=words) as caught:
@@ -156,7 +156,7 @@ def test_what_cannot_be_compiled_is_left_to_eager(made: list[str]) -> None:
     torch.func.grad(lambda a: compiled.sample_with_kl(a, p.values, p.log_prior, 0.5, p.noise)[0].sum())(p.logits)
     assert not made
     p.run(compiled.sample_with_kl, torch.float32)
-    assert made == ["_forward_of_bits", "_backward"]
+    assert made == ["_forward_from_bits", "_backward"]
 
 
 def test_a_gradient_that_is_differentiated_again(made: list[str]) -> None:

@@ -14,9 +14,9 @@ from tests.contracts.backends import Problem, problem
 def in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> list[int]:
     """Makes blocks small; the list that comes back grows by one for each."""
     made: list[int] = []
-    whole = eager._whole
+    whole = eager._compute
     monkeypatch.setattr(eager, "BLOCK", block)
-    monkeypatch.setattr(eager, "_whole", lambda *inputs: (made.append(1), whole(*inputs))[1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(eager, "_compute", lambda *inputs: (made.append(1), whole(*inputs))[1])  # type: ignore[func-returns-value]
     return made
 
 
@@ -70,7 +70,7 @@ def test_small_layers_draw_what_large_ones_draw(
     shape = () if members is None else (members,)
     key = Key(draw_seed(shape) - 2**61, torch.randint(2**32, shape))
     small = bits(key, 7, 5, 9, first_row=first_row)
-    monkeypatch.setattr(noise, "SMALL", 0)
+    monkeypatch.setattr(noise, "MAX_NUMPY_COUNTERS", 0)
     assert torch.equal(bits(key, 7, 5, 9, first_row=first_row), small)
 
 

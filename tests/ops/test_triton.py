@@ -60,7 +60,7 @@ def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuro
     """As on a GPU, where neurons, rows and, backward, bins are cut; the interpreter takes all at once otherwise."""
     monkeypatch.setattr(triton_sample, "PROGRAMS", programs)
     p = problem((2, 3), 6, 20, members=members, per_neuron=per_neuron)
-    monkeypatch.setattr(triton_sample, "tile", lambda *_: (4, 16))
+    monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: (4, 16))
     want = p.run(reference.sample_with_kl, torch.float64)
     for got, exact in zip(p.run(triton_sample.sample_with_kl, torch.float32), want, strict=True):
         torch.testing.assert_close(got.double(), exact, atol=2e-5, rtol=1e-5)
@@ -89,7 +89,7 @@ def test_what_kernels_cannot_take_goes_to_eager(monkeypatch: pytest.MonkeyPatch,
 def test_backward_may_have_other_tiles_than_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over a tile's neurons come back as one gradient, whatever the tiles of either are."""
     tiles = iter([(2, 16), (4, 32)])
-    monkeypatch.setattr(triton_sample, "tile", lambda *_: next(tiles))
+    monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: next(tiles))
     logits, values = torch.randn(5, 3, 40).requires_grad_(), torch.randn(3, 1)
     rest = {"log_prior": torch.zeros(3, 1).log_softmax(0), "temperature": 0.5, "seed": 1, "total": True}
     weights, found = torch.linspace(-1, 1, 5), []

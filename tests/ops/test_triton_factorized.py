@@ -34,7 +34,7 @@ class TestFactorized(FactorizedContract):
         super().test_is_as_exact_as_the_reference(1, 35, 3, 2, 2, False, True)
 
     def test_values_summed_over_rows_and_then_over_neurons(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(triton_factorized, "ROWS", 1)
+        monkeypatch.setattr(triton_factorized, "MAX_ROWS", 1)
         super().test_is_as_exact_as_the_reference(2, 5, 4, 3, 2, False, False)
 
     @pytest.mark.parametrize("what", [-float("inf"), float("nan")])  # tests/slow has the others

@@ -14,7 +14,7 @@ from squad.ops.affine import affine
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_rows_are_summed_in_float32(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x = torch.randn(shape).to(dtype)
-    (out,) = triton_sums.summed(x)
+    (out,) = triton_sums.sum_rows(x)
     assert out.dtype == torch.float32
     assert out.shape == (shape[0], *shape[2:])
     torch.testing.assert_close(out.double(), x.double().sum(1), atol=1e-5, rtol=1e-6)
@@ -23,7 +23,7 @@ def test_rows_are_summed_in_float32(shape: tuple[int, ...], dtype: torch.dtype) 
 def test_rows_in_another_order_of_memory() -> None:
     x = torch.randn(2, 7, 5, 3).transpose(1, 3)
     assert not x.is_contiguous()
-    torch.testing.assert_close(triton_sums.summed(x)[0], x.sum(1))
+    torch.testing.assert_close(triton_sums.sum_rows(x)[0], x.sum(1))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
@@ -31,7 +31,7 @@ def test_several_at_once(count: int) -> None:
     """Of other members, rows and widths each; among them one with too many rows, and an empty one."""
     shapes = [(2, 300, 40), (3, 4, 7, 5), (1, 2000, 3), (2, 5, 0), (1, 3, 2000)]
     tensors = [torch.randn(shape) for shape in shapes[:count]]
-    for out, x in zip(triton_sums.summed(*tensors), tensors, strict=True):
+    for out, x in zip(triton_sums.sum_rows(*tensors), tensors, strict=True):
         torch.testing.assert_close(out, x.sum(1), atol=1e-4, rtol=1e-5)
 
 

@@ -195,7 +195,7 @@ def sample_with_kl(
             runs with fixed shapes).
 
     Returns:
-        z of shape (..., K) in the dtype of logits, and the KL in nats in float32 or better, of the same shape, or (...,)
+        z of shape (..., K) in the dtype of logits, and the KL in nats, in float32 or better: shape (..., K), or (...,)
         with ``total``.  Gradients flow to logits, bias and values.
 
     Raises:

@@ -14,7 +14,7 @@ from torch.autograd import Function
 from squad.core import noise
 from squad.core.noise import Key
 from squad.ops.dropout import apply_mask
-from squad.ops.triton_launch import INTERPRETED, have_storage, on, vmap_by_loop, strides
+from squad.ops.triton_launch import INTERPRETED, have_storage, on, strides, vmap_by_loop
 from squad.ops.triton_noise import bin_word, keys, row_word, uniform
 
 __all__ = ["drop"]

@@ -1,6 +1,6 @@
-"""Sums over rows as one small Triton kernel: the gradient of a bias, and of what tiles have sum_rows in part.
+"""Sums over rows in one small Triton kernel: gradients of biases, and sums of the partial results of tiles.
 
-torch's own takes several times as long where there are few columns.
+torch's sum takes several times as long if there are few columns.
 """
 
 # Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
@@ -74,36 +74,37 @@ def _kernel(
 
 
 def sum_rows(*tensors: Tensor) -> list[Tensor]:
-    """Each of ``tensors`` (M, N, ...), five at the most, sum_rows over its rows in float32; few rows in one launch."""
+    """Sum each of up to five tensors (M, N, ...) over its rows, in float32; tensors of few rows in one launch."""
     assert len(tensors) <= MAX_TENSORS
     outs = [x.new_empty((x.shape[0], *x.shape[2:]), dtype=torch.float32) for x in tensors]
     jobs = []
-    for place, x in enumerate(tensors):
+    for index, x in enumerate(tensors):
         if x.shape[1] > MAX_ROWS or not x.is_contiguous():
-            outs[place] = x.sum(1, dtype=torch.float32)
-        elif outs[place].numel():
-            jobs.append((x, outs[place]))
+            outs[index] = x.sum(1, dtype=torch.float32)
+        elif outs[index].numel():
+            jobs.append((x, outs[index]))
     if not jobs:
         return outs
-    numbers: list[list[int]] = [[] for _ in range(6)]
+    # Arguments of the kernel, one list per argument: rows, width, columns, end, R, W.
+    arguments: list[list[int]] = [[] for _ in range(6)]
     for x, out in jobs:
         rows, width = x.shape[1], out[0].numel()
-        # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
+        # As many rows at once as a tile can hold: memory latency dominates.
         height = min(triton.next_power_of_2(max(1, rows)), 256)
-        across = min(triton.next_power_of_2(width), 512 if height <= ROWS_PER_LANE else max(16, 1024 // height))
-        columns = triton.cdiv(width, across)
-        end = (numbers[3][-1] if numbers[3] else 0) + columns * len(x)
-        for kept, number in zip(numbers, (rows, width, columns, end, height, across), strict=True):
-            kept.append(number)
-    more = MAX_TENSORS - len(jobs)
-    x, out = jobs[0]  # stand for those that are not there
-    every = [[*kept, *[1] * more] for kept in numbers]
+        tile_width = min(triton.next_power_of_2(width), 512 if height <= ROWS_PER_LANE else max(16, 1024 // height))
+        columns = triton.cdiv(width, tile_width)
+        end = (arguments[3][-1] if arguments[3] else 0) + columns * len(x)
+        for argument, number in zip(arguments, (rows, width, columns, end, height, tile_width), strict=True):
+            argument.append(number)
+    missing = MAX_TENSORS - len(jobs)
+    x, out = jobs[0]  # also passed in place of the missing tensors, which the kernel does not read
+    padded = [[*argument, *[1] * missing] for argument in arguments]
     with on(x.device):
-        _kernel[(numbers[3][-1],)](
-            *(job[0] for job in jobs), *[x] * more, *(job[1] for job in jobs), *[out] * more,
-            *every[0], *every[1], *every[2], *every[3][:4], J=len(jobs),
-            **{f"R{i}": height for i, height in enumerate(every[4])},
-            **{f"W{i}": across for i, across in enumerate(every[5])}, num_warps=4,
+        _kernel[(arguments[3][-1],)](
+            *(job[0] for job in jobs), *[x] * missing, *(job[1] for job in jobs), *[out] * missing,
+            *padded[0], *padded[1], *padded[2], *padded[3][:4], J=len(jobs),
+            **{f"R{i}": height for i, height in enumerate(padded[4])},
+            **{f"W{i}": tile_width for i, tile_width in enumerate(padded[5])}, num_warps=4,
         )  # fmt: skip
     return outs
 
