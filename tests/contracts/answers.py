@@ -37,14 +37,14 @@ class AnswerContract:
     def sampler(self, name: str, sampling: str) -> Sampler:
         return Sampler(example(name).to(self.device), sampling, SAMPLES)
 
-    def test_alone_and_in_a_batch(self, name: str, sampling: str) -> None:
+    def test_single_rows_equal_batches(self, name: str, sampling: str) -> None:
         sampler, x = self.sampler(name, sampling), rows(150)
         together = sampler(x).probabilities
         for row in (0, 63, 64, 149):
             alone = sampler(x[row : row + 1]).probabilities
             self.assert_same(alone, together[:, row : row + 1])
 
-    def test_in_any_order_and_chunk(self, name: str, sampling: str) -> None:
+    def test_order_and_chunks_do_not_matter(self, name: str, sampling: str) -> None:
         sampler, x = self.sampler(name, sampling), rows(600)
         expected = sampler(x)
         order = torch.from_numpy(np.random.default_rng(1).permutation(600))
@@ -56,13 +56,13 @@ class AnswerContract:
         parts = [sampler(x[part]) for part in order.split(size)]
         return Draws(*(torch.cat(tensors, 1) for tensors in zip(*parts, strict=True)))
 
-    def test_equal_rows_get_equal_answers(self, name: str, sampling: str) -> None:
+    def test_equal_rows_get_equal_predictions(self, name: str, sampling: str) -> None:
         sampler = self.sampler(name, sampling)
         x = rows(1).expand(200, -1)
         found = sampler(x).probabilities
         torch.testing.assert_close(found, found[:, :1].expand_as(found), rtol=0, atol=1e-6)
 
-    def test_the_size_of_a_block_does_not_matter(self, name: str, sampling: str) -> None:
+    def test_predictions_do_not_depend_on_the_block_size(self, name: str, sampling: str) -> None:
         network, x = example(name).to(self.device), rows(100)
         expected = Sampler(network, sampling, SAMPLES)(x)
         for size in (1, 33, 400):

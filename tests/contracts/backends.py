@@ -94,7 +94,7 @@ class BackendContract:
         return BACKENDS[self.name]
 
     @pytest.mark.parametrize(("lead", "bins", "neurons", "members", "per_neuron"), AWKWARD)
-    def test_is_as_exact_as_the_reference(
+    def test_is_as_accurate_as_the_reference(
         self, lead: tuple[int, ...], bins: int, neurons: int, members: bool, per_neuron: bool
     ) -> None:
         p = problem(lead, bins, neurons, members=members, per_neuron=per_neuron, device=self.device)
@@ -115,7 +115,7 @@ class BackendContract:
             assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
 
     @pytest.mark.parametrize("scale", [50.0, 1000.0])
-    def test_is_as_exact_with_large_logits(self, scale: float) -> None:
+    def test_is_as_accurate_with_large_logits(self, scale: float) -> None:
         p = problem((3, 4), 15, 5, members=True, device=self.device, scale=scale)
         exact, plain, found = (
             p.run(backend, dtype)
@@ -129,7 +129,7 @@ class BackendContract:
             allowed = 2 * (like - want).abs().max() + 1e-5 * want.abs().max()
             assert (got - want).abs().max() <= allowed, name
 
-    def test_where_no_bin_has_mass_there_is_no_answer(self) -> None:
+    def test_result_is_nan_if_no_bin_has_mass(self) -> None:
         p = problem((2, 3), 3, 2, members=True, device=self.device)
         p.logits[0, 1, :, 1] = -float("inf")
         z, kl = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
@@ -137,7 +137,7 @@ class BackendContract:
             assert found[0, 1, 1].isnan()
             assert found.isnan().sum() == 1
 
-    def test_gradients_agree_with_differences(self) -> None:
+    def test_gradients_agree_with_finite_differences(self) -> None:
         if not self.double:
             pytest.skip(f"{self.name} does not compute in float64")
         p = problem((2, 3), 5, 4, members=True, per_neuron=True, device=self.device)
@@ -149,7 +149,7 @@ class BackendContract:
 
         assert torch.autograd.gradcheck(function, (logits, values))
 
-    def test_gradients_of_gradients_agree_with_differences(self) -> None:
+    def test_second_derivatives_agree_with_finite_differences(self) -> None:
         if not self.double:
             pytest.skip(f"{self.name} does not compute in float64")
         p = problem((2, 3), 3, 2, members=True, device=self.device)
@@ -162,7 +162,7 @@ class BackendContract:
         assert torch.autograd.gradgradcheck(function, (logits, values))
 
     @pytest.mark.parametrize("padded", [False, True])
-    def test_a_penalty_on_the_gradient_has_the_references_gradient(self, padded: bool) -> None:
+    def test_gradient_penalty_agrees_with_the_reference(self, padded: bool) -> None:
         """A gradient penalty, the plainest use of a second derivative: the incoming gradient needs none itself."""
         p = problem((3, 4), 5, 3, members=True, device=self.device)
         if padded:  # bins without mass, in one member
@@ -198,7 +198,7 @@ class BackendContract:
         at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
 
-    def test_recomputed_in_the_backward_pass(self) -> None:
+    def test_activation_checkpointing(self) -> None:
         """Activation checkpointing gives out each saved tensor once."""
         p = problem((4,), 5, 3, device=self.device)
         leaf = p.logits.clone().requires_grad_()
@@ -211,7 +211,7 @@ class BackendContract:
         again = torch.utils.checkpoint.checkpoint(function, leaf, use_reentrant=False)
         torch.testing.assert_close(torch.autograd.grad(again.sum(), leaf)[0], want)
 
-    def test_gradients_of_gradients_with_tensors_kept_elsewhere(self) -> None:
+    def test_second_derivatives_with_hooks_on_saved_tensors(self) -> None:
         """Hooks on saved tensors, as for moving them to the host."""
         p = problem((4,), 5, 3, device=self.device)
         leaf, found = p.logits.clone().requires_grad_(), []
@@ -266,7 +266,7 @@ class BackendContract:
             torch.testing.assert_close(whole[i], alone.sum(-2), atol=1e-5, rtol=1e-5)
 
     @pytest.mark.parametrize("wanted", ["z", "kl"])
-    def test_either_output_alone_has_its_gradient(self, wanted: str) -> None:
+    def test_gradient_of_a_single_output(self, wanted: str) -> None:
         p = problem((4,), 5, 3, device=self.device)
         grads = []
         for backend in (self.backend, reference.sample_with_kl):
@@ -276,7 +276,7 @@ class BackendContract:
             grads.append(torch.autograd.grad(out.sum(), [logits, values], allow_unused=True, materialize_grads=True))
         torch.testing.assert_close(*grads)
 
-    def test_draws_the_noise_of_its_key(self) -> None:
+    def test_key_and_explicit_noise_agree(self) -> None:
         p = problem((3, 4), 15, 9, members=True, device=self.device)
         assert isinstance(p.noise, Key)
         explicit = gumbel(p.noise, 4, 15, 9)
@@ -284,7 +284,7 @@ class BackendContract:
         given = self.backend(p.logits, p.values, p.log_prior, p.temperature, explicit)
         torch.testing.assert_close(keyed, given, atol=1e-6, rtol=1e-6)
 
-    def test_a_member_draws_by_its_own_seed(self) -> None:
+    def test_each_member_uses_its_own_seed(self) -> None:
         """Neither the number of members nor the slot matters."""
         p = problem((3, 4), 15, 9, members=True, device=self.device)
         assert isinstance(p.noise, Key)
@@ -301,7 +301,7 @@ class BackendContract:
             for whole, one in zip(together, alone, strict=True):
                 assert torch.equal(whole[i], one)
 
-    def test_a_nan_stays_with_its_member(self) -> None:
+    def test_nan_does_not_spread_to_other_members(self) -> None:
         p = problem((3, 4), 15, 9, members=True, device=self.device)
         clean = p.run(self.backend, torch.float32)
         p.logits[1] = float("nan")
@@ -364,7 +364,7 @@ class BackendContract:
         assert z.shape == kl.shape == (*lead, 3)
         assert not grad_values.any()
 
-    def test_a_temperature_changed_before_the_backward_pass_is_noticed(self) -> None:
+    def test_temperature_changed_before_the_backward_pass_raises(self) -> None:
         """As torch notices for its own operations: the gradient would be that of another function."""
         p = problem((4,), 5, 3, device=self.device)
         temperature = torch.tensor(0.5, device=self.device)
@@ -373,7 +373,7 @@ class BackendContract:
         with pytest.raises(RuntimeError, match="inplace"):
             z.sum().backward()
 
-    def test_a_sweep_over_temperatures_by_vmap(self) -> None:
+    def test_vmap_over_temperatures(self) -> None:
         p = problem((4,), 5, 3, device=self.device)
         noise = gumbel(p.noise, 4, 5, 3) if isinstance(p.noise, Key) else p.noise
         temperatures = torch.tensor([0.5, 0.9], device=self.device)
@@ -381,7 +381,7 @@ class BackendContract:
         for i, t in enumerate((0.5, 0.9)):
             torch.testing.assert_close(sweep[i], self.backend(p.logits, p.values, p.log_prior, t, noise)[0])
 
-    def test_cooled_samples_follow_the_softmax(self) -> None:
+    def test_low_temperature_samples_follow_the_softmax(self) -> None:
         """At a low temperature a relaxed sample is a bin value, each as often as its probability says (chi-square)."""
         rows, bins = 20_000, 6
         logits = torch.linspace(-1.5, 1.0, bins, device=self.device)
@@ -396,7 +396,7 @@ class BackendContract:
             statistic = ((counts - rows * p).square() / (rows * p)).sum()
             assert statistic < 20.5, counts  # chi-square with 5 degrees of freedom: p = 1e-3
 
-    def test_several_threads_give_the_same(self) -> None:
+    def test_result_does_not_depend_on_the_number_of_threads(self) -> None:
         if self.device != "cpu":
             pytest.skip("threads are the CPU's")
         p = problem((300,), 15, 32)

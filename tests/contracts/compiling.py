@@ -20,7 +20,7 @@ class CompilingContract:
         metafunc.parametrize("kind", self.kinds)
 
     @pytest.mark.parametrize(("training", "members"), [(True, MEMBERS), (False, None)])
-    def test_to_one_graph(self, kind: type[LayerContract], training: bool, members: int | None) -> None:
+    def test_compiles_to_one_graph(self, kind: type[LayerContract], training: bool, members: int | None) -> None:
         """Without a break, and it gives what it gives otherwise, forward and backward."""
         made = kind()
         layer = made.layer(members).train(training)
@@ -35,7 +35,7 @@ class CompilingContract:
             results.append((y.detach(), leaf.grad))
         torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
-    def test_with_its_kl_collected(self, kind: type[LayerContract]) -> None:
+    def test_collects_kl_when_compiled(self, kind: type[LayerContract]) -> None:
         made = kind()
         layer = made.layer()
 

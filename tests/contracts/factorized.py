@@ -75,7 +75,7 @@ class FactorizedContract:
         return [z.detach(), kl.detach(), *(x.grad for x in leaves if x.grad is not None)]
 
     @pytest.mark.parametrize(("members", "rows", "bins", "neurons", "rank", "shared", "per_neuron"), CASES)
-    def test_is_as_exact_as_the_reference(
+    def test_is_as_accurate_as_the_reference(
         self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
     ) -> None:
         case = members, rows, bins, neurons, rank, shared, per_neuron
@@ -147,7 +147,7 @@ class FactorizedContract:
         ]
         torch.testing.assert_close(*results)
 
-    def test_one_may_write_into_results(self) -> None:
+    def test_results_can_be_modified_in_place(self) -> None:
         from squad.ops import triton_factorized
 
         (inner, *rest), log_prior, temperature, key = self.case(1, 4, 5, 2, 2, False, False)
@@ -162,7 +162,7 @@ class FactorizedContract:
                 kl.mul_(2)
             (z.sum() + kl.sum()).backward()
 
-    def test_what_needs_no_gradient(self) -> None:
+    def test_gradients_of_a_subset_of_inputs(self) -> None:
         """Values that are fixed, and a KL alone, which values have no part in."""
         from squad.ops import triton_factorized
 
@@ -184,7 +184,7 @@ class FactorizedContract:
         assert grads[0].any()
         assert not grads[1].any()
 
-    def test_sums_of_the_kl(self) -> None:
+    def test_total_kl_has_the_same_gradients(self) -> None:
         """Both ways give the same gradients, alone and together with that of z."""
         from squad.ops import triton_factorized
 

@@ -48,7 +48,7 @@ class LayerContract(ABC):
         for lead in ((MEMBERS, 7), (1, 7), (MEMBERS, 2, 7), (1, 2, 7), (MEMBERS, 0)):
             assert many(torch.randn(*lead, IN, device=self.device)).shape == (MEMBERS, *lead[1:], self.out)
 
-    def test_in_a_sequential_it_trains(self) -> None:
+    def test_trains_in_a_sequential(self) -> None:
         net = nn.Sequential(self.layer(), nn.Tanh(), nn.Linear(self.out, 2).to(self.device))
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         before = {name: p.detach().clone() for name, p in net.named_parameters()}
@@ -60,7 +60,7 @@ class LayerContract(ABC):
             assert not torch.equal(p, before[name]), name
 
     @pytest.mark.parametrize("members", [None, MEMBERS])
-    def test_state_dict_restores_it(self, members: int | None) -> None:
+    def test_state_dict_round_trip(self, members: int | None) -> None:
         layer, other = self.layer(members).eval(), self.layer(members).eval()
         x = self.input(members)
         file = io.BytesIO()
@@ -102,14 +102,14 @@ class LayerContract(ABC):
             assert y.dtype == torch.bfloat16
             assert all(kl.dtype == torch.float32 for kl in kls)
 
-    def test_moved_and_narrowed_at_once(self) -> None:
+    def test_moved_and_converted_in_one_call(self) -> None:
         layer = self.layer().to("meta", torch.bfloat16)
         assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
         whole = {name for name, t in layer.named_buffers() if not t.is_floating_point()}
         layer.type(torch.float64)
         assert whole == {name for name, t in layer.named_buffers() if not t.is_floating_point()}
 
-    def test_made_without_memory(self) -> None:
+    def test_created_on_the_meta_device(self) -> None:
         """On the meta device, as loaders of large models do, by the argument and by torch's context."""
         with torch.device("meta"):
             in_context = self.make()
@@ -117,7 +117,7 @@ class LayerContract(ABC):
             assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
             assert layer(torch.zeros(ROWS, IN, device="meta")).shape == (ROWS, self.out)
 
-    def test_made_in_double(self) -> None:
+    def test_created_in_double_precision(self) -> None:
         layer = self.make(dtype=torch.float64)
         assert all(p.dtype == torch.float64 for p in layer.parameters())
 
@@ -166,7 +166,7 @@ class LayerContract(ABC):
     # Gradients and members
 
     @pytest.mark.parametrize("members", [None, 2])
-    def test_gradients_agree_with_differences(self, members: int | None) -> None:
+    def test_gradients_agree_with_finite_differences(self, members: int | None) -> None:
         layer = self.layer(members).double()
         x = self.input(members, torch.float64).requires_grad_()
         names = [name for name, _ in layer.named_parameters()]
@@ -179,7 +179,7 @@ class LayerContract(ABC):
         leaves = [p.detach().clone().requires_grad_() for p in layer.parameters()]
         assert torch.autograd.gradcheck(function, (x, *leaves))
 
-    def test_gradients_agree_with_differences_in_eval_mode(self) -> None:
+    def test_gradients_agree_with_finite_differences_in_eval_mode(self) -> None:
         layer: Any = self.layer().double().eval()
         x = self.input(None, torch.float64).requires_grad_()
 
@@ -195,7 +195,7 @@ class LayerContract(ABC):
                 layer.sampling = sampling
             assert torch.autograd.gradcheck(function, (x,))
 
-    def test_members_equal_layers_of_their_own(self) -> None:
+    def test_members_equal_single_layers(self) -> None:
         """Forward and backward, in double: stack, then compare with each layer alone, in training and in eval mode."""
         alone = [self.layer().double() for _ in range(MEMBERS)]
         many = squad.stack(alone)
@@ -219,12 +219,12 @@ class LayerContract(ABC):
                 torch.testing.assert_close(p.grad[i], q.grad, atol=1e-10, rtol=1e-10)
             torch.testing.assert_close(many.eval()(x)[i], layer.eval()(x[i]), atol=1e-10, rtol=1e-10)
 
-    def test_a_shared_input_is_that_input_for_each(self) -> None:
+    def test_shared_input_equals_repeated_input(self) -> None:
         layer = self.layer(MEMBERS).eval()
         x = self.input()
         torch.testing.assert_close(layer(x.unsqueeze(0)), layer(x.expand(MEMBERS, *x.shape)))
 
-    def test_unstack_undoes_stack(self) -> None:
+    def test_unstack_inverts_stack(self) -> None:
         layer = self.layer(MEMBERS).eval()
         parts = squad.unstack(layer)
         assert len(parts) == MEMBERS
@@ -236,7 +236,7 @@ class LayerContract(ABC):
                 assert torch.equal(a, b)
         assert layer.member(-1).members is None
 
-    def test_a_nan_stays_with_its_member(self) -> None:
+    def test_nan_does_not_spread_to_other_members(self) -> None:
         layer = self.layer(MEMBERS)
         x = self.input(MEMBERS)
         seeds = torch.tensor([1, 2, 3], device=self.device)
@@ -249,7 +249,7 @@ class LayerContract(ABC):
 
     # What is refused
 
-    def test_wrong_inputs_are_told(self) -> None:
+    def test_invalid_inputs_are_rejected(self) -> None:
         layer = self.layer()
         shape: tuple[int, ...]
         for shape in ((ROWS, IN + 1), (), (IN, ROWS)):
@@ -269,17 +269,17 @@ class LayerContract(ABC):
                 layer(torch.zeros(ROWS, IN, dtype=torch.float64, device=self.device))
 
     @pytest.mark.parametrize("members", [0, -1, 1.5, "two"])
-    def test_wrong_members_are_told(self, members: Any) -> None:
+    def test_invalid_members_are_rejected(self, members: Any) -> None:
         with pytest.raises(SquadError, match="members must be a whole number of at least 1, got"):
             self.make(members)
 
-    def test_members_are_asked_of_a_layer_that_has_them(self) -> None:
+    def test_member_needs_a_layer_with_members(self) -> None:
         with pytest.raises(SquadError, match="with members"):
             self.layer().member(0)
         with pytest.raises(SquadError, match="index must be a whole number between -3 and 2, got 3"):
             self.layer(MEMBERS).member(3)
 
-    def test_repr_tells_what_it_is(self) -> None:
+    def test_repr_shows_the_settings(self) -> None:
         text = repr(self.make(MEMBERS))
         assert f"in_features={IN}" in text
         assert f"members={MEMBERS}" in text

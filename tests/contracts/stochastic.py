@@ -59,7 +59,7 @@ class StochasticContract(LayerContract):
         same = layer(x[:1].expand(4, IN))
         torch.testing.assert_close(same, same[:1].expand_as(same))  # rows of one product may round differently
 
-    def test_eval_takes_the_sample_asked_for(self) -> None:
+    def test_eval_uses_the_sample_index(self) -> None:
         layer = self.stochastic().eval()
         layer.sampling = self.random
         x = self.input()
@@ -78,7 +78,7 @@ class StochasticContract(LayerContract):
         layer.half().double()
         assert layer.seed.dtype == torch.int64
 
-    def test_the_mean_needs_no_noise(self) -> None:
+    def test_mean_does_not_depend_on_the_sample_index(self) -> None:
         layer = self.stochastic().eval()
         layer.sampling = self.fixed
         x = self.input()
@@ -86,13 +86,13 @@ class StochasticContract(LayerContract):
             third = layer(x)
         assert torch.equal(layer(x), third)
 
-    def test_wrong_sampling_is_told(self) -> None:
+    def test_invalid_sampling_is_rejected(self) -> None:
         with pytest.raises(SquadError, match="sampling must be one of"):
             self.stochastic().sampling = "often"
         with pytest.raises(SquadError, match="sampling must be one of"):
             self.make(sampling="often")
 
-    def test_seed_and_step_name_the_noise(self) -> None:
+    def test_seed_and_step_determine_the_noise(self) -> None:
         layer, x = self.layer(), torch.ones(20, IN, device=self.device)
 
         def draw(**key: int) -> Tensor:
@@ -105,7 +105,7 @@ class StochasticContract(LayerContract):
         assert not torch.equal(draw(seed=1, step=2), draw(seed=1, step=3))
         assert not torch.equal(draw(seed=1, step=2), draw(seed=2, step=2))
 
-    def test_copies_can_be_given_noise_of_their_own(self) -> None:
+    def test_reseed(self) -> None:
         layer = self.stochastic()
         net = nn.Sequential(layer, copy.deepcopy(layer))
         seeds = [copied.seed.clone() for copied in net if isinstance(copied, StochasticModule)]
@@ -126,7 +126,7 @@ class StochasticContract(LayerContract):
         with pytest.raises(SquadError, match="at least one random layer"):
             squad.reseed(nn.ReLU())
 
-    def test_wrong_seeds_are_told(self) -> None:
+    def test_invalid_seeds_are_rejected(self) -> None:
         with pytest.raises(SquadError, match="seed must be one number"):
             self.run(self.layer(MEMBERS), self.input(MEMBERS), torch.tensor([1, 2], device=self.device))
         with pytest.raises(SquadError, match="seed must be one number, got"):
@@ -141,7 +141,7 @@ class LatentContract(StochasticContract):
         return z, kl
 
     @pytest.mark.parametrize("members", [None, MEMBERS])
-    def test_kl_is_that_of_posterior_and_prior(self, members: int | None) -> None:
+    def test_kl_agrees_with_posterior_and_prior(self, members: int | None) -> None:
         layer: Any = self.layer(members)
         x = self.input(members)
         q = layer.posterior(x)

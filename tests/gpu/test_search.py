@@ -31,7 +31,7 @@ def runs_of(model: str, batch: int) -> list[Run]:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("batch", [16, 45])
-def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: str, batch: int) -> None:
+def test_members_exchanged_in_a_captured_graph_equal_single_networks(model: str, batch: int) -> None:
     data, runs = clouds(), runs_of(model, batch)
     sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
     wide = wide_config(runs[0].network, max(sizes, default=None), dropping=True)
@@ -55,7 +55,7 @@ def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: st
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_groups_agree_with_a_cpu(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four batch sizes, in models that grow and shrink, padded or not."""
     monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     settings: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu(large: bool, mon
         assert outcome.details["nll"] == pytest.approx(found["cuda"][number].details["nll"], abs=0.02)
 
 
-def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_models_are_released_when_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a GPU that is always full: idle models are let go, and nothing changes in what comes out."""
     settings = [
         {"network.bins": 5, "network.dropout": 0.1, "training.lr": 0.01, "training.batch_size": (16, 32)[number // 12]}
@@ -134,7 +134,7 @@ def train(several: list[Slots]) -> list[torch.Tensor]:
 
 
 @WIDE
-def test_graphs_that_run_at_once_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
+def test_concurrent_graphs_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
     """Models of several batch sizes, wide enough for products that need memory of their own: to the bit as alone."""
     place, config = many_rows(), network_config(model, {"hidden": hidden, "dropout": 0.1})
     sizes = [(32, 4), (128, 8), (512, 16), (8192, 4)]

@@ -49,7 +49,7 @@ def test_frozen_parameters_stay_frozen() -> None:
     assert stacked.bias.requires_grad
 
 
-def test_a_layer_used_twice_stays_one_layer() -> None:
+def test_a_layer_used_twice_stays_shared() -> None:
     def tied() -> nn.Sequential:
         layer = squad.Linear(3, 3)
         return nn.Sequential(layer, nn.ReLU(), layer)
@@ -59,7 +59,7 @@ def test_a_layer_used_twice_stays_one_layer() -> None:
     assert len(list(stacked.parameters())) == 2
 
 
-def test_a_layer_used_twice_in_one_of_them_only() -> None:
+def test_a_layer_used_twice_in_only_one_module() -> None:
     layer = squad.Linear(3, 3)
     nets = [nn.Sequential(layer, layer), nn.Sequential(squad.Linear(3, 3), squad.Linear(3, 3))]
     x = torch.randn(5, 3)
@@ -95,7 +95,7 @@ class Listed(nn.Module):
         return x
 
 
-def test_other_references_lead_to_the_new_layers() -> None:
+def test_other_references_point_to_the_new_layers() -> None:
     nets = [Listed(), Listed()]
     stacked = squad.stack(nets)
     assert stacked.path[0] is stacked.a
@@ -114,7 +114,7 @@ def test_members_may_differ_in_their_data() -> None:
     torch.testing.assert_close(stacked.values[1], squad.gaussian_bins(5))
 
 
-def test_what_cannot_be_stacked_is_told() -> None:
+def test_incompatible_modules_are_rejected() -> None:
     for nothing in ([], squad.Linear(3, 2), [1, 2]):
         with pytest.raises(SquadError, match="modules must be a sequence of at least one module"):
             squad.stack(nothing)  # type: ignore[arg-type,type-var]

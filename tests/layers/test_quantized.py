@@ -45,7 +45,7 @@ def test_the_papers_svhn_network_has_the_papers_size() -> None:
     assert count(net) == pytest.approx(3.5e6, rel=0.01)  # "3.4 million weights" in the paper
 
 
-def test_weights_have_the_variance_that_init_scale_says() -> None:
+def test_init_scale_sets_the_variance_of_weights() -> None:
     for scale in (0.05, 2.0, 3.214):
         weight = squad.SquadLinear(400, 20, bins=15, init_scale=scale).weight
         assert weight.std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
@@ -166,7 +166,7 @@ def test_options_of_spacing_and_prior() -> None:
         ({"sampling": "best"}, "sampling must be one of 'relaxed', 'hard', 'mean', got 'best'"),
     ],
 )
-def test_wrong_options_are_told(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], words: str) -> None:
     for kind in (squad.SquadLinear, squad.FactorizedSquadLinear):
         with pytest.raises(SquadError) as caught:
             kind(3, 2, **({"bins": 5} | options))
@@ -175,7 +175,7 @@ def test_wrong_options_are_told(options: dict[str, Any], words: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(0, "in_features"), (1, "out_features")])
-def test_wrong_sizes_are_told(kind: int, name: str) -> None:
+def test_invalid_sizes_are_rejected(kind: int, name: str) -> None:
     sizes = [3, 3]
     sizes[kind] = 0
     with pytest.raises(SquadError, match=f"{name} must be a whole number of at least 1, got 0"):
@@ -190,7 +190,7 @@ def test_prior_weights_of_any_size_are_normalized() -> None:
         torch.testing.assert_close(layer.prior.probs, torch.full((4,), 0.25))
 
 
-def test_constants_are_as_exact_as_the_layer() -> None:
+def test_constants_have_the_precision_of_the_layer() -> None:
     layer = squad.SquadLinear(3, 2, bins=15, dtype=torch.float64, prior="gaussian")
     np.testing.assert_allclose(layer.values.detach(), np.linspace(-3.5, 3.5, 15), rtol=1e-15, atol=1e-15)
     assert layer.log_prior.exp().sum().item() == pytest.approx(1, abs=1e-14)
@@ -213,7 +213,7 @@ def test_prior_and_temperature_stay_exact_in_half_precision(dtype: torch.dtype) 
     assert layers[0].double().log_prior.dtype == torch.float64
 
 
-def test_spacing_of_a_users_graph_is_cut_off() -> None:
+def test_spacing_is_detached() -> None:
     spacing = torch.linspace(-1, 1, 5, requires_grad=True) * 2
     layer = squad.SquadLinear(3, 2, bins=5, spacing=spacing, learn_values="fixed")
     assert not layer.values.requires_grad
@@ -227,7 +227,7 @@ def test_factorized_logits_have_the_neurons_innermost() -> None:
             assert layer.logits(torch.randn(2, 7, 6)).is_contiguous()
 
 
-def test_temperature_is_one_for_the_network_and_is_saved() -> None:
+def test_set_temperature_sets_all_layers_and_is_saved() -> None:
     net = nn.Sequential(squad.SquadLinear(6, 4), nn.Sequential(squad.FactorizedSquadLinear(4, 3)))
     squad.set_temperature(net, 0.8)
     temperatures = [layer.temperature.item() for layer in net.modules() if isinstance(layer, SquadLayer)]
@@ -239,7 +239,7 @@ def test_temperature_is_one_for_the_network_and_is_saved() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, -0.5, float("nan"), float("inf")])
-def test_wrong_temperatures_are_told(temperature: float) -> None:
+def test_invalid_temperatures_are_rejected(temperature: float) -> None:
     layer = squad.SquadLinear(6, 4)
     with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
         squad.set_temperature(layer, temperature)
@@ -270,7 +270,7 @@ def test_temperature_matters_in_training_and_in_eval() -> None:
         assert not torch.allclose(*results)
 
 
-def test_constants_are_exact_whatever_the_default_dtype() -> None:
+def test_constants_do_not_depend_on_the_default_dtype() -> None:
     torch.set_default_dtype(torch.bfloat16)
     try:
         layer, dropout = squad.SquadLinear(3, 2, bins=12), squad.Dropout(3, 0.1)
@@ -284,7 +284,7 @@ def test_constants_are_exact_whatever_the_default_dtype() -> None:
     assert wide.temperature.item() == 0.7
 
 
-def test_kl_has_one_dtype_whatever_is_sampled() -> None:
+def test_kl_has_the_same_dtype_in_all_sampling_modes() -> None:
     layer = squad.SquadLinear(6, 4).double().half().eval()
     for sampling in layer.samplings:
         layer.sampling = sampling
@@ -293,7 +293,7 @@ def test_kl_has_one_dtype_whatever_is_sampled() -> None:
         assert kls[0].dtype == torch.float32, sampling
 
 
-def test_the_prior_of_members_is_not_misaligned() -> None:
+def test_misaligned_prior_of_members_is_rejected() -> None:
     """With T samples between members and rows, and T = M, a broadcast would take the samples for the members."""
     layers = [squad.SquadLinear(4, 3, bins=5), squad.SquadLinear(4, 3, bins=5, prior="gaussian")]
     many = squad.stack(layers)
@@ -304,7 +304,7 @@ def test_the_prior_of_members_is_not_misaligned() -> None:
     torch.testing.assert_close(flat.view(2, 2, 6), many.sample_with_kl(x)[1])
 
 
-def test_threads_do_not_see_each_others_samples_or_kls() -> None:
+def test_sample_index_and_collected_kl_are_per_thread() -> None:
     layer = squad.SquadLinear(6, 4).eval()
     x = torch.randn(5, 6)
     with squad.sample_index(7):
@@ -324,13 +324,13 @@ def test_threads_do_not_see_each_others_samples_or_kls() -> None:
     assert len(kls) == 0
 
 
-def test_wrong_sample_indices_are_told() -> None:
+def test_invalid_sample_indices_are_rejected() -> None:
     for wrong in (-1, 2**32, 1.5):
         with pytest.raises(SquadError, match="index must be a whole number between 0 and 999999, got"):
             squad.sample_index(wrong).__enter__()  # type: ignore[arg-type]
 
 
-def test_surroundings_are_restored_after_an_error() -> None:
+def test_context_is_restored_after_an_error() -> None:
     layer, x = squad.SquadLinear(6, 4).eval(), torch.randn(5, 6)
     want = layer(x)
     with pytest.raises(RuntimeError, match="inside"), squad.collect_kl() as kls, squad.sample_index(3):

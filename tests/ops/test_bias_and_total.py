@@ -63,7 +63,7 @@ def agree(got: tuple[Tensor, ...], want: tuple[Tensor, ...]) -> None:
     ],
     ids=["alone", "members", "shared"],
 )
-def test_is_what_it_is_beside_the_operation(
+def test_agrees_with_bias_and_sum_outside_the_operation(
     backend: str, neurons: int, lead: tuple[int, ...], first: tuple[int, ...], seed: Any
 ) -> None:
     inputs = tensors(lead, neurons, first)
@@ -72,7 +72,7 @@ def test_is_what_it_is_beside_the_operation(
 
 
 @pytest.mark.parametrize("wanted", ["both"])  # tests/slow has each alone
-def test_several_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+def test_multiple_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     """As on a GPU: each tile sums the KL of its own neurons, and the row's gradient goes back to all of them."""
     monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: (2, 16))
     inputs, seed = tensors((2, 3), 40, (2, 1)), torch.tensor([1, 2])
@@ -81,7 +81,7 @@ def test_several_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str) 
 
 
 @pytest.mark.parametrize("tile", [(4, 64), (2, 16)], ids=["one tile", "several"])
-def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
+def test_second_derivatives(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     """A penalty on the gradient, with the loss itself nonlinear in both outputs."""
     monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: tile)
     found = []
@@ -108,13 +108,13 @@ def test_padding_by_the_bias(backend: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(C,), (C, 2), (4, C + 1, 3)], ids=str)
-def test_a_bias_that_does_not_fit_is_told(shape: tuple[int, ...]) -> None:
+def test_incompatible_bias_is_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(SquadError, match="bias must be of shape"):
         sample_with_kl(torch.zeros(4, C, 3), torch.zeros(C, 1), torch.zeros(C, 1), 0.5, seed=1, bias=torch.zeros(shape))
 
 
 @pytest.mark.parametrize("name", ["eager", "reference", "triton"])
-def test_a_bias_may_be_one_number_a_bin(name: str) -> None:
+def test_bias_of_one_number_per_bin(name: str) -> None:
     """(C, 1), for all neurons: a kernel must not read beyond it."""
     logits, values, prior = torch.zeros(2, 3, 4), torch.tensor([[-1.0], [0.0], [1.0]]), torch.full((3, 1), -1.0986)
     bias = torch.tensor([[0.0], [5.0], [10.0]]).requires_grad_()
@@ -128,7 +128,7 @@ def test_a_bias_may_be_one_number_a_bin(name: str) -> None:
     torch.testing.assert_close(grad, grad2.sum(1, keepdim=True), atol=1e-4, rtol=1e-4)
 
 
-def test_a_bias_that_is_no_tensor_is_told() -> None:
+def test_bias_must_be_a_tensor() -> None:
     zeros = torch.zeros(3, 1)
     with pytest.raises(ArgumentError, match="bias must be a tensor"):
         sample_with_kl(torch.zeros(2, 3, 4), zeros, zeros, 0.5, seed=1, bias=1.0)  # type: ignore[arg-type]

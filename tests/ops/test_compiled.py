@@ -39,7 +39,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize(("lead", "members"), [((1,), False), ((13,), False), ((3, 1), True), ((3, 13), True)])
 @pytest.mark.parametrize("explicit", ["key", "a table", "one a row"])
-def test_rows_that_fill_up_change_nothing(made: list[str], lead: tuple[int, ...], members: bool, explicit: str) -> None:
+def test_padding_rows_changes_nothing(made: list[str], lead: tuple[int, ...], members: bool, explicit: str) -> None:
     """Neither the results nor any gradient: that of the values is summed over all rows."""
     full = problem((*lead[:-1], 20), 5, 7, members=members, per_neuron=True)
     rest = problem(lead, 5, 7, members=members, per_neuron=True)
@@ -54,7 +54,7 @@ def test_rows_that_fill_up_change_nothing(made: list[str], lead: tuple[int, ...]
     assert (len(made) > before) == (explicit == "one a row" and lead[-1] == 1)
 
 
-def test_rows_in_several_axes_are_counted_as_ever(made: list[str]) -> None:
+def test_rows_in_several_axes(made: list[str]) -> None:
     for rows in (9, 4):
         p = problem((2, 3, rows), 5, 7, members=True)
         got, want = p.run(compiled.sample_with_kl, torch.float32), p.run(eager.sample_with_kl, torch.float32)
@@ -62,7 +62,7 @@ def test_rows_in_several_axes_are_counted_as_ever(made: list[str]) -> None:
     assert len(made) == 2
 
 
-def test_members_without_rows_are_filled_up_like_rows(made: list[str]) -> None:
+def test_members_without_rows_are_padded_like_rows(made: list[str]) -> None:
     """Their temperatures too, with numbers that can be divided by."""
     values, prior = torch.linspace(-1, 1, 5).view(1, 5, 1), torch.zeros(1, 5, 1).log_softmax(-2)
     for count in (6, 4):
@@ -75,7 +75,7 @@ def test_members_without_rows_are_filled_up_like_rows(made: list[str]) -> None:
     assert len(made) == 2
 
 
-def test_a_smaller_batch_that_stays_is_compiled(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_smaller_batch_is_compiled(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "MAX_PADDED_IN_A_ROW", 3)
     sizes = [20, 13, 20, 13, 13, 13, 20]
     counts = []
@@ -85,7 +85,7 @@ def test_a_smaller_batch_that_stays_is_compiled(made: list[str], monkeypatch: py
     assert counts == [1] * 10 + [2]
 
 
-def test_shapes_have_an_end(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_compiled_shapes_is_limited(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "MAX_SHAPES", 2)
     for bins in (3, 4):
         problem((4,), bins, 7).run(compiled.sample_with_kl, torch.float32)
@@ -121,7 +121,7 @@ def missing(function: Callable[..., Any]) -> Callable[..., Any]:
         (wrong, "the compiled numbers are not those of eager"),
     ],
 )
-def test_a_failure_is_told_once(
+def test_failure_warns_once(
     monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Any], words: str, fresh: compiled._State
 ) -> None:
     tried: list[str] = []
@@ -145,7 +145,7 @@ def test_a_failure_is_told_once(
     assert len(tried) == 2  # forward and backward, and never again
 
 
-def test_what_cannot_be_compiled_is_left_to_eager(made: list[str]) -> None:
+def test_unsupported_calls_fall_back_to_eager(made: list[str]) -> None:
     p = problem((4,), 5, 7)
     p.run(compiled.sample_with_kl, torch.float64)
     problem((), 5, 7).run(compiled.sample_with_kl, torch.float32)
@@ -159,7 +159,7 @@ def test_what_cannot_be_compiled_is_left_to_eager(made: list[str]) -> None:
     assert made == ["_forward_from_bits", "_backward"]
 
 
-def test_a_gradient_that_is_differentiated_again(made: list[str]) -> None:
+def test_second_derivatives(made: list[str]) -> None:
     """By eager's formulas, also where both gradients are wanted and a kernel would have them."""
     found = []
     for backend in (compiled.sample_with_kl, eager.sample_with_kl):

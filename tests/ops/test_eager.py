@@ -37,13 +37,13 @@ def test_blocks_change_nothing(
 
 
 @pytest.mark.parametrize("lead", [(1,), ()])
-def test_what_cannot_be_cut_is_not(monkeypatch: pytest.MonkeyPatch, lead: tuple[int, ...]) -> None:
+def test_single_rows_are_not_split(monkeypatch: pytest.MonkeyPatch, lead: tuple[int, ...]) -> None:
     made = in_blocks(monkeypatch, 1)
     problem(lead, 5, 7).run(eager.sample_with_kl, torch.float32)
     assert len(made) == 1
 
 
-def test_members_without_rows_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The axis that is cut is then that of the members, and their temperatures are cut with it."""
     seeds, logits = torch.arange(40), torch.randn(40, 5, 7)
     values, prior = torch.linspace(-1, 1, 5).unsqueeze(-1), torch.zeros(5, 1).log_softmax(0)
@@ -53,7 +53,7 @@ def test_members_without_rows_between(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(sample_with_kl(logits, values, prior, temperature, seed=seeds), whole)
 
 
-def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_per_row_are_split_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     p = Problem(torch.randn(20, 5, 7), torch.randn(20, 5, 7), torch.randn(20, 5, 1), 0.5, make_key(1))
     whole = p.run(eager.sample_with_kl, torch.float64)
     monkeypatch.setattr(eager, "BLOCK", 60)
@@ -63,7 +63,7 @@ def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("members", [None, 1, 3])
 @pytest.mark.parametrize("first_row", [0, 5, 2**31])
-def test_small_layers_draw_what_large_ones_draw(
+def test_numpy_and_torch_generate_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, members: int | None, first_row: int
 ) -> None:
     """numpy mixes for small layers, torch for large ones."""
@@ -74,7 +74,7 @@ def test_small_layers_draw_what_large_ones_draw(
     assert torch.equal(bits(key, 7, 5, 9, first_row=first_row), small)
 
 
-def test_what_is_traced_keeps_its_seed_as_an_input() -> None:
+def test_traced_functions_keep_the_seed_as_an_input() -> None:
     """A trace that has looked at the seed would draw one noise for good."""
     one, other = make_key(1), make_key(2)
 
@@ -131,7 +131,7 @@ def test_each_input_by_vmap(mapped: str, axis: int) -> None:
         torch.testing.assert_close(grads, torch.stack([torch.func.grad(loss)(one) for one in each]))
 
 
-def test_vmap_within_vmap_and_a_jacobian() -> None:
+def test_nested_vmap_and_jacobian() -> None:
     p = problem((4,), 5, 7)
     noise, temperatures = torch.randn(5, 7), torch.tensor([0.4, 0.9])
 
@@ -149,7 +149,7 @@ def test_vmap_within_vmap_and_a_jacobian() -> None:
         torch.testing.assert_close(jacobian[row], expected)
 
 
-def test_a_gradient_by_torch_func() -> None:
+def test_gradient_by_torch_func() -> None:
     p = problem((4,), 5, 7)
 
     def total(logits: torch.Tensor) -> torch.Tensor:

@@ -59,25 +59,25 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
         ({"backend": "cuda"}, "backend must be one of 'auto', 'compile', 'eager', 'reference', 'triton', got 'cuda'"),
     ],
 )
-def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_rejected(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SquadError) as caught:
         call(torch.zeros(2, C, K), **changes)
     assert words in str(caught.value)
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_temperature_without_members_is_one_number() -> None:
+def test_temperature_without_members_is_a_single_number() -> None:
     with pytest.raises(SquadError, match="temperature must be one number, got shape"):
         call(torch.zeros(C, K), temperature=torch.full((C,), 0.5))  # one a bin would be a silent broadcast
 
 
-def test_noise_of_members_is_not_taken_for_noise_of_rows() -> None:
+def test_noise_of_members_is_not_broadcast_over_rows() -> None:
     with pytest.raises(SquadError, match="noise must be broadcastable"):
         call(torch.zeros(4, 2, C, K), seed=None, noise=torch.zeros(2, C, K))
 
 
 @pytest.mark.parametrize("logits", [torch.zeros(C), torch.zeros(1, K), torch.zeros(2, C, K, dtype=torch.int64)])
-def test_wrong_logits_are_told(logits: torch.Tensor) -> None:
+def test_invalid_logits_are_rejected(logits: torch.Tensor) -> None:
     with pytest.raises(SquadError, match=r"logits must be floating, of shape \(\.\.\., C, K\)"):
         call(logits)
 
@@ -96,7 +96,7 @@ def test_step_and_seed_both_change_the_noise() -> None:
             assert not torch.equal(first, second)
 
 
-def test_rows_are_counted_over_the_axes_between() -> None:
+def test_rows_are_numbered_over_the_axes_between() -> None:
     logits = torch.randn(2, 3, 4, C, K)
     whole, _ = call(logits, seed=torch.tensor([7, 8]))
     flat, _ = call(logits.view(2, 12, C, K), seed=torch.tensor([7, 8]))

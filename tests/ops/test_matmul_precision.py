@@ -20,7 +20,7 @@ def _as_it_was() -> object:
 
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("precision", ["tf32", "float32"])
-def test_is_set_and_set_back(before: bool, precision: str) -> None:
+def test_precision_is_set_and_restored(before: bool, precision: str) -> None:
     matmul.allow_tf32 = before
     seen = []
 
@@ -35,13 +35,13 @@ def test_is_set_and_set_back(before: bool, precision: str) -> None:
     assert matmul.allow_tf32 == before
 
 
-def test_nothing_is_looked_at_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("squad.ops.matmul_precision._get", lambda: pytest.fail("looked at"))
     with matmul_precision("tf32", CPU):
         pass
 
 
-def test_who_leaves_first_does_not_set_back_what_the_other_needs() -> None:
+def test_threads_wait_for_each_other() -> None:
     inside, leave, seen = threading.Event(), threading.Event(), []
 
     def other() -> None:
@@ -61,7 +61,7 @@ def test_who_leaves_first_does_not_set_back_what_the_other_needs() -> None:
     assert not matmul.allow_tf32
 
 
-def test_the_newer_switch_is_taken_where_the_older_one_is_refused() -> None:
+def test_newer_setting_of_torch_is_used_if_the_older_one_is_refused() -> None:
     if not hasattr(matmul, "fp32_precision"):
         pytest.skip("this torch has no newer switch")
     before = matmul.fp32_precision

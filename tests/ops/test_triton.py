@@ -22,16 +22,16 @@ class TestTriton(BackendContract):
     double = False
 
     @pytest.mark.parametrize(("lead", "bins", "neurons", "members", "per_neuron"), FEW)
-    def test_is_as_exact_as_the_reference(
+    def test_is_as_accurate_as_the_reference(
         self, lead: tuple[int, ...], bins: int, neurons: int, members: bool, per_neuron: bool
     ) -> None:
-        super().test_is_as_exact_as_the_reference(lead, bins, neurons, members, per_neuron)
+        super().test_is_as_accurate_as_the_reference(lead, bins, neurons, members, per_neuron)
 
 
 # What is read beyond the last bin is -1e30, which is -inf in float16: as good, but numpy tells of it.
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_is_read_and_written_but_not_computed_in(dtype: torch.dtype) -> None:
+def test_half_precision_inputs_are_computed_in_float32(dtype: torch.dtype) -> None:
     """Against float64 from the same rounded logits: z and the gradient of logits are off by their own rounding."""
     p = problem((2, 5), 15, 7, members=True, per_neuron=True)
     assert isinstance(p.temperature, Tensor)
@@ -56,7 +56,7 @@ def test_half_precision_is_read_and_written_but_not_computed_in(dtype: torch.dty
 @pytest.mark.parametrize(  # tests/slow has the others
     ("members", "per_neuron", "programs"), [(False, True, 1), (True, False, 100)]
 )
-def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool, programs: int) -> None:
+def test_multiple_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuron: bool, programs: int) -> None:
     """As on a GPU, where neurons, rows and, backward, bins are cut; the interpreter takes all at once otherwise."""
     monkeypatch.setattr(triton_sample, "PROGRAMS", programs)
     p = problem((2, 3), 6, 20, members=members, per_neuron=per_neuron)
@@ -76,7 +76,7 @@ def test_several_tiles(monkeypatch: pytest.MonkeyPatch, members: bool, per_neuro
     ],
     ids=str,
 )
-def test_what_kernels_cannot_take_goes_to_eager(monkeypatch: pytest.MonkeyPatch, change: dict[str, object]) -> None:
+def test_unsupported_inputs_fall_back_to_eager(monkeypatch: pytest.MonkeyPatch, change: dict[str, object]) -> None:
     """Double precision, values or priors of each row, no rows at all."""
     dtype = change.pop("dtype", torch.float32)
     shapes = {"logits": (3, 4, 5, 7), "values": (1, 1, 5, 1), "log_prior": (1, 1, 5, 1)} | change
@@ -86,7 +86,7 @@ def test_what_kernels_cannot_take_goes_to_eager(monkeypatch: pytest.MonkeyPatch,
     torch.testing.assert_close(sample_with_kl(**tensors, temperature=0.5, seed=1, backend="triton"), want)
 
 
-def test_backward_may_have_other_tiles_than_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backward_tiles_may_differ_from_forward_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over a tile's neurons come back as one gradient, whatever the tiles of either are."""
     tiles = iter([(2, 16), (4, 32)])
     monkeypatch.setattr(triton_sample, "tile_shape", lambda *_: next(tiles))

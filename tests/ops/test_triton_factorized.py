@@ -23,30 +23,30 @@ FEW = [
 
 class TestFactorized(FactorizedContract):
     @pytest.mark.parametrize(("members", "rows", "bins", "neurons", "rank", "shared", "per_neuron"), FEW)
-    def test_is_as_exact_as_the_reference(
+    def test_is_as_accurate_as_the_reference(
         self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
     ) -> None:
-        super().test_is_as_exact_as_the_reference(members, rows, bins, neurons, rank, shared, per_neuron)
+        super().test_is_as_accurate_as_the_reference(members, rows, bins, neurons, rank, shared, per_neuron)
 
-    def test_several_blocks_of_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_multiple_blocks_of_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As on a GPU, where tiles are small: each has sums of its own, and the last is not full."""
         monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
-        super().test_is_as_exact_as_the_reference(1, 35, 3, 2, 2, False, True)
+        super().test_is_as_accurate_as_the_reference(1, 35, 3, 2, 2, False, True)
 
     def test_values_summed_over_rows_and_then_over_neurons(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(triton_factorized, "MAX_ROWS", 1)
-        super().test_is_as_exact_as_the_reference(2, 5, 4, 3, 2, False, False)
+        super().test_is_as_accurate_as_the_reference(2, 5, 4, 3, 2, False, False)
 
     @pytest.mark.parametrize("what", [-float("inf"), float("nan")])  # tests/slow has the others
     def test_bins_without_mass_and_extreme_logits(self, what: float) -> None:
         super().test_bins_without_mass_and_extreme_logits(what)
 
     @pytest.mark.parametrize("case", [(1, 5, 15, 2, 2, False, False)])  # tests/slow has a larger one
-    def test_bins_in_several_parts(self, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
+    def test_bins_split_into_parts(self, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
         """As on a GPU where rows and neurons are few; the last part is not full."""
         monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
         monkeypatch.setattr(triton_factorized, "PROGRAMS", 100)
-        super().test_is_as_exact_as_the_reference(*case)
+        super().test_is_as_accurate_as_the_reference(*case)
 
 
 def operands(
@@ -87,7 +87,7 @@ def inputs(members: int | None) -> tuple[Tensor, Any]:
     ("members", "shared", "learn_values"),
     [(None, False, "per_layer"), (2, True, "per_neuron")],  # tests/slow has the others
 )
-def test_a_layer_is_that_of_the_reference(
+def test_layer_agrees_with_the_reference(
     monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool, learn_values: str
 ) -> None:
     x, seed = inputs(members)
@@ -102,14 +102,14 @@ def test_a_layer_is_that_of_the_reference(
     close(*results)
 
 
-def test_rows_that_members_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_shared_by_members(monkeypatch: pytest.MonkeyPatch) -> None:
     fused, plain = layers(monkeypatch, members=2)
     x, seed = torch.randn(1, 6, 4), torch.tensor([1, 2])
     close(fused.sample_with_kl(x, seed=seed), plain.sample_with_kl(x.double(), seed=seed))
 
 
 @pytest.mark.parametrize(("members", "shared"), [(None, True), (2, False)])
-def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool) -> None:
+def test_second_derivatives(monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool) -> None:
     x, seed = inputs(members)
     found = []
     for layer in layers(monkeypatch, members=members, shared=shared):
@@ -133,7 +133,7 @@ def test_inputs_by_vmap(monkeypatch: pytest.MonkeyPatch, members: int | None, sh
 @pytest.mark.parametrize(
     "temperature", [0.5, torch.tensor(0.5), torch.tensor([0.5, 0.9])], ids=["number", "()", "(M,)"]
 )
-def test_one_seed_counts_the_rows_of_all_members(temperature: float | Tensor) -> None:
+def test_a_single_seed_numbers_the_rows_of_all_members(temperature: float | Tensor) -> None:
     inner, inner_bias, weight, bias, values, prior = operands()
     found = sample_factorized(inner, inner_bias, weight, bias, values, prior, temperature, make_key(7, 2))
     logits = written_out(inner + inner_bias.unsqueeze(1), weight, bias)
@@ -163,13 +163,13 @@ def test_half_precision_inner_numbers() -> None:
     [({"rank": 9}, "triton"), ({"dtype": torch.float64}, "triton"), ({}, "eager"), ({}, "auto")],
     ids=["rank 9", "double", "eager", "auto on a CPU"],
 )
-def test_where_no_kernel_serves_logits_are_written(change: dict[str, Any], backend: Any) -> None:
+def test_unsupported_layers_are_reported(change: dict[str, Any], backend: Any) -> None:
     inner, _, weight, _, values, _ = operands(**change)
     assert not serves_factorized(inner, weight, values, backend)
 
 
 @pytest.mark.parametrize("change", [{"rank": 9}, {"dtype": torch.float64}, {"members": 3}], ids=str)
-def test_what_no_kernel_takes_is_refused(change: dict[str, Any]) -> None:
+def test_unsupported_inputs_are_rejected(change: dict[str, Any]) -> None:
     members = change.pop("members", 2)
     inner, inner_bias, weight, bias, values, prior = operands(**change)
     inner = inner[:1].expand(members, -1, -1, -1)
@@ -177,7 +177,7 @@ def test_what_no_kernel_takes_is_refused(change: dict[str, Any]) -> None:
         sample_factorized(inner, inner_bias, weight, bias, values, prior, 0.5, make_key(7))
 
 
-def test_a_layer_of_a_larger_rank_is_served_all_the_same() -> None:
+def test_larger_ranks_fall_back_to_the_logits() -> None:
     layer, x = FactorizedSquadLinear(4, 3, bins=5, rank=9), torch.randn(6, 4)
     layer.backend = "triton"
     found = layer.sample_with_kl(x, seed=1)

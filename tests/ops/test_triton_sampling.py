@@ -116,7 +116,7 @@ def test_hard(kernels: Any, shape: tuple[int, ...], shared: bool) -> None:
     assert torch.equal(found, sampling_modes.hard(case.logits, case.values, case.gumbels))
 
 
-def test_several_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multiple_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where tiles are small; the last is not full."""
     monkeypatch.setattr(kernels, "LANES", 8)
     case = Case((2, 3, 5, 3, 5), shared=False)
@@ -138,7 +138,7 @@ def test_several_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -
         assert_close(found, expected, torch.float64)
 
 
-def test_a_level_that_rounding_leaves_above_all_bins_is_the_last_ones(kernels: Any) -> None:
+def test_level_above_all_bins_selects_the_last_bin(kernels: Any) -> None:
     case = Case((1, 2, 4, 5, 3), shared=True)
     noise = case.strata(torch.float64)
     # All others are so far behind that the winner is all there is.
@@ -150,7 +150,7 @@ def test_a_level_that_rounding_leaves_above_all_bins_is_the_last_ones(kernels: A
 
 
 @pytest.mark.parametrize(("inputs", "shape"), [*zip((1, 20), SHAPES, strict=False)])
-def test_a_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
+def test_linear_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
     case = Case(shape, shared=False, per_neuron=inputs == 20)
     x = torch.randn(1 if inputs == 20 else case.members, case.samples, case.rows, inputs, device=DEVICE).double()
     weight = torch.randn(case.members, inputs, case.bins * case.neurons, device=DEVICE).double() / inputs**0.5
@@ -188,7 +188,7 @@ def test_answers(kernels: Any, classes: int) -> None:
             torch.testing.assert_close(h, expected_entropies, rtol=0, atol=1e-12)
 
 
-def test_a_bin_without_mass_adds_nothing(kernels: Any) -> None:
+def test_bins_without_mass_contribute_nothing(kernels: Any) -> None:
     case = Case((2, 6, 5, 4, 3), shared=True)
     case.values[:, :, :, 1] = 1e6
     case.logits[..., 1, :] = -torch.inf
@@ -206,7 +206,7 @@ def test_a_bin_without_mass_adds_nothing(kernels: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the interpreter, about what is not a number
-def test_one_bad_row_does_not_touch_the_others(kernels: Any) -> None:
+def test_nan_does_not_spread_to_other_rows(kernels: Any) -> None:
     case = Case((1, 6, 5, 4, 3), shared=True)
     expected = kernels.stratified(case.logits, case.values, *case.strata(torch.float64), case.power(0.5).inverse, True)
     case.logits[:, :, 2] = torch.nan
@@ -226,7 +226,7 @@ def test_one_bad_row_does_not_touch_the_others(kernels: Any) -> None:
         ("dlgm", "sample", torch.float32),
     ],
 )
-def test_a_sampler_says_the_same_with_and_without_kernels(
+def test_sampler_agrees_with_and_without_kernels(
     kernels: Any, name: str, way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, x = example(name, dtype=dtype).to(DEVICE), rows(21).to(DEVICE, dtype)
@@ -245,7 +245,7 @@ def test_a_sampler_says_the_same_with_and_without_kernels(
 
 
 @pytest.mark.parametrize(("way", "fused"), [("relaxed", 1), ("stratified", 1), ("hard", 0), ("mean", 2)])
-def test_logits_behind_the_first_draw_are_not_written(
+def test_later_layers_use_the_fused_kernel(
     kernels: Any, way: str, fused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampler_module, "_kernels", lambda device: kernels)

@@ -20,6 +20,6 @@ class TestCompiling(CompilingContract):
     )
 
 
-def test_none_is_missing() -> None:
+def test_all_layers_are_tested() -> None:
     names = {kind.__name__ for kind in TestCompiling.kinds}
     assert names == {name for name in vars(layers) if name.startswith("Test")}

@@ -25,7 +25,7 @@ def test_compiled_noise_is_the_same_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("members", [None, 3])
-def test_a_compiled_training_step_is_the_step(members: int | None) -> None:
+def test_compiled_training_step_agrees(members: int | None) -> None:
     net = nn.Sequential(
         squad.SquadLinear(20, 8, bins=5, members=members),
         squad.FactorizedSquadLinear(8, 6, bins=7, rank=2, members=members),
@@ -54,7 +54,7 @@ def test_a_compiled_training_step_is_the_step(members: int | None) -> None:
     torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
 
-def test_compiled_training_draws_anew_at_each_call() -> None:
+def test_compiled_training_draws_new_noise_in_each_call() -> None:
     layer = squad.SquadLinear(6, 4, bins=5)
     compiled = torch.compile(layer, fullgraph=True)
     x = torch.randn(5, 6)

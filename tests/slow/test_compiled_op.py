@@ -26,7 +26,7 @@ class TestCompiled(BackendContract):
         yield
         assert not state.failed
 
-    def test_the_rest_of_an_epoch_is_not_compiled(self) -> None:
+    def test_the_last_batch_of_an_epoch_is_padded(self) -> None:
         full, rest = problem((2, 20), 5, 7, members=True), problem((2, 13), 5, 7, members=True)
         full.run(compiled.sample_with_kl, torch.float32)
         got, want = rest.run(compiled.sample_with_kl, torch.float32), rest.run(eager.sample_with_kl, torch.float32)
@@ -34,7 +34,7 @@ class TestCompiled(BackendContract):
         assert [list(sizes) for sizes in compiled._state.kernels.values()] == [[20]]
 
 
-def test_a_compiler_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_compiler(tmp_path: Path) -> None:
     """With torch's own words for it, in a process of its own: torch remembers which compiler it found."""
     code = """
 import torch, warnings
