@@ -1,4 +1,4 @@
-"""An answer is a function of its input: what every network owes on every device, as a class to subclass."""
+"""Contract of predictions: on every device, the prediction of every network is a function of its input."""
 
 from typing import ClassVar
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from squad.models import CONFIGS, Draws, Network, Sampler, build, network_config
 
-#: Every network with every way of sampling it.
+#: Every network with each of its sampling modes.
 WAYS = [(name, sampling) for name, config in CONFIGS.items() for sampling in config.samplings]
 SAMPLES = 8
 FEATURES = 20
 
 
 def example(name: str, members: int = 2, dtype: torch.dtype = torch.float32) -> Network:
-    """A network whose answers are neither sure nor equal: weights larger than at the beginning of training."""
+    """A network whose predictions are neither certain nor equal: its weights are larger than initial weights."""
     network = build(network_config(name, {"hidden": (12, 9)}), FEATURES, 5, list(range(3, 3 + members))).to(dtype)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -31,7 +31,7 @@ def rows(count: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
 class AnswerContract:
     device: ClassVar[str]
-    #: How far probabilities and entropies may be apart.
+    #: Tolerance of probabilities and entropies.
     within: ClassVar[float] = 1e-6
 
     def sampler(self, name: str, sampling: str) -> Sampler:

@@ -1,4 +1,4 @@
-"""What a backend of the operation promises.  Subclass, name the backend, and the tests come along."""
+"""Contract of every backend of the sampling operation: subclass, set ``name``, and inherit the tests."""
 
 import contextlib
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from squad.ops import BACKENDS, Backend, reference, sample_with_kl
 
 @dataclass
 class Problem:
-    """Inputs of one call, all of one rank, as a backend gets them."""
+    """Inputs of a backend for one call, all of equal rank."""
 
     logits: Tensor
     values: Tensor
@@ -24,7 +24,7 @@ class Problem:
     noise: Tensor | Key
 
     def run(self, backend: Backend, dtype: torch.dtype) -> list[Tensor]:
-        """z, kl and the gradients of a random function of both with respect to logits and values."""
+        """Return z, kl and the gradients of a random function of both with respect to logits and values."""
         logits = self.logits.detach().to(dtype).requires_grad_()
         values = self.values.detach().to(dtype).requires_grad_()
         temperature = self.temperature.to(dtype) if isinstance(self.temperature, Tensor) else self.temperature
@@ -42,7 +42,7 @@ def problem(
     lead: tuple[int, ...], bins: int, neurons: int, *, members: bool = False, per_neuron: bool = False,
     device: str = "cpu", scale: float = 3.0, seed: int = 0,
 ) -> Problem:  # fmt: skip
-    """A random problem; with ``members`` the first axis of ``lead`` is theirs, and everything differs between them."""
+    """Return a random problem; with ``members`` the first axis of ``lead`` enumerates members, which all differ."""
     g = torch.Generator().manual_seed(seed)
     first = lead[:1] if members else ()
     ones = (1,) * (len(lead) - len(first))
@@ -62,7 +62,7 @@ def problem(
 
 
 def far_apart(x: Tensor) -> Tensor:
-    """``x`` (M, ...) with members 2^30 numbers apart, in memory that is taken only where it is touched."""
+    """Return ``x`` (M, ...) with members 2^30 numbers apart, in memory that is only allocated where it is used."""
     space = torch.empty((len(x) - 1) * 2**30 + x[0].numel(), device=x.device, dtype=x.dtype)
     return space.as_strided(x.shape, (2**30, *x[0].contiguous().stride())).copy_(x)
 
@@ -81,11 +81,11 @@ AWKWARD = [
 
 
 class BackendContract:
-    """The tests; a subclass sets ``name`` and, where it must, ``device``."""
+    """Tests of a backend; a subclass sets ``name`` and, if needed, ``device``."""
 
     name: ClassVar[str]
     device: ClassVar[str] = "cpu"
-    #: Whether the backend computes in float64, so that its gradients can be checked by differences.
+    #: Whether the backend computes in float64, so that its gradients can be checked by finite differences.
     double: ClassVar[bool] = True
     atol: ClassVar[float] = 2e-6
 
@@ -163,7 +163,7 @@ class BackendContract:
 
     @pytest.mark.parametrize("padded", [False, True])
     def test_gradient_penalty_agrees_with_the_reference(self, padded: bool) -> None:
-        """A gradient penalty, the plainest use of a second derivative: the incoming gradient needs none itself."""
+        """The simplest use of second derivatives: the incoming gradient itself requires no gradient."""
         p = problem((3, 4), 5, 3, members=True, device=self.device)
         if padded:  # bins without mass, in one member
             p.logits[1, :, 3:] = p.log_prior[1, :, 3:] = -float("inf")
@@ -178,7 +178,7 @@ class BackendContract:
 
     @pytest.mark.parametrize("biased", [False, True])
     def test_jacobians(self, biased: bool) -> None:
-        """Both of torch's ways to map a backward pass: kernels cannot read what is mapped over."""
+        """Both of torch's ways to vectorize a backward pass; kernels cannot read tensors wrapped by vmap."""
         p = problem((2, 2), 3, 2, members=True, device=self.device)
         bias = torch.randn(2, 1, 3, 2, generator=torch.Generator().manual_seed(4)).to(self.device) if biased else None
         key, temperature = p.noise, p.temperature
@@ -199,7 +199,7 @@ class BackendContract:
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
 
     def test_activation_checkpointing(self) -> None:
-        """Activation checkpointing gives out each saved tensor once."""
+        """Activation checkpointing returns each saved tensor only once."""
         p = problem((4,), 5, 3, device=self.device)
         leaf = p.logits.clone().requires_grad_()
 
@@ -212,7 +212,7 @@ class BackendContract:
         torch.testing.assert_close(torch.autograd.grad(again.sum(), leaf)[0], want)
 
     def test_second_derivatives_with_hooks_on_saved_tensors(self) -> None:
-        """Hooks on saved tensors, as for moving them to the host."""
+        """For example hooks that move saved tensors to the host."""
         p = problem((4,), 5, 3, device=self.device)
         leaf, found = p.logits.clone().requires_grad_(), []
         for kept in (torch.autograd.graph.save_on_cpu(), contextlib.nullcontext()):
@@ -223,7 +223,7 @@ class BackendContract:
         torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
 
     def test_members_far_apart_in_memory(self) -> None:
-        """As parameters are in training, rows of one matrix: offsets that do not fit 32 bits."""
+        """As parameters are in training, rows of one matrix: offsets that exceed 32 bits."""
         p = problem((3, 4), 5, 2, members=True, device=self.device)
         assert isinstance(p.noise, Key)
         assert isinstance(p.temperature, Tensor)
@@ -285,7 +285,7 @@ class BackendContract:
         torch.testing.assert_close(keyed, given, atol=1e-6, rtol=1e-6)
 
     def test_each_member_uses_its_own_seed(self) -> None:
-        """Neither the number of members nor the slot matters."""
+        """The noise depends neither on the number of members nor on their position."""
         p = problem((3, 4), 15, 9, members=True, device=self.device)
         assert isinstance(p.noise, Key)
         assert isinstance(p.temperature, Tensor)
@@ -365,7 +365,7 @@ class BackendContract:
         assert not grad_values.any()
 
     def test_temperature_changed_before_the_backward_pass_raises(self) -> None:
-        """As torch notices for its own operations: the gradient would be that of another function."""
+        """As for torch's own operations: the gradient would be wrong."""
         p = problem((4,), 5, 3, device=self.device)
         temperature = torch.tensor(0.5, device=self.device)
         z, _ = self.backend(p.logits.requires_grad_(), p.values, p.log_prior, temperature, p.noise)
@@ -382,7 +382,7 @@ class BackendContract:
             torch.testing.assert_close(sweep[i], self.backend(p.logits, p.values, p.log_prior, t, noise)[0])
 
     def test_low_temperature_samples_follow_the_softmax(self) -> None:
-        """At a low temperature a relaxed sample is a bin value, each as often as its probability says (chi-square)."""
+        """At a low temperature relaxed samples are bin values, with the frequencies of their probabilities."""
         rows, bins = 20_000, 6
         logits = torch.linspace(-1.5, 1.0, bins, device=self.device)
         p = logits.softmax(0).double().cpu()
@@ -398,7 +398,7 @@ class BackendContract:
 
     def test_result_does_not_depend_on_the_number_of_threads(self) -> None:
         if self.device != "cpu":
-            pytest.skip("threads are the CPU's")
+            pytest.skip("threads are used on the CPU only")
         p = problem((300,), 15, 32)
         results = []
         for threads in (1, 2):

@@ -1,4 +1,4 @@
-"""What is particular to layers of quantized latents: their numbers, their options, their temperature."""
+"""Properties specific to layers of quantized latents: their sizes, options and temperature."""
 
 import copy
 import threading
@@ -100,19 +100,19 @@ def test_hard_samples_lie_on_the_values() -> None:
 
 
 def test_hard_samples_have_the_posteriors_frequencies() -> None:
-    """Over the index of the sample, for each latent of one row (chi-square)."""
+    """Over the sample index, for each latent of one row (chi-square)."""
     layer = squad.SquadLinear(6, 4, bins=5, sampling="hard").eval()
     x = torch.randn(1, 6)
     count = 2000
-    draws = []
+    samples = []
     for index in range(count):
         with squad.sample_index(index):
-            draws.append(layer(x)[0].detach())
-    z = torch.stack(draws)
+            samples.append(layer(x)[0].detach())
+    z = torch.stack(samples)
     p = layer.posterior(x).probs[0].detach().double()
     for k in range(4):
         counts = (z[:, k, None] == layer.values).sum(0).numpy()
-        likely = p[k].numpy() * count >= 5  # the others together, for the chi-square to hold
+        likely = p[k].numpy() * count >= 5  # the other bins are pooled, for the chi-square approximation to hold
         observed = np.append(counts[likely], counts[~likely].sum())
         expected = np.append(p[k].numpy()[likely], p[k].numpy()[~likely].sum()) * count
         keep = expected > 0.5
@@ -141,46 +141,44 @@ def test_options_of_spacing_and_prior() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"bins": 1}, "bins must be a whole number of at least 2, got 1"),
-        ({"bins": 2.5}, "bins must be a whole number of at least 2, got 2.5"),
-        ({"spacing": "log"}, "spacing must be one of 'linear', 'gaussian', got 'log'"),
-        ({"spacing": [0.0, 1.0]}, "spacing must be a word, or 5 values"),
-        ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing must be strictly increasing"),
-        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing must be finite, got inf"),
-        ({"limit": -1.0}, "limit must be positive and finite, got -1.0"),
-        ({"limit": 1e39}, "limit must be within the range of torch.float32"),
-        ({"limit": 1e30, "prior": "gaussian"}, "near enough to 0 for a normal to have mass there"),
-        ({"spacing": None}, "spacing must be a tensor or a sequence of numbers, got None"),
-        ({"prior": None}, "prior must be a word, or 5 positive weights"),
-        ({"prior": ["a"] * 5}, "prior must be a word, or 5 positive weights"),
-        ({"prior": "cauchy"}, "prior must be one of"),
-        ({"prior": [0.5, 0.5]}, "prior must be a word, or 5 positive weights"),
-        ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "positive weights"),
-        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior must be finite, got nan"),
-        ({"learn_values": "always"}, "learn_values must be one of 'per_layer', 'per_neuron', 'fixed'"),
-        ({"init_scale": 0.0}, "init_scale must be positive"),
-        ({"init_scale": [1.0, 2.0]}, "init_scale must be one number"),
-        ({"init_scale": [1.0, 2.0], "members": 3}, "one for each of 3 members"),
-        ({"sampling": "best"}, "sampling must be one of 'relaxed', 'hard', 'mean', got 'best'"),
+        ({"bins": 1}, "bins .*2, got 1"),
+        ({"bins": 2.5}, r"bins .*2, got 2\.5"),
+        ({"spacing": "log"}, "spacing .*'linear', 'gaussian', got 'log'"),
+        ({"spacing": [0.0, 1.0]}, r"spacing .*5 values.*got shape \(2,\)"),
+        ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing .*increasing"),
+        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing .*finite, got inf"),
+        ({"limit": -1.0}, r"limit .*positive.*got -1\.0"),
+        ({"limit": 1e39}, r"limit .*torch\.float32"),
+        ({"limit": 1e30, "prior": "gaussian"}, "values .*close enough to 0"),
+        ({"spacing": None}, "spacing .*sequence of numbers, got None"),
+        ({"prior": None}, "prior .*5 positive weights.*got None"),
+        ({"prior": ["a"] * 5}, "prior .*5 positive weights"),
+        ({"prior": "cauchy"}, "prior .*'uniform', 'gaussian', got 'cauchy'"),
+        ({"prior": [0.5, 0.5]}, r"prior .*5 positive weights.*got \[0\.5, 0\.5\]"),
+        ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "prior .*5 positive weights"),
+        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior .*finite, got nan"),
+        ({"learn_values": "always"}, "learn_values .*'per_layer', 'per_neuron', 'fixed', got 'always'"),
+        ({"init_scale": 0.0}, r"init_scale .*positive.*got 0\.0"),
+        ({"init_scale": [1.0, 2.0]}, r"init_scale .*single number, got shape \(2,\).*no members"),
+        ({"init_scale": [1.0, 2.0], "members": 3}, r"init_scale .*3 members, got shape \(2,\)"),
+        ({"sampling": "best"}, "sampling .*'relaxed', 'hard', 'mean', got 'best'"),
     ],
 )
-def test_invalid_options_are_rejected(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:
     for kind in (squad.SquadLinear, squad.FactorizedSquadLinear):
-        with pytest.raises(SquadError) as caught:
+        with pytest.raises(SquadError, match=message) as caught:
             kind(3, 2, **({"bins": 5} | options))
-        assert words in str(caught.value)
         assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(0, "in_features"), (1, "out_features")])
-def test_invalid_sizes_are_rejected(kind: int, name: str) -> None:
-    sizes = [3, 3]
-    sizes[kind] = 0
-    with pytest.raises(SquadError, match=f"{name} must be a whole number of at least 1, got 0"):
-        squad.SquadLinear(*sizes)
-    with pytest.raises(SquadError, match="rank must be a whole number"):
+def test_invalid_sizes_are_rejected() -> None:
+    with pytest.raises(SquadError, match="in_features .*1, got 0"):
+        squad.SquadLinear(0, 3)
+    with pytest.raises(SquadError, match="out_features .*1, got 0"):
+        squad.SquadLinear(3, 0)
+    with pytest.raises(SquadError, match="rank .*1, got 0"):
         squad.FactorizedSquadLinear(3, 3, rank=0)
 
 
@@ -241,19 +239,23 @@ def test_set_temperature_sets_all_layers_and_is_saved() -> None:
 @pytest.mark.parametrize("temperature", [0.0, -0.5, float("nan"), float("inf")])
 def test_invalid_temperatures_are_rejected(temperature: float) -> None:
     layer = squad.SquadLinear(6, 4)
-    with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
+    with pytest.raises(SquadError, match=f"temperature .*positive.*got {temperature}"):
         squad.set_temperature(layer, temperature)
-    with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
+    with pytest.raises(SquadError, match=f"temperature .*positive.*got {temperature}"):
         layer.sample_with_kl(torch.zeros(2, 6), temperature)
     assert layer.temperature == 0.5
-    with pytest.raises(SquadError, match="temperature must be a number, or one a member, got 'warm'"):
+
+
+def test_invalid_shapes_of_temperatures_are_rejected() -> None:
+    layer = squad.SquadLinear(6, 4)
+    with pytest.raises(SquadError, match="temperature .*number.*got 'warm'"):
         squad.set_temperature(layer, "warm")  # type: ignore[arg-type]
-    with pytest.raises(SquadError, match="at least one SQUAD layer"):
+    with pytest.raises(SquadError, match="module .*SQUAD layer, got Linear"):
         squad.set_temperature(nn.Linear(2, 2), 0.5)
-    for count in (2, 5):  # as many as rows or bins: not one of them
-        with pytest.raises(SquadError, match="temperature must be one number, got shape"):
+    for count in (2, 5):  # neither one per row nor one per bin
+        with pytest.raises(SquadError, match=rf"temperature .*single number, got shape \({count},\)"):
             layer.sample_with_kl(torch.zeros(2, 6), torch.full((count,), 0.5))
-    with pytest.raises(SquadError, match="one for each of 2 members"):
+    with pytest.raises(SquadError, match=r"temperature .*2 members, got shape \(3,\)"):
         squad.set_temperature(squad.SquadLinear(6, 4, members=2), [0.5, 0.6, 0.7])
 
 
@@ -294,11 +296,11 @@ def test_kl_has_the_same_dtype_in_all_sampling_modes() -> None:
 
 
 def test_misaligned_prior_of_members_is_rejected() -> None:
-    """With T samples between members and rows, and T = M, a broadcast would take the samples for the members."""
+    """With T samples between members and rows, and T = M, broadcasting would confuse samples and members."""
     layers = [squad.SquadLinear(4, 3, bins=5), squad.SquadLinear(4, 3, bins=5, prior="gaussian")]
     many = squad.stack(layers)
     x = torch.randn(2, 2, 6, 4)
-    with pytest.raises(SquadError, match=r"batch shapes must be of one rank .* flatten x to \(members, rows, in\)"):
+    with pytest.raises(SquadError, match=r"batch shapes .*rank .*flatten x to \(members, rows, in\)"):
         torch.distributions.kl_divergence(many.posterior(x), many.prior)
     flat = torch.distributions.kl_divergence(many.posterior(x.flatten(1, 2)), many.prior).sum(-1)
     torch.testing.assert_close(flat.view(2, 2, 6), many.sample_with_kl(x)[1])
@@ -326,8 +328,8 @@ def test_sample_index_and_collected_kl_are_per_thread() -> None:
 
 def test_invalid_sample_indices_are_rejected() -> None:
     for wrong in (-1, 2**32, 1.5):
-        with pytest.raises(SquadError, match="index must be a whole number between 0 and 999999, got"):
-            squad.sample_index(wrong).__enter__()  # type: ignore[arg-type]
+        with pytest.raises(SquadError, match=f"index .*between 0 and 999999, got {wrong}"):
+            squad.sample_index(wrong)  # type: ignore[arg-type]
 
 
 def test_context_is_restored_after_an_error() -> None:

@@ -1,4 +1,4 @@
-"""Every backend that needs no GPU, by its contract; the reference against numpy."""
+"""Backends that need neither GPU nor compiler, tested by the contract; the reference against numpy."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.contracts.backends import BackendContract, problem
 class TestReference(BackendContract):
     name = "reference"
 
-    # Compared with itself it cannot fail; numpy is its judge.
+    # A comparison with itself cannot fail; it is compared with numpy below.
     test_is_as_accurate_as_the_reference = None  # type: ignore[assignment]
     test_is_as_accurate_with_large_logits = None  # type: ignore[assignment]
     test_gradient_of_a_single_output = None  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from squad.core.noise import make_key
 from squad.errors import ArgumentError
 from squad.layers import FactorizedSquadLinear
 from squad.ops import sample_factorized, sample_with_kl, serves_factorized, triton_factorized
-from tests.contracts.factorized import FactorizedContract, written_out
+from tests.contracts.factorized import FactorizedContract, materialized_logits
 
 #: Of the contract's cases, with fewer members and neurons: the interpreter's time goes by them; tests/slow has those of
 #: many bins, tests/gpu all.
@@ -136,7 +136,7 @@ def test_inputs_by_vmap(monkeypatch: pytest.MonkeyPatch, members: int | None, sh
 def test_a_single_seed_numbers_the_rows_of_all_members(temperature: float | Tensor) -> None:
     inner, inner_bias, weight, bias, values, prior = operands()
     found = sample_factorized(inner, inner_bias, weight, bias, values, prior, temperature, make_key(7, 2))
-    logits = written_out(inner + inner_bias.unsqueeze(1), weight, bias)
+    logits = materialized_logits(inner + inner_bias.unsqueeze(1), weight, bias)
     close(
         found,
         sample_with_kl(
@@ -151,7 +151,7 @@ def test_half_precision_inner_numbers() -> None:
     found = sample_factorized(half, inner_bias, weight, bias, values, prior, 0.5, key)
     assert [out.dtype for out in found] == [torch.float32] * 2
     assert torch.autograd.grad(found[0].sum() + found[1].sum(), half)[0].dtype == torch.bfloat16
-    logits = written_out(half.detach().double() + inner_bias.unsqueeze(1), weight.double(), bias.double())
+    logits = materialized_logits(half.detach().double() + inner_bias.unsqueeze(1), weight.double(), bias.double())
     close(
         found,
         sample_with_kl(logits, values.unsqueeze(1), prior.unsqueeze(1), 0.5, seed=key.seed, backend="reference"),
