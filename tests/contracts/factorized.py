@@ -93,7 +93,7 @@ class FactorizedContract:
         """Like the reference: bins without mass contribute nothing, and NaN occurs at the same places."""
         from squad.ops import triton_factorized
 
-        (inner, inner_bias, weight, bias, values), log_prior, temperature, key = self.case(2, 5, 7, 3, 2, False, False)
+        (inner, inner_bias, weight, bias, values), log_prior, temperature, key = self.case(2, 5, 6, 2, 2, False, False)
         bias[0, 1, 4:] = value
         found = []
         for fused in (True, False):
@@ -139,7 +139,7 @@ class FactorizedContract:
         """As parameters are in training, rows of one matrix: offsets that exceed 32 bits."""
         from squad.ops import triton_factorized
 
-        (inner, *rest), log_prior, temperature, key = self.case(3, 4, 5, 2, 2, False, False)
+        (inner, *rest), log_prior, temperature, key = self.case(3, 4, 3, 1, 2, False, False)
         apart = [far_apart(x) for x in rest]
         results = [
             triton_factorized.sample_with_kl(inner, bias1, weight, bias2, values, log_prior, temperature, key)
@@ -166,7 +166,7 @@ class FactorizedContract:
         """With fixed values, and of the KL alone, which does not depend on the values."""
         from squad.ops import triton_factorized
 
-        leaves, log_prior, temperature, key = self.case(2, 5, 3, 2, 2, False, False)
+        leaves, log_prior, temperature, key = self.case(1, 5, 3, 2, 2, False, False)
         for wanted in ((0, 1, 2, 3), (2, 4)):
             found = []
             for only in (False, True):
@@ -188,7 +188,7 @@ class FactorizedContract:
         """Alone and together with the gradient of z."""
         from squad.ops import triton_factorized
 
-        leaves, log_prior, temperature, key = self.case(2, 5, 3, 2, 2, False, False)
+        leaves, log_prior, temperature, key = self.case(1, 5, 3, 2, 2, False, False)
         inner, inner_bias, weight, bias, values = leaves = [x.requires_grad_() for x in leaves]
         found = []
         for total in (True, False):

@@ -262,7 +262,7 @@ class LayerContract(ABC):
                 many(torch.zeros(shape, device=self.device))
 
         for wrong in (torch.zeros(ROWS, IN, dtype=torch.int64), [[0.0] * IN]):
-            with pytest.raises(SquadError, match="x .*floating-point tensor"):
+            with pytest.raises(SquadError, match=r"x .*floating-point tensor"):
                 layer(wrong)
         if list(layer.parameters()):
             with pytest.raises(SquadError, match=r"x .*dtype .*got torch\.float64.*x\.to\(torch\.float32\)"):
@@ -276,7 +276,7 @@ class LayerContract(ABC):
     def test_member_needs_a_layer_with_members(self) -> None:
         with pytest.raises(SquadError, match="no members"):
             self.layer().member(0)
-        with pytest.raises(SquadError, match="index .*between -3 and 2, got 3"):
+        with pytest.raises(SquadError, match=r"index .*between -3 and 2, got 3"):
             self.layer(MEMBERS).member(3)
 
     def test_repr_shows_the_settings(self) -> None:

@@ -105,5 +105,5 @@ def test_user_values_may_be_integers() -> None:
 
 
 def test_invalid_center_is_rejected() -> None:
-    with pytest.raises(SquadError, match="center .*'mean', 'median', got 'mode'"):
+    with pytest.raises(SquadError, match=r"center .*'mean', 'median', got 'mode'"):
         gaussian_bins(5, "mode")  # type: ignore[arg-type]

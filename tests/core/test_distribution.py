@@ -302,7 +302,7 @@ def test_invalid_values_and_shapes_are_rejected() -> None:
         q.relaxed(temperature=torch.tensor([0.5, 0.6, 0.7]))  # one per bin would be a silent broadcast
     assert q.relaxed((5,), temperature=torch.tensor([0.5, 0.6])).shape == (5, 2)
     for draw in (q.sample, q.relaxed):
-        with pytest.raises(SquadError, match="sample_shape .*got 5"):
+        with pytest.raises(SquadError, match=r"sample_shape .*got 5"):
             draw(5)  # type: ignore[arg-type]
     assert q.cdf(torch.tensor(float("nan"))).isnan().all()
     loose = Quantized(q.logits, q.values, validate_args=False)
@@ -314,11 +314,11 @@ def test_priors() -> None:
     torch.testing.assert_close(Quantized.uniform(values).probs, torch.full((2, 3), 1 / 3))
     edge = stats.norm.cdf(-1.0)
     np.testing.assert_allclose(Quantized.gaussian(values).probs[1], [edge, 1 - 2 * edge, edge], rtol=1e-5)
-    with pytest.raises(SquadError, match="values .*increasing"):
+    with pytest.raises(SquadError, match=r"values .*increasing"):
         Quantized.gaussian(values.flip(-1))
     for make in (Quantized.uniform, Quantized.gaussian):
         for wrong in ([0.0, 1.0], torch.arange(3)):
-            with pytest.raises(SquadError, match="values .*floating-point"):
+            with pytest.raises(SquadError, match=r"values .*floating-point"):
                 make(wrong)  # type: ignore[arg-type]
 
 

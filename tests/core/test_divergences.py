@@ -98,9 +98,9 @@ def test_mutual_information_needs_a_batch_on_the_same_values() -> None:
     mutual_information(per_neuron)
     with pytest.raises(SquadError, match=r"q\.values .*dim 1"):
         mutual_information(per_neuron, dim=1)
-    with pytest.raises(SquadError, match="q .*Quantized, got Tensor"):
+    with pytest.raises(SquadError, match=r"q .*Quantized, got Tensor"):
         mutual_information(torch.zeros(3, 4))  # type: ignore[arg-type]
-    with pytest.raises(SquadError, match="q .*at least one input"):
+    with pytest.raises(SquadError, match=r"q .*at least one input"):
         mutual_information(Quantized(torch.zeros(0, 4, 3), torch.arange(3.0)))
     same = torch.arange(3.0).expand(2, 3).clone()
     assert mutual_information(Quantized(torch.zeros(2, 3), same)) == 0
@@ -111,13 +111,13 @@ def test_different_values_are_rejected() -> None:
     for other in (torch.tensor([0.0, 1.0, 2.5]), torch.arange(4.0)):
         q = Quantized(torch.zeros(len(other)), other)
         for divergence in (kl_divergence, js_divergence):
-            with pytest.raises(SquadError, match="values .*same in both"):
+            with pytest.raises(SquadError, match=r"values .*same in both"):
                 divergence(p, q)
 
 
 def test_other_distributions_are_rejected() -> None:
     q = Quantized(torch.zeros(3), torch.arange(3.0))
-    with pytest.raises(SquadError, match="q .*Quantized, got Categorical"):
+    with pytest.raises(SquadError, match=r"q .*Quantized, got Categorical"):
         js_divergence(q, Categorical(logits=torch.zeros(3)))  # type: ignore[arg-type]
 
 
@@ -125,7 +125,7 @@ def test_values_of_different_dtypes_are_rejected() -> None:
     narrow, wide = (
         squad.Quantized.uniform(squad.linear_bins(15, 3.3, dtype=d)) for d in (torch.float32, torch.float64)
     )
-    with pytest.raises(SquadError, match="values .*dtype"):
+    with pytest.raises(SquadError, match=r"values .*dtype"):
         kl_divergence(narrow, wide)
 
 

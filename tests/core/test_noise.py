@@ -146,5 +146,5 @@ def test_seeds_come_from_torch() -> None:
 
 @pytest.mark.parametrize("seed", [1.5, True, "1", torch.ones(2, 2, dtype=torch.int64), torch.tensor([0.5])])
 def test_invalid_seeds_are_rejected(seed: object) -> None:
-    with pytest.raises(SquadError, match="seed must be .*integer"):
+    with pytest.raises(SquadError, match=r"seed must be .*integer"):
         make_key(seed)  # type: ignore[arg-type]

@@ -134,12 +134,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_small_networks_train_and_predict_with_one_thread(seen: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    fit(small("squad"), TrainConfig(max_epochs=1), blobs(), [0], progress=Recorder(seen))
+    fit(small("squad"), TrainConfig(max_epochs=1), blobs(60), [0], progress=Recorder(seen))
     for name, sampling in WAYS:
         Sampler(example(name), sampling, 4)(rows(5))
     assert set(seen) == {1}
     seen.clear()
     monkeypatch.setattr(threads, "WORTH", 1)
-    fit(small("squad"), TrainConfig(max_epochs=1), blobs(), [0])
+    fit(small("squad"), TrainConfig(max_epochs=1), blobs(60), [0])
     Sampler(example("squad"), "hard", 4)(rows(5))
     assert set(seen) == {2}

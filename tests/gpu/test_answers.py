@@ -1,4 +1,4 @@
-"""Answers on a GPU: functions of their input there, and the ones a CPU gives."""
+"""Predictions on a GPU: functions of their input, and equal to those on a CPU."""
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def test_memory_does_not_grow_with_samples_and_rows(sampling: str, monkeypatch: 
 
 
 def test_later_layers_do_not_write_logits() -> None:
-    """Of 64 samples of a layer with 101 bins the logits alone would take more."""
+    """The logits of 64 samples of a layer with 101 bins would take more memory."""
     network = build(network_config("squad", {"hidden": (32, 32), "bins": 101}), FEATURES, 3, [0]).to("cuda")
     x = rows(2048).to("cuda")
     for sampling in ("relaxed", "stratified"):

@@ -1,4 +1,4 @@
-"""Every backend on a GPU, by its contract, and against the CPU."""
+"""Every backend on a GPU, tested by its contract and against the CPU."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ class TestTriton(BackendContract):
 
     @pytest.mark.parametrize(("rows", "bins", "neurons"), [(8192, 37, 256), (244, 11, 300)])
     def test_is_as_accurate_at_large_sizes(self, rows: int, bins: int, neurons: int) -> None:
-        """Full tiles, many blocks of rows; sums over rows are compared by their own size."""
+        """Full tiles, many blocks of rows; sums over rows are compared relative to their size."""
         p = problem((rows,), bins, neurons, device=self.device)
         exact = p.run(reference.sample_with_kl, torch.float64)
         plain = p.run(reference.sample_with_kl, torch.float32)

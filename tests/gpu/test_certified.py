@@ -1,4 +1,4 @@
-"""A promise made on one device holds on the other; and tensors of a GPU are taken as they are."""
+"""A guarantee certified on one device holds on the other; tensors on a GPU are accepted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every layer on a GPU, by its contract, and against the CPU."""
+"""Every layer on a GPU, tested by its contract and against the CPU."""
 
 import copy
 
@@ -86,7 +86,7 @@ def test_network_is_the_same_function_on_cpu_and_gpu(sampling: str) -> None:
 
 
 def test_training_step_can_be_captured_in_a_cuda_graph() -> None:
-    """Forward and backward can be captured in a CUDA graph, with the seed, the step and the temperature changing."""
+    """Forward and backward pass can be captured in a CUDA graph while seed, step and temperature change."""
     layer = squad.SquadLinear(20, 8, members=2).cuda()
     x = torch.randn(2, 30, 20, device="cuda")
     seed, step = torch.tensor([1, 2], device="cuda"), torch.tensor([0, 0], device="cuda")

@@ -49,7 +49,7 @@ def test_maxout_is_the_largest_piece() -> None:
     x = torch.randn(5, 6)
     pieces = [x @ layer.weight.view(6, 3, 4)[:, c] + layer.bias.view(3, 4)[c] for c in range(3)]
     torch.testing.assert_close(layer(x), torch.stack(pieces).amax(0))
-    with pytest.raises(SquadError, match="pieces .*1, got 0"):
+    with pytest.raises(SquadError, match=r"pieces .*1, got 0"):
         squad.MaxoutLinear(6, 4, pieces=0)
 
 

@@ -38,14 +38,10 @@ class TestGaussian(LatentContract):
 
 
 class TestSquad(LatentContract):
-    random = "relaxed"
+    noisy_modes = ("relaxed", "hard")
 
     def make(self, members: int | None = None, **options: Any) -> MemberModule:
         return squad.SquadLinear(IN, self.out, bins=5, members=members, **options)
-
-
-class TestSquadHard(TestSquad):
-    random = "hard"
 
 
 class TestSquadPerNeuron(TestSquad):

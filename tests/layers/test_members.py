@@ -149,7 +149,7 @@ def test_incompatible_modules_are_rejected() -> None:
         squad.stack([nn.Sequential(nn.Linear(3, 2))] * 2)
     with pytest.raises(SquadError, match=r"members=2.*unstack"):
         squad.stack([squad.Linear(3, 2, members=2)] * 2)
-    with pytest.raises(SquadError, match="module .*same structure"):
+    with pytest.raises(SquadError, match=r"module .*same structure"):
         squad.stack([nn.Sequential(squad.Linear(3, 2)), nn.Sequential(squad.Linear(3, 2), nn.ReLU())])
     with pytest.raises(SquadError, match="no layer of this library"):
         squad.unstack(nn.ReLU())

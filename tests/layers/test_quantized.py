@@ -174,11 +174,11 @@ def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> 
 
 
 def test_invalid_sizes_are_rejected() -> None:
-    with pytest.raises(SquadError, match="in_features .*1, got 0"):
+    with pytest.raises(SquadError, match=r"in_features .*1, got 0"):
         squad.SquadLinear(0, 3)
-    with pytest.raises(SquadError, match="out_features .*1, got 0"):
+    with pytest.raises(SquadError, match=r"out_features .*1, got 0"):
         squad.SquadLinear(3, 0)
-    with pytest.raises(SquadError, match="rank .*1, got 0"):
+    with pytest.raises(SquadError, match=r"rank .*1, got 0"):
         squad.FactorizedSquadLinear(3, 3, rank=0)
 
 
@@ -248,9 +248,9 @@ def test_invalid_temperatures_are_rejected(temperature: float) -> None:
 
 def test_invalid_shapes_of_temperatures_are_rejected() -> None:
     layer = squad.SquadLinear(6, 4)
-    with pytest.raises(SquadError, match="temperature .*number.*got 'warm'"):
+    with pytest.raises(SquadError, match=r"temperature .*number.*got 'warm'"):
         squad.set_temperature(layer, "warm")  # type: ignore[arg-type]
-    with pytest.raises(SquadError, match="module .*SQUAD layer, got Linear"):
+    with pytest.raises(SquadError, match=r"module .*SQUAD layer, got Linear"):
         squad.set_temperature(nn.Linear(2, 2), 0.5)
     for count in (2, 5):  # neither one per row nor one per bin
         with pytest.raises(SquadError, match=rf"temperature .*single number, got shape \({count},\)"):

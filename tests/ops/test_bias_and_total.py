@@ -53,7 +53,7 @@ def assert_agree(got: tuple[Tensor, ...], want: tuple[Tensor, ...]) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("neurons", [1, 3, 40])
+@pytest.mark.parametrize("neurons", [1, 40])
 @pytest.mark.parametrize(
     ("lead", "first", "seed"),
     [
@@ -109,7 +109,7 @@ def test_padding_by_the_bias(backend: str) -> None:
 
 @pytest.mark.parametrize("shape", [(C,), (C, 2), (4, C + 1, 3)], ids=str)
 def test_incompatible_bias_is_rejected(shape: tuple[int, ...]) -> None:
-    with pytest.raises(SquadError, match="bias .*shape.*got shape"):
+    with pytest.raises(SquadError, match=r"bias .*shape.*got shape"):
         sample_with_kl(torch.zeros(4, C, 3), torch.zeros(C, 1), torch.zeros(C, 1), 0.5, seed=1, bias=torch.zeros(shape))
 
 
@@ -130,5 +130,5 @@ def test_bias_of_one_number_per_bin(name: str) -> None:
 
 def test_bias_must_be_a_tensor() -> None:
     zeros = torch.zeros(3, 1)
-    with pytest.raises(ArgumentError, match="bias .*tensor, got float"):
+    with pytest.raises(ArgumentError, match=r"bias .*tensor, got float"):
         sample_with_kl(torch.zeros(2, 3, 4), zeros, zeros, 0.5, seed=1, bias=1.0)  # type: ignore[arg-type]

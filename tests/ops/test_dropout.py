@@ -1,4 +1,4 @@
-"""Dropout, plain and as a kernel in Triton's interpreter."""
+"""Dropout in plain torch, and as a kernel in Triton's interpreter."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Sums over rows as a kernel, and the product whose bias it serves, in Triton's interpreter."""
+"""Sums over rows in a kernel, and the affine map that uses it, in Triton's interpreter."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def test_rows_in_another_memory_order() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_several_tensors_in_one_call(count: int) -> None:
-    """Of other members, rows and widths each; among them one with too many rows, and an empty one."""
+    """With different members, rows and widths, including one with too many rows and an empty one."""
     shapes = [(2, 300, 40), (3, 4, 7, 5), (1, 2000, 3), (2, 5, 0), (1, 3, 2000)]
     tensors = [torch.randn(shape) for shape in shapes[:count]]
     for out, x in zip(triton_sums.sum_rows(*tensors), tensors, strict=True):
@@ -44,10 +44,10 @@ def leaves(members: int = 2, rows: int = 70, inputs: int = 4, outputs: int = 3) 
     return [torch.randn(shape).requires_grad_() for shape in shapes]
 
 
-@pytest.mark.parametrize("function", [affine, triton_sums.affine], ids=["chosen", "kernel"])
+@pytest.mark.parametrize("function", [affine, triton_sums.affine], ids=["automatic", "kernel"])
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (2,), (0,), (1,)], ids=str)
 def test_affine_and_its_gradients(function: Callable[..., Tensor], wanted: tuple[int, ...]) -> None:
-    inputs = [x if place in wanted else x.detach() for place, x in enumerate(leaves())]
+    inputs = [x if index in wanted else x.detach() for index, x in enumerate(leaves())]
     weights = torch.randn(2, 70, 3)
     results = []
     for f in (function, plain):

@@ -1,4 +1,4 @@
-"""The layers under torch.compile with its own compiler, which writes C++: the same numbers."""
+"""The layers under torch.compile with its default backend, which generates C++: the same results."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import squad
 from squad.core.noise import Key, bits
 from tests.needs import need_command
 
-# torch's compiler uses deprecated parts of torch while it starts.
+# torch's compiler uses deprecated parts of torch.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 
 
@@ -42,7 +42,7 @@ def test_compiled_training_step_agrees(members: int | None) -> None:
         total: Tensor = y.square().mean() + sum((kl.mean() for kl in kls), torch.zeros(()))
         return total
 
-    # Inductor has a generator of its own unless told otherwise; our seeds come from torch's.
+    # By default Inductor has its own random number generator; our seeds come from torch's.
     compiled = torch.compile(loss, fullgraph=True, options={"fallback_random": True})
     results: list[list[Tensor]] = []
     for function in (loss, compiled):

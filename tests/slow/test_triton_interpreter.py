@@ -1,4 +1,4 @@
-"""Kernels in Triton's interpreter: the shapes, types and networks that take it longer than the fast suite can wait."""
+"""Kernels in Triton's interpreter: shapes, dtypes and networks that take too long for the fast suite."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from tests.needs import need_package
 from tests.ops import test_bias_and_total as totals
 from tests.ops import test_triton as sample
 from tests.ops import test_triton_factorized as factorized
-from tests.ops import test_triton_sampling as draws
-from tests.ops.test_triton_factorized import close
+from tests.ops import test_triton_sampling as sampling_tests
+from tests.ops.test_triton_factorized import assert_close
 from tests.train import test_step, test_triton_kernels
 
-SHAPES = draws.SHAPES[2:]
-CASES = [*((shape, torch.float32) for shape in SHAPES), (draws.SHAPES[3], torch.float64)]
+SHAPES = sampling_tests.SHAPES[2:]
+CASES = [*((shape, torch.float32) for shape in SHAPES), (sampling_tests.SHAPES[3], torch.float64)]
 
 
 @pytest.fixture
@@ -30,33 +30,33 @@ def kernels() -> Any:
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(("shape", "dtype"), CASES)
 def test_relaxed(kernels: Any, shape: tuple[int, ...], shared: bool, dtype: torch.dtype) -> None:
-    draws.test_relaxed(kernels, shape, shared, dtype)
+    sampling_tests.test_relaxed(kernels, shape, shared, dtype)
 
 
 @pytest.mark.parametrize(("shape", "dtype"), CASES)
 def test_means(kernels: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    draws.test_means(kernels, shape, dtype)
+    sampling_tests.test_means(kernels, shape, dtype)
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(("shape", "dtype"), CASES)
 def test_stratified(kernels: Any, shape: tuple[int, ...], shared: bool, dtype: torch.dtype) -> None:
-    draws.test_stratified(kernels, shape, shared, dtype)
+    sampling_tests.test_stratified(kernels, shape, shared, dtype)
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_hard(kernels: Any, shape: tuple[int, ...], shared: bool) -> None:
-    draws.test_hard(kernels, shape, shared)
+    sampling_tests.test_hard(kernels, shape, shared)
 
 
 @pytest.mark.parametrize(("inputs", "shape"), [*zip((64, 7), SHAPES, strict=False)])
 def test_linear_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
-    draws.test_linear_layer_in_one_kernel(kernels, shape, inputs)
+    sampling_tests.test_linear_layer_in_one_kernel(kernels, shape, inputs)
 
 
 @pytest.mark.parametrize(
-    ("name", "way", "dtype"),
+    ("name", "sampling", "dtype"),
     [
         ("squad", "relaxed", torch.float64),
         ("squad", "stratified", torch.float32),
@@ -66,9 +66,9 @@ def test_linear_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs
     ],
 )
 def test_sampler_agrees_with_and_without_kernels(
-    kernels: Any, name: str, way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    kernels: Any, name: str, sampling: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draws.test_sampler_agrees_with_and_without_kernels(kernels, name, way, dtype, monkeypatch)
+    sampling_tests.test_sampler_agrees_with_and_without_kernels(kernels, name, sampling, dtype, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_multiple_tiles_of_neurons(monkeypatch: pytest.MonkeyPatch, wanted: str)
     totals.test_multiple_tiles_of_neurons(monkeypatch, wanted)
 
 
-@pytest.mark.parametrize("what", [1e4, -1e4])
-def test_bins_without_mass_and_extreme_logits(what: float) -> None:
-    factorized.TestFactorized().test_bins_without_mass_and_extreme_logits(what)
+@pytest.mark.parametrize("value", [1e4, -1e4])
+def test_bins_without_mass_and_extreme_logits(value: float) -> None:
+    factorized.TestFactorized().test_bins_without_mass_and_extreme_logits(value)
 
 
 def test_bins_split_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_many_bins() -> None:
     layer.backend = "triton"
     found = layer.sample_with_kl(x, seed=1)
     layer.backend = "reference"
-    close(found, layer.double().sample_with_kl(x.double(), seed=1))
+    assert_close(found, layer.double().sample_with_kl(x.double(), seed=1))
 
 
 @pytest.mark.parametrize(("members", "per_neuron", "programs"), [(False, True, 100), (True, False, 1)])
