@@ -1,4 +1,4 @@
-"""A planted fault that stands for machines we do not have: matrix products that round otherwise."""
+"""Simulation of other machines: matrix products that round differently."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: How much a product is moved at the most, relatively, by its dtype: 8 units in the last place of either.
+#: Largest relative change of a product by dtype: 8 units in the last place.
 MOVED = {torch.float32: 1e-6, torch.float64: 1e-6 * 2.0**-29}
 
-#: What torch's products, linear layers and einsum come down to.
+#: The operations that torch's matrix products, linear layers and einsum consist of.
 PRODUCTS = {
     getattr(packet, overload)
     for packet in (torch.ops.aten.mm, torch.ops.aten.bmm, torch.ops.aten.addmm, torch.ops.aten.baddbmm)
@@ -19,12 +19,12 @@ PRODUCTS = {
 
 
 class OtherRounding(TorchDispatchMode):
-    """Within it every number of every matrix product is moved by a random amount, another one in every call."""
+    """Context in which every number of every matrix product is changed by a random amount, new in every call."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.generator = torch.Generator().manual_seed(seed)
-        #: So many products were moved, by dtype.
+        #: Number of products changed, by dtype.
         self.moved: dict[torch.dtype, int] = {}
 
     def __torch_dispatch__(

@@ -1,4 +1,4 @@
-"""What a backend of the operation promises.  Subclass, name the backend, and the tests come along."""
+"""Contract of every backend of the sampling operation: subclass, set ``name``, and inherit the tests."""
 
 import contextlib
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from squad.ops import BACKENDS, Backend, reference, sample_with_kl
 
 @dataclass
 class Problem:
-    """Inputs of one call, all of one rank, as a backend gets them."""
+    """Inputs of a backend for one call, all of equal rank."""
 
     logits: Tensor
     values: Tensor
@@ -24,7 +24,7 @@ class Problem:
     noise: Tensor | Key
 
     def run(self, backend: Backend, dtype: torch.dtype) -> list[Tensor]:
-        """z, kl and the gradients of a random function of both with respect to logits and values."""
+        """Return z, kl and the gradients of a random function of both with respect to logits and values."""
         logits = self.logits.detach().to(dtype).requires_grad_()
         values = self.values.detach().to(dtype).requires_grad_()
         temperature = self.temperature.to(dtype) if isinstance(self.temperature, Tensor) else self.temperature
@@ -42,7 +42,7 @@ def problem(
     lead: tuple[int, ...], bins: int, neurons: int, *, members: bool = False, per_neuron: bool = False,
     device: str = "cpu", scale: float = 3.0, seed: int = 0,
 ) -> Problem:  # fmt: skip
-    """A random problem; with ``members`` the first axis of ``lead`` is theirs, and everything differs between them."""
+    """Return a random problem; with ``members`` the first axis of ``lead`` enumerates members, which all differ."""
     g = torch.Generator().manual_seed(seed)
     first = lead[:1] if members else ()
     ones = (1,) * (len(lead) - len(first))
@@ -62,7 +62,7 @@ def problem(
 
 
 def far_apart(x: Tensor) -> Tensor:
-    """``x`` (M, ...) with members 2^30 numbers apart, in memory that is taken only where it is touched."""
+    """Return ``x`` (M, ...) with members 2^30 numbers apart, in memory that is only allocated where it is used."""
     space = torch.empty((len(x) - 1) * 2**30 + x[0].numel(), device=x.device, dtype=x.dtype)
     return space.as_strided(x.shape, (2**30, *x[0].contiguous().stride())).copy_(x)
 
@@ -81,11 +81,11 @@ AWKWARD = [
 
 
 class BackendContract:
-    """The tests; a subclass sets ``name`` and, where it must, ``device``."""
+    """Tests of a backend; a subclass sets ``name`` and, if needed, ``device``."""
 
     name: ClassVar[str]
     device: ClassVar[str] = "cpu"
-    #: Whether the backend computes in float64, so that its gradients can be checked by differences.
+    #: Whether the backend computes in float64, so that its gradients can be checked by finite differences.
     double: ClassVar[bool] = True
     atol: ClassVar[float] = 2e-6
 
@@ -94,7 +94,7 @@ class BackendContract:
         return BACKENDS[self.name]
 
     @pytest.mark.parametrize(("lead", "bins", "neurons", "members", "per_neuron"), AWKWARD)
-    def test_is_as_exact_as_the_reference(
+    def test_is_as_accurate_as_the_reference(
         self, lead: tuple[int, ...], bins: int, neurons: int, members: bool, per_neuron: bool
     ) -> None:
         p = problem(lead, bins, neurons, members=members, per_neuron=per_neuron, device=self.device)
@@ -115,7 +115,7 @@ class BackendContract:
             assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
 
     @pytest.mark.parametrize("scale", [50.0, 1000.0])
-    def test_is_as_exact_with_large_logits(self, scale: float) -> None:
+    def test_is_as_accurate_with_large_logits(self, scale: float) -> None:
         p = problem((3, 4), 15, 5, members=True, device=self.device, scale=scale)
         exact, plain, found = (
             p.run(backend, dtype)
@@ -129,7 +129,7 @@ class BackendContract:
             allowed = 2 * (like - want).abs().max() + 1e-5 * want.abs().max()
             assert (got - want).abs().max() <= allowed, name
 
-    def test_where_no_bin_has_mass_there_is_no_answer(self) -> None:
+    def test_result_is_nan_if_no_bin_has_mass(self) -> None:
         p = problem((2, 3), 3, 2, members=True, device=self.device)
         p.logits[0, 1, :, 1] = -float("inf")
         z, kl = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
@@ -137,7 +137,7 @@ class BackendContract:
             assert found[0, 1, 1].isnan()
             assert found.isnan().sum() == 1
 
-    def test_gradients_agree_with_differences(self) -> None:
+    def test_gradients_agree_with_finite_differences(self) -> None:
         if not self.double:
             pytest.skip(f"{self.name} does not compute in float64")
         p = problem((2, 3), 5, 4, members=True, per_neuron=True, device=self.device)
@@ -149,7 +149,7 @@ class BackendContract:
 
         assert torch.autograd.gradcheck(function, (logits, values))
 
-    def test_gradients_of_gradients_agree_with_differences(self) -> None:
+    def test_second_derivatives_agree_with_finite_differences(self) -> None:
         if not self.double:
             pytest.skip(f"{self.name} does not compute in float64")
         p = problem((2, 3), 3, 2, members=True, device=self.device)
@@ -162,8 +162,8 @@ class BackendContract:
         assert torch.autograd.gradgradcheck(function, (logits, values))
 
     @pytest.mark.parametrize("padded", [False, True])
-    def test_a_penalty_on_the_gradient_has_the_references_gradient(self, padded: bool) -> None:
-        """A gradient penalty, the plainest use of a second derivative: the incoming gradient needs none itself."""
+    def test_gradient_penalty_agrees_with_the_reference(self, padded: bool) -> None:
+        """The simplest use of second derivatives: the incoming gradient itself requires no gradient."""
         p = problem((3, 4), 5, 3, members=True, device=self.device)
         if padded:  # bins without mass, in one member
             p.logits[1, :, 3:] = p.log_prior[1, :, 3:] = -float("inf")
@@ -178,7 +178,7 @@ class BackendContract:
 
     @pytest.mark.parametrize("biased", [False, True])
     def test_jacobians(self, biased: bool) -> None:
-        """Both of torch's ways to map a backward pass: kernels cannot read what is mapped over."""
+        """Both of torch's ways to vectorize a backward pass; kernels cannot read tensors wrapped by vmap."""
         p = problem((2, 2), 3, 2, members=True, device=self.device)
         bias = torch.randn(2, 1, 3, 2, generator=torch.Generator().manual_seed(4)).to(self.device) if biased else None
         key, temperature = p.noise, p.temperature
@@ -198,8 +198,8 @@ class BackendContract:
         at_once = torch.autograd.functional.jacobian(function, at, vectorize=True)
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-5)
 
-    def test_recomputed_in_the_backward_pass(self) -> None:
-        """Activation checkpointing gives out each saved tensor once."""
+    def test_activation_checkpointing(self) -> None:
+        """Activation checkpointing returns each saved tensor only once."""
         p = problem((4,), 5, 3, device=self.device)
         leaf = p.logits.clone().requires_grad_()
 
@@ -211,8 +211,8 @@ class BackendContract:
         again = torch.utils.checkpoint.checkpoint(function, leaf, use_reentrant=False)
         torch.testing.assert_close(torch.autograd.grad(again.sum(), leaf)[0], want)
 
-    def test_gradients_of_gradients_with_tensors_kept_elsewhere(self) -> None:
-        """Hooks on saved tensors, as for moving them to the host."""
+    def test_second_derivatives_with_hooks_on_saved_tensors(self) -> None:
+        """For example hooks that move saved tensors to the host."""
         p = problem((4,), 5, 3, device=self.device)
         leaf, found = p.logits.clone().requires_grad_(), []
         for kept in (torch.autograd.graph.save_on_cpu(), contextlib.nullcontext()):
@@ -223,7 +223,7 @@ class BackendContract:
         torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
 
     def test_members_far_apart_in_memory(self) -> None:
-        """As parameters are in training, rows of one matrix: offsets that do not fit 32 bits."""
+        """As parameters are in training, rows of one matrix: offsets that exceed 32 bits."""
         p = problem((3, 4), 5, 2, members=True, device=self.device)
         assert isinstance(p.noise, Key)
         assert isinstance(p.temperature, Tensor)
@@ -266,7 +266,7 @@ class BackendContract:
             torch.testing.assert_close(whole[i], alone.sum(-2), atol=1e-5, rtol=1e-5)
 
     @pytest.mark.parametrize("wanted", ["z", "kl"])
-    def test_either_output_alone_has_its_gradient(self, wanted: str) -> None:
+    def test_gradient_of_a_single_output(self, wanted: str) -> None:
         p = problem((4,), 5, 3, device=self.device)
         grads = []
         for backend in (self.backend, reference.sample_with_kl):
@@ -276,16 +276,16 @@ class BackendContract:
             grads.append(torch.autograd.grad(out.sum(), [logits, values], allow_unused=True, materialize_grads=True))
         torch.testing.assert_close(*grads)
 
-    def test_draws_the_noise_of_its_key(self) -> None:
-        p = problem((3, 4), 15, 9, members=True, device=self.device)
+    def test_key_and_explicit_noise_agree(self) -> None:
+        p = problem((3, 4), 6, 5, members=True, device=self.device)
         assert isinstance(p.noise, Key)
-        explicit = gumbel(p.noise, 4, 15, 9)
+        explicit = gumbel(p.noise, 4, 6, 5)
         keyed = self.backend(p.logits, p.values, p.log_prior, p.temperature, p.noise)
         given = self.backend(p.logits, p.values, p.log_prior, p.temperature, explicit)
         torch.testing.assert_close(keyed, given, atol=1e-6, rtol=1e-6)
 
-    def test_a_member_draws_by_its_own_seed(self) -> None:
-        """Neither the number of members nor the slot matters."""
+    def test_each_member_uses_its_own_seed(self) -> None:
+        """The noise depends neither on the number of members nor on their position."""
         p = problem((3, 4), 15, 9, members=True, device=self.device)
         assert isinstance(p.noise, Key)
         assert isinstance(p.temperature, Tensor)
@@ -301,8 +301,8 @@ class BackendContract:
             for whole, one in zip(together, alone, strict=True):
                 assert torch.equal(whole[i], one)
 
-    def test_a_nan_stays_with_its_member(self) -> None:
-        p = problem((3, 4), 15, 9, members=True, device=self.device)
+    def test_nan_does_not_spread_to_other_members(self) -> None:
+        p = problem((3, 4), 6, 5, members=True, device=self.device)
         clean = p.run(self.backend, torch.float32)
         p.logits[1] = float("nan")
         dirty = p.run(self.backend, torch.float32)
@@ -364,8 +364,8 @@ class BackendContract:
         assert z.shape == kl.shape == (*lead, 3)
         assert not grad_values.any()
 
-    def test_a_temperature_changed_before_the_backward_pass_is_noticed(self) -> None:
-        """As torch notices for its own operations: the gradient would be that of another function."""
+    def test_temperature_changed_before_the_backward_pass_raises(self) -> None:
+        """As for torch's own operations: the gradient would be wrong."""
         p = problem((4,), 5, 3, device=self.device)
         temperature = torch.tensor(0.5, device=self.device)
         z, _ = self.backend(p.logits.requires_grad_(), p.values, p.log_prior, temperature, p.noise)
@@ -373,7 +373,7 @@ class BackendContract:
         with pytest.raises(RuntimeError, match="inplace"):
             z.sum().backward()
 
-    def test_a_sweep_over_temperatures_by_vmap(self) -> None:
+    def test_vmap_over_temperatures(self) -> None:
         p = problem((4,), 5, 3, device=self.device)
         noise = gumbel(p.noise, 4, 5, 3) if isinstance(p.noise, Key) else p.noise
         temperatures = torch.tensor([0.5, 0.9], device=self.device)
@@ -381,8 +381,8 @@ class BackendContract:
         for i, t in enumerate((0.5, 0.9)):
             torch.testing.assert_close(sweep[i], self.backend(p.logits, p.values, p.log_prior, t, noise)[0])
 
-    def test_cooled_samples_follow_the_softmax(self) -> None:
-        """At a low temperature a relaxed sample is a bin value, each as often as its probability says (chi-square)."""
+    def test_low_temperature_samples_follow_the_softmax(self) -> None:
+        """At a low temperature relaxed samples are bin values, with the frequencies of their probabilities."""
         rows, bins = 20_000, 6
         logits = torch.linspace(-1.5, 1.0, bins, device=self.device)
         p = logits.softmax(0).double().cpu()
@@ -396,9 +396,9 @@ class BackendContract:
             statistic = ((counts - rows * p).square() / (rows * p)).sum()
             assert statistic < 20.5, counts  # chi-square with 5 degrees of freedom: p = 1e-3
 
-    def test_several_threads_give_the_same(self) -> None:
+    def test_result_does_not_depend_on_the_number_of_threads(self) -> None:
         if self.device != "cpu":
-            pytest.skip("threads are the CPU's")
+            pytest.skip("threads are used on the CPU only")
         p = problem((300,), 15, 32)
         results = []
         for threads in (1, 2):

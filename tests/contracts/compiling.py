@@ -1,4 +1,4 @@
-"""What layers promise under torch.compile: beside their contract, because compiling all of them takes half a minute."""
+"""Contract of layers under torch.compile; separate, because compiling all layers takes half a minute."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -12,7 +12,7 @@ from tests.contracts.layers import MEMBERS, LayerContract
 
 
 class CompilingContract:
-    """A subclass says which layers, by their contracts."""
+    """Tests of the layers whose contracts a subclass lists in ``kinds``."""
 
     kinds: ClassVar[Sequence[type[LayerContract]]]
 
@@ -20,8 +20,8 @@ class CompilingContract:
         metafunc.parametrize("kind", self.kinds)
 
     @pytest.mark.parametrize(("training", "members"), [(True, MEMBERS), (False, None)])
-    def test_to_one_graph(self, kind: type[LayerContract], training: bool, members: int | None) -> None:
-        """Without a break, and it gives what it gives otherwise, forward and backward."""
+    def test_compiles_to_one_graph(self, kind: type[LayerContract], training: bool, members: int | None) -> None:
+        """Without a graph break, and with the same results forward and backward."""
         made = kind()
         layer = made.layer(members).train(training)
         x = made.input(members)
@@ -35,7 +35,7 @@ class CompilingContract:
             results.append((y.detach(), leaf.grad))
         torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
-    def test_with_its_kl_collected(self, kind: type[LayerContract]) -> None:
+    def test_collects_kl_when_compiled(self, kind: type[LayerContract]) -> None:
         made = kind()
         layer = made.layer()
 

@@ -1,4 +1,4 @@
-"""What is guaranteed of answers to equal rows on a CPU, however they are predicted (docs/prediction.md)."""
+"""What is guaranteed about predictions for equal rows on a CPU, however they are batched (docs/prediction.md)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,20 +7,20 @@ import numpy as np
 
 from squad.predictor import Answer
 
-#: Equal to the bit.
+#: Columns that are equal to the bit.
 EXACT = ("label", "confidence", "decision", "reason")
-#: Equal to within ``WITHIN``.
+#: Columns that are equal within ``WITHIN``.
 CLOSE = ("probabilities", "entropy", "mutual_information")
 WITHIN = 1e-6
 
 
 def assert_guaranteed(found: Answer, expected: Answer, rows: Any = slice(None)) -> None:
-    """That ``found`` is what is guaranteed of these rows of ``expected``."""
+    """Assert that ``found`` equals these rows of ``expected`` as far as guaranteed."""
     assert_same({name: getattr(found, name) for name in EXACT + CLOSE}, vars(expected), rows)
 
 
 def assert_same(found: Mapping[str, Any], expected: Mapping[str, Any], rows: Any = slice(None)) -> None:
-    """The same of arrays by name; only those that are in ``found``."""
+    """Assert the same for arrays by name, for those in ``found``."""
     for name, value in found.items():
         if name in CLOSE:
             np.testing.assert_allclose(value, expected[name][rows], rtol=0, atol=WITHIN, err_msg=name)

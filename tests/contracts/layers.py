@@ -1,4 +1,4 @@
-"""What a layer promises.  Subclass, say how to make one, and the tests come along."""
+"""Contract of every layer: subclass, implement ``make``, and inherit the tests."""
 
 import copy
 import io
@@ -17,17 +17,17 @@ IN, MEMBERS, ROWS = 6, 3, 5
 
 
 class LayerContract(ABC):
-    """The tests of any layer with members; a subclass gives ``make``."""
+    """Tests of any layer with members; a subclass implements ``make``."""
 
     device: ClassVar[str] = "cpu"
     out: ClassVar[int] = 4
 
     @abstractmethod
     def make(self, members: int | None = None, **options: Any) -> MemberModule:
-        """A layer from IN features to ``out``."""
+        """Return a layer from IN features to ``out``."""
 
     def run(self, layer: MemberModule, x: Tensor, seed: int | Tensor) -> tuple[Tensor, ...]:
-        """What a training step gets, its noise named by ``seed``; a layer without noise ignores it."""
+        """Return the outputs of a training step with the noise of ``seed``; a layer without noise ignores the seed."""
         return (layer(x),)
 
     def layer(self, members: int | None = None, **options: Any) -> MemberModule:
@@ -37,7 +37,7 @@ class LayerContract(ABC):
         shape = (ROWS, IN) if members is None else (members, ROWS, IN)
         return torch.randn(shape, dtype=dtype).to(self.device)
 
-    # In anybody's network
+    # Use in PyTorch
 
     def test_shapes(self) -> None:
         layer = self.layer()
@@ -48,7 +48,7 @@ class LayerContract(ABC):
         for lead in ((MEMBERS, 7), (1, 7), (MEMBERS, 2, 7), (1, 2, 7), (MEMBERS, 0)):
             assert many(torch.randn(*lead, IN, device=self.device)).shape == (MEMBERS, *lead[1:], self.out)
 
-    def test_in_a_sequential_it_trains(self) -> None:
+    def test_trains_in_a_sequential(self) -> None:
         net = nn.Sequential(self.layer(), nn.Tanh(), nn.Linear(self.out, 2).to(self.device))
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         before = {name: p.detach().clone() for name, p in net.named_parameters()}
@@ -60,7 +60,7 @@ class LayerContract(ABC):
             assert not torch.equal(p, before[name]), name
 
     @pytest.mark.parametrize("members", [None, MEMBERS])
-    def test_state_dict_restores_it(self, members: int | None) -> None:
+    def test_state_dict_round_trip(self, members: int | None) -> None:
         layer, other = self.layer(members).eval(), self.layer(members).eval()
         x = self.input(members)
         file = io.BytesIO()
@@ -92,37 +92,37 @@ class LayerContract(ABC):
         assert layer.train()(x.to(dtype)).dtype == dtype
 
     def test_autocast(self) -> None:
-        """A layer's output is of autocast's dtype, as that of a linear layer is."""
+        """The output has autocast's dtype, as in a linear layer."""
         layer = self.layer()
         if not list(layer.parameters()):
-            return
+            pytest.skip("a layer without parameters has no matrix product")
         for training in (True, False):
             with torch.autocast(self.device, torch.bfloat16), squad.collect_kl() as kls:
                 y = layer.train(training)(self.input())
             assert y.dtype == torch.bfloat16
             assert all(kl.dtype == torch.float32 for kl in kls)
 
-    def test_moved_and_narrowed_at_once(self) -> None:
+    def test_moved_and_converted_in_one_call(self) -> None:
         layer = self.layer().to("meta", torch.bfloat16)
         assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
-        whole = {name for name, t in layer.named_buffers() if not t.is_floating_point()}
+        integers = {name for name, t in layer.named_buffers() if not t.is_floating_point()}
         layer.type(torch.float64)
-        assert whole == {name for name, t in layer.named_buffers() if not t.is_floating_point()}
+        assert integers == {name for name, t in layer.named_buffers() if not t.is_floating_point()}
 
-    def test_made_without_memory(self) -> None:
-        """On the meta device, as loaders of large models do, by the argument and by torch's context."""
+    def test_created_on_the_meta_device(self) -> None:
+        """By the argument and by torch's context, as loaders of large models do."""
         with torch.device("meta"):
             in_context = self.make()
         for layer in (self.make(device="meta"), in_context):
             assert {t.device.type for t in (*layer.parameters(), *layer.buffers())} == {"meta"}
             assert layer(torch.zeros(ROWS, IN, device="meta")).shape == (ROWS, self.out)
 
-    def test_made_in_double(self) -> None:
+    def test_created_in_double_precision(self) -> None:
         layer = self.make(dtype=torch.float64)
         assert all(p.dtype == torch.float64 for p in layer.parameters())
 
     def test_ensembles_by_vmap(self) -> None:
-        """torch.func's own way to an ensemble: stacked parameters and buffers, seeds and temperatures among them."""
+        """torch.func's ensembles: stacked parameters and buffers, including seeds and temperatures."""
         alone = [self.layer().eval() for _ in range(MEMBERS)]
         parameters, buffers = torch.func.stack_module_state(alone)
         x = self.input()
@@ -146,17 +146,17 @@ class LayerContract(ABC):
         torch.testing.assert_close(at_once, want, atol=1e-5, rtol=1e-4)
 
     def test_per_example_gradients(self) -> None:
-        """torch.func sees through the layer: the sum of gradients row by row is the gradient of the sum."""
+        """By torch.func: the sum of the gradients per row is the gradient of the sum."""
         layer = self.layer().eval()
         parameters = {name: p.detach() for name, p in layer.named_parameters()}
+        if not parameters:
+            pytest.skip("no parameters")
         x = self.input()
 
         def loss(p: dict[str, Tensor], row: Tensor) -> Tensor:
             y: Tensor = torch.func.functional_call(layer, p, (row.unsqueeze(0),))
             return y.square().sum()
 
-        if not parameters:
-            return
         rows = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
         layer(x).square().sum().backward()
         for name, p in layer.named_parameters():
@@ -166,7 +166,7 @@ class LayerContract(ABC):
     # Gradients and members
 
     @pytest.mark.parametrize("members", [None, 2])
-    def test_gradients_agree_with_differences(self, members: int | None) -> None:
+    def test_gradients_agree_with_finite_differences(self, members: int | None) -> None:
         layer = self.layer(members).double()
         x = self.input(members, torch.float64).requires_grad_()
         names = [name for name, _ in layer.named_parameters()]
@@ -179,7 +179,7 @@ class LayerContract(ABC):
         leaves = [p.detach().clone().requires_grad_() for p in layer.parameters()]
         assert torch.autograd.gradcheck(function, (x, *leaves))
 
-    def test_gradients_agree_with_differences_in_eval_mode(self) -> None:
+    def test_gradients_agree_with_finite_differences_in_eval_mode(self) -> None:
         layer: Any = self.layer().double().eval()
         x = self.input(None, torch.float64).requires_grad_()
 
@@ -195,8 +195,8 @@ class LayerContract(ABC):
                 layer.sampling = sampling
             assert torch.autograd.gradcheck(function, (x,))
 
-    def test_members_equal_layers_of_their_own(self) -> None:
-        """Forward and backward, in double: stack, then compare with each layer alone, in training and in eval mode."""
+    def test_members_equal_single_layers(self) -> None:
+        """Stacked layers agree with each single layer, forward and backward, in training and in eval mode."""
         alone = [self.layer().double() for _ in range(MEMBERS)]
         many = squad.stack(alone)
         assert many.members == MEMBERS
@@ -219,12 +219,12 @@ class LayerContract(ABC):
                 torch.testing.assert_close(p.grad[i], q.grad, atol=1e-10, rtol=1e-10)
             torch.testing.assert_close(many.eval()(x)[i], layer.eval()(x[i]), atol=1e-10, rtol=1e-10)
 
-    def test_a_shared_input_is_that_input_for_each(self) -> None:
+    def test_shared_input_equals_repeated_input(self) -> None:
         layer = self.layer(MEMBERS).eval()
         x = self.input()
         torch.testing.assert_close(layer(x.unsqueeze(0)), layer(x.expand(MEMBERS, *x.shape)))
 
-    def test_unstack_undoes_stack(self) -> None:
+    def test_unstack_inverts_stack(self) -> None:
         layer = self.layer(MEMBERS).eval()
         parts = squad.unstack(layer)
         assert len(parts) == MEMBERS
@@ -236,7 +236,7 @@ class LayerContract(ABC):
                 assert torch.equal(a, b)
         assert layer.member(-1).members is None
 
-    def test_a_nan_stays_with_its_member(self) -> None:
+    def test_nan_does_not_spread_to_other_members(self) -> None:
         layer = self.layer(MEMBERS)
         x = self.input(MEMBERS)
         seeds = torch.tensor([1, 2, 3], device=self.device)
@@ -247,39 +247,39 @@ class LayerContract(ABC):
             for other in (0, 2):
                 assert torch.equal(before[other], after[other])
 
-    # What is refused
+    # Invalid arguments
 
-    def test_wrong_inputs_are_told(self) -> None:
+    def test_invalid_inputs_are_rejected(self) -> None:
         layer = self.layer()
         shape: tuple[int, ...]
         for shape in ((ROWS, IN + 1), (), (IN, ROWS)):
-            with pytest.raises(SquadError, match=rf"x must be of shape \(\.\.\., {IN}\)") as caught:
+            with pytest.raises(SquadError, match=rf"x .*shape \(\.\.\., {IN}\).*got shape") as caught:
                 layer(torch.zeros(shape, device=self.device))
             assert isinstance(caught.value, ValueError)
         many = self.layer(MEMBERS)
         for shape in ((ROWS, IN), (MEMBERS, IN), (MEMBERS + 1, ROWS, IN), (MEMBERS, ROWS, IN + 1)):
-            with pytest.raises(SquadError, match=rf"x must be of shape \({MEMBERS}, rows, {IN}\)"):
+            with pytest.raises(SquadError, match=rf"x .*shape \({MEMBERS}, rows, {IN}\).*got shape"):
                 many(torch.zeros(shape, device=self.device))
 
         for wrong in (torch.zeros(ROWS, IN, dtype=torch.int64), [[0.0] * IN]):
-            with pytest.raises(SquadError, match="x must be a floating-point tensor"):
+            with pytest.raises(SquadError, match=r"x .*floating-point tensor"):
                 layer(wrong)
         if list(layer.parameters()):
-            with pytest.raises(SquadError, match=r"x must be of the dtype .* got torch.float64. x.to\(torch.float32\)"):
+            with pytest.raises(SquadError, match=r"x .*dtype .*got torch\.float64.*x\.to\(torch\.float32\)"):
                 layer(torch.zeros(ROWS, IN, dtype=torch.float64, device=self.device))
 
     @pytest.mark.parametrize("members", [0, -1, 1.5, "two"])
-    def test_wrong_members_are_told(self, members: Any) -> None:
-        with pytest.raises(SquadError, match="members must be a whole number of at least 1, got"):
+    def test_invalid_members_are_rejected(self, members: Any) -> None:
+        with pytest.raises(SquadError, match=f"members must be .*1, got {members!r}"):
             self.make(members)
 
-    def test_members_are_asked_of_a_layer_that_has_them(self) -> None:
-        with pytest.raises(SquadError, match="with members"):
+    def test_member_needs_a_layer_with_members(self) -> None:
+        with pytest.raises(SquadError, match="no members"):
             self.layer().member(0)
-        with pytest.raises(SquadError, match="index must be a whole number between -3 and 2, got 3"):
+        with pytest.raises(SquadError, match=r"index .*between -3 and 2, got 3"):
             self.layer(MEMBERS).member(3)
 
-    def test_repr_tells_what_it_is(self) -> None:
+    def test_repr_shows_the_settings(self) -> None:
         text = repr(self.make(MEMBERS))
         assert f"in_features={IN}" in text
         assert f"members={MEMBERS}" in text

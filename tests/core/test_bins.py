@@ -1,4 +1,4 @@
-"""Values and prior weights, against scipy's integration and their definitions."""
+"""Bin values and prior weights, against scipy and their definitions."""
 
 from itertools import pairwise
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
@@ -35,7 +35,7 @@ def test_gaussian_bins_are_conditional_means_and_medians(bins: int) -> None:
     np.testing.assert_allclose(gaussian_bins(bins, "median", dtype=torch.float64), medians, atol=1e-12)
 
 
-@given(st.integers(2, 101))
+@pytest.mark.parametrize("bins", [2, 3, 15, 64, 101])
 def test_bins_increase_and_are_symmetric(bins: int) -> None:
     for values in (linear_bins(bins), gaussian_bins(bins), gaussian_bins(bins, "median")):
         assert values.dtype == torch.get_default_dtype()
@@ -46,18 +46,17 @@ def test_bins_increase_and_are_symmetric(bins: int) -> None:
 @given(st.lists(st.floats(-6, 6), min_size=2, max_size=20, unique=True))
 def test_gaussian_weights_are_the_mass_of_the_cells(points: list[float]) -> None:
     v = np.sort(np.array(points))
-    if np.diff(v).min() < 1e-6:
-        return
+    assume(np.diff(v).min() >= 1e-6)
     cuts = np.concatenate([[-np.inf], (v[1:] + v[:-1]) / 2, [np.inf]])
     mass = np.diff(stats.norm.cdf(cuts))
     weights = gaussian_log_weights(torch.tensor(v)).exp()
     np.testing.assert_allclose(weights, mass, rtol=1e-6, atol=1e-15)
 
 
-def test_far_bins_have_little_prior_mass_but_some() -> None:
+def test_distant_bins_have_small_but_positive_mass() -> None:
     log_weights = gaussian_log_weights(torch.tensor([-100.0, -60.0, 0.0, 60.0, 61.0]))
     assert log_weights.isfinite().all()
-    # The last cell is open from 60.5: log of the normal's tail there.
+    # The last cell is unbounded above 60.5: the log of the normal's tail there.
     assert log_weights[-1].item() == pytest.approx(stats.norm.logsf(60.5), rel=1e-5)
 
 
@@ -66,45 +65,45 @@ def test_uniform_weights() -> None:
 
 
 @pytest.mark.parametrize("bins", [1, 0, -3, 2.0, "7", True])
-def test_wrong_bin_counts_are_told(bins: Any) -> None:
+def test_invalid_bin_counts_are_rejected(bins: Any) -> None:
     for make in (linear_bins, gaussian_bins, uniform_log_weights):
-        with pytest.raises(SquadError, match=r"bins must be a whole number of at least 2, got"):
+        with pytest.raises(SquadError, match=rf"bins must be .*2, got {bins!r}"):
             make(bins)
 
 
 @pytest.mark.parametrize("limit", [1e39, 1e-46])
-def test_limits_beyond_the_dtype_are_told(limit: float) -> None:
-    with pytest.raises(SquadError, match=r"limit must be within the range of torch\.float32"):
+def test_limits_beyond_the_dtype_are_rejected(limit: float) -> None:
+    with pytest.raises(SquadError, match=r"limit .*torch\.float32"):
         linear_bins(5, limit)
     linear_bins(5, limit, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("inf"), float("nan"), "wide", None])
-def test_wrong_limits_are_told(limit: Any) -> None:
-    with pytest.raises(SquadError, match="limit must be positive and finite"):
+def test_invalid_limits_are_rejected(limit: Any) -> None:
+    with pytest.raises(SquadError, match=rf"limit .*positive.*got {limit!r}"):
         linear_bins(5, limit)
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
-        ([0.0, 0.0, 1.0], "strictly increasing"),
-        ([1.0, 0.0], "strictly increasing"),
+        ([0.0, 0.0, 1.0], "increasing"),
+        ([1.0, 0.0], "increasing"),
         ([0.0, float("nan")], "finite, got nan"),
         ([0.0, float("inf")], "finite, got inf"),
-        ([1.0], "C of at least 2"),
-        ([[[0.0, 1.0]]], "shape"),
+        ([1.0], r"shape .*got shape \(1,\)"),
+        ([[[0.0, 1.0]]], r"shape .*got shape \(1, 1, 2\)"),
     ],
 )
-def test_own_values_must_increase(values: list[float], words: str) -> None:
-    with pytest.raises(SquadError, match=words):
+def test_user_values_must_increase(values: list[float], message: str) -> None:
+    with pytest.raises(SquadError, match=message):
         increasing_values(values)
 
 
-def test_own_values_may_be_whole_numbers() -> None:
+def test_user_values_may_be_integers() -> None:
     assert increasing_values([-1, 0, 2]).is_floating_point()
 
 
-def test_wrong_center_is_told() -> None:
-    with pytest.raises(SquadError, match="center must be one of 'mean', 'median', got 'mode'"):
+def test_invalid_center_is_rejected() -> None:
+    with pytest.raises(SquadError, match=r"center .*'mean', 'median', got 'mode'"):
         gaussian_bins(5, "mode")  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def test_kl_agrees_with_categorical(pair: tuple[Quantized, Quantized]) -> None:
     for a, b in ((p, q), (q, p)):
         got = kl_divergence(a, b)
         want = kl_divergence(Categorical(logits=a.logits), Categorical(logits=b.logits))
-        # torch calls it infinite where a probability of b underflows; in logarithms it is not.
+        # torch's result is infinite where a probability of b underflows; computed with logarithms it is finite.
         torch.testing.assert_close(got[want.isfinite()], want[want.isfinite()].clamp_min(0), atol=1e-9, rtol=1e-9)
         log_a, log_b = (x.logits.numpy() - special.logsumexp(x.logits.numpy(), -1, keepdims=True) for x in (a, b))
         np.testing.assert_allclose(got, (np.exp(log_a) * (log_a - log_b)).sum(-1), rtol=1e-9, atol=1e-9)
@@ -88,48 +88,48 @@ def test_mutual_information_of_members_and_of_one_latent() -> None:
 
 
 def test_mutual_information_needs_a_batch_on_the_same_values() -> None:
-    with pytest.raises(SquadError, match="an axis of the batch shape"):
+    with pytest.raises(SquadError, match=r"dim .*batch shape \(\)"):
         mutual_information(Quantized(torch.zeros(3), torch.arange(3.0)))
-    with pytest.raises(SquadError, match="an axis of the batch shape"):
+    with pytest.raises(SquadError, match=r"dim .*batch shape \(2,\), got 1"):
         mutual_information(Quantized(torch.zeros(2, 3), torch.arange(3.0)), dim=1)
-    with pytest.raises(SquadError, match="the same for all inputs"):
+    with pytest.raises(SquadError, match=r"q\.values .*same"):
         mutual_information(Quantized(torch.zeros(2, 3), torch.randn(2, 3)))
     per_neuron = Quantized(torch.zeros(4, 3, 5), torch.randn(3, 5))
     mutual_information(per_neuron)
-    with pytest.raises(SquadError, match="the same for all inputs along dim 1"):
+    with pytest.raises(SquadError, match=r"q\.values .*dim 1"):
         mutual_information(per_neuron, dim=1)
-    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized, got Tensor"):
+    with pytest.raises(SquadError, match=r"q .*Quantized, got Tensor"):
         mutual_information(torch.zeros(3, 4))  # type: ignore[arg-type]
-    with pytest.raises(SquadError, match="at least one input"):
+    with pytest.raises(SquadError, match=r"q .*at least one input"):
         mutual_information(Quantized(torch.zeros(0, 4, 3), torch.arange(3.0)))
     same = torch.arange(3.0).expand(2, 3).clone()
     assert mutual_information(Quantized(torch.zeros(2, 3), same)) == 0
 
 
-def test_different_values_are_refused() -> None:
+def test_different_values_are_rejected() -> None:
     p = Quantized(torch.zeros(3), torch.arange(3.0))
     for other in (torch.tensor([0.0, 1.0, 2.5]), torch.arange(4.0)):
         q = Quantized(torch.zeros(len(other)), other)
         for divergence in (kl_divergence, js_divergence):
-            with pytest.raises(SquadError, match="values must be the same in both distributions"):
+            with pytest.raises(SquadError, match=r"values .*same in both"):
                 divergence(p, q)
 
 
-def test_other_things_are_refused() -> None:
+def test_other_distributions_are_rejected() -> None:
     q = Quantized(torch.zeros(3), torch.arange(3.0))
-    with pytest.raises(SquadError, match=r"q must be a squad\.Quantized, got Categorical"):
+    with pytest.raises(SquadError, match=r"q .*Quantized, got Categorical"):
         js_divergence(q, Categorical(logits=torch.zeros(3)))  # type: ignore[arg-type]
 
 
-def test_values_of_another_dtype_are_named_as_such() -> None:
+def test_values_of_different_dtypes_are_rejected() -> None:
     narrow, wide = (
         squad.Quantized.uniform(squad.linear_bins(15, 3.3, dtype=d)) for d in (torch.float32, torch.float64)
     )
-    with pytest.raises(SquadError, match=r"apart\. .*mind their dtype"):
+    with pytest.raises(SquadError, match=r"values .*dtype"):
         kl_divergence(narrow, wide)
 
 
-def test_batches_that_do_not_go_together_are_told() -> None:
+def test_incompatible_batch_shapes_are_rejected() -> None:
     p, q = (Quantized(torch.zeros(n, 3), torch.arange(3.0)) for n in (2, 4))
     with pytest.raises(SquadError, match=r"batch shapes .*\(2,\) and \(4,\)"):
         kl_divergence(p, q)
@@ -147,7 +147,7 @@ def test_bins_without_mass() -> None:
 
 
 @pytest.mark.parametrize("divergence", [kl_divergence, js_divergence, "mutual_information"])
-def test_gradients_agree_with_differences_and_skip_empty_bins(divergence: object) -> None:
+def test_gradients_agree_with_finite_differences_and_skip_empty_bins(divergence: object) -> None:
     values = torch.arange(3.0, dtype=torch.float64)
     other = Quantized(torch.randn(2, 3, dtype=torch.float64), values)
 

@@ -1,4 +1,4 @@
-"""The generator, against its definition in plain Python integers, and its laws."""
+"""The random number generator, against its definition in Python integers, and its properties."""
 
 import math
 
@@ -14,7 +14,7 @@ from squad.errors import SquadError
 WORD = 0xFFFFFFFF
 
 
-def churn(x: int) -> int:
+def mix_but_last(x: int) -> int:
     x ^= x >> 16
     x = x * 0x7FEB352D & WORD
     x ^= x >> 15
@@ -22,21 +22,21 @@ def churn(x: int) -> int:
 
 
 def mix(x: int) -> int:
-    x = churn(x)
+    x = mix_but_last(x)
     return x ^ x >> 16
 
 
 def expected(seed: int, step: int, row: int, bin_: int, neuron: int, neurons: int) -> int:
-    """The definition in the module's docstring."""
+    """The definition in the docstring of squad.core.noise."""
     g = [0x9E3779B9, 3 * 0x9E3779B9 & WORD]
     m = [mix(seed & WORD ^ g[0]), mix(seed >> 32 & WORD ^ g[1])]
     keys = [mix(m[0] ^ g[j] * (m[1] ^ step & WORD) & WORD) for j in (0, 1)]
     a = mix((row * neurons + neuron & WORD) ^ keys[0])
-    return churn(a ^ mix(bin_ ^ keys[1]))
+    return mix_but_last(a ^ mix(bin_ ^ keys[1]))
 
 
-# Written down once, so that a change of the definition (and of every certified model) cannot pass unseen.
-VECTORS = [
+# Known answers: a change of the definition would change every certified model.
+KNOWN_ANSWERS = [
     ((0, 0, 0, 0, 0, 1), 0x57BFDFD8),
     ((1, 0, 0, 0, 0, 32), 0xBF343B0F),
     ((1, 2, 3, 4, 5, 32), 0x730DCCEB),
@@ -45,13 +45,13 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("where", "word"), VECTORS)
-def test_vectors(where: tuple[int, ...], word: int) -> None:
-    seed, step, row, bin_, neuron, neurons = where
+@pytest.mark.parametrize(("arguments", "word"), KNOWN_ANSWERS)
+def test_known_answers(arguments: tuple[int, ...], word: int) -> None:
+    seed, step, row, bin_, neuron, neurons = arguments
     drawn = bits(make_key(seed, step), 1, bin_ + 1, neurons, first_row=row)
     assert drawn.dtype == torch.int32
     assert int(drawn[0, bin_, neuron]) & WORD == word
-    assert expected(*where) == word
+    assert expected(*arguments) == word
 
 
 words = st.integers(-(2**63), 2**63 - 1)
@@ -74,7 +74,7 @@ def test_bits_follow_the_definition(seed: int, step: int, first: int, rows: int,
                 assert int(drawn[r, b, n]) & WORD == expected(seed, step, first + r, b, n, neurons)
 
 
-def test_members_draw_as_alone() -> None:
+def test_members_generate_the_same_bits_as_alone() -> None:
     seeds, steps = torch.tensor([5, -6, 2**61]), torch.tensor([0, 9, 3])
     together = bits(Key(seeds, steps), 4, 6, 8)
     for i in range(3):
@@ -88,7 +88,7 @@ def test_more_rows_or_bins_change_nothing_before() -> None:
         assert torch.equal(large[4:], bits(make_key(3), 7, 13, 9, first_row=first))
 
 
-def test_threads_do_not_matter() -> None:
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     key = make_key(3, 1)
     drawn = []
     for threads in (1, 2):
@@ -98,18 +98,18 @@ def test_threads_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_uniform_is_exact_and_open(dtype: torch.dtype) -> None:
+def test_uniform_is_exact_and_excludes_the_ends(dtype: torch.dtype) -> None:
     key = make_key(4)
     raw = bits(key, 300, 15, 32).to(torch.int64)
-    # The definition: drop 9 bits, flip the highest of the 23 left, add a half.
+    # The definition: drop 9 bits, flip the highest of the remaining 23, add one half.
     exact = ((raw >> 9 & 0x7FFFFF ^ 0x400000).double() + 0.5) / 2**23
     u = uniform(key, 300, 15, 32, dtype=dtype)
     assert u.dtype == dtype
     assert torch.equal(u.double(), exact)
 
 
-def test_the_ends_of_the_range_are_finite(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest and the largest word that there is, which no sample comes near."""
+def test_extreme_words_give_finite_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest and the largest word, which are too rare to occur in a sample."""
     ends = torch.tensor([-(2**31), 2**31 - 1], dtype=torch.int32).view(1, 2, 1)
     monkeypatch.setattr(noise, "bits", lambda *_, **__: ends)
     for dtype in (torch.float32, torch.float64):
@@ -129,7 +129,7 @@ def test_gumbel_and_normal_have_their_moments() -> None:
     assert n.var().item() == pytest.approx(1, abs=4 * (2 / count) ** 0.5)
 
 
-def test_float32_gumbel_keeps_its_precision_in_the_tail() -> None:
+def test_float32_gumbel_is_accurate_in_the_tail() -> None:
     narrow, wide = (gumbel(make_key(9), 20_000, 15, 8, dtype=d) for d in (torch.float32, torch.float64))
     assert (narrow - wide).abs().max() < 2e-5
     largest = wide.argmax()
@@ -145,6 +145,6 @@ def test_seeds_come_from_torch() -> None:
 
 
 @pytest.mark.parametrize("seed", [1.5, True, "1", torch.ones(2, 2, dtype=torch.int64), torch.tensor([0.5])])
-def test_wrong_seeds_are_told(seed: object) -> None:
-    with pytest.raises(SquadError, match="seed must be"):
+def test_invalid_seeds_are_rejected(seed: object) -> None:
+    with pytest.raises(SquadError, match=r"seed must be .*integer"):
         make_key(seed)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""This suite compiles Triton's kernels, which the others run in its interpreter."""
+"""This suite compiles the Triton kernels; the other suites run them in Triton's interpreter."""
 
 import os
 import sys

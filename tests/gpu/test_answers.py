@@ -1,4 +1,4 @@
-"""Answers on a GPU: functions of their input there, and the ones a CPU gives."""
+"""Predictions on a GPU: functions of their input, and equal to those on a CPU."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ class TestAnswersOnAGpu(AnswerContract):
 
 
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_a_gpu_answers_what_a_cpu_answers(name: str, sampling: str) -> None:
+def test_predictions_agree_with_a_cpu(name: str, sampling: str) -> None:
     network, x = example(name), rows(2000)
     here = Sampler(network, sampling, SAMPLES)(x)
     there = Sampler(network.to("cuda"), sampling, SAMPLES)(x.to("cuda"))
@@ -29,7 +29,7 @@ def test_a_gpu_answers_what_a_cpu_answers(name: str, sampling: str) -> None:
     torch.testing.assert_close(there.entropy.cpu(), here.entropy, rtol=0, atol=1e-4)
 
 
-def test_tf32_is_not_used_even_where_it_is_allowed() -> None:
+def test_prediction_does_not_use_tf32() -> None:
     network, x = example("mlp").to("cuda"), rows(2000).to("cuda")
     expected = Sampler(network, "mean", 1)(x).probabilities
     before = torch.backends.cuda.matmul.allow_tf32
@@ -44,7 +44,7 @@ def test_tf32_is_not_used_even_where_it_is_allowed() -> None:
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_a_call_does_not_wait_for_the_gpu(name: str, sampling: str) -> None:
+def test_call_does_not_synchronize_with_the_gpu(name: str, sampling: str) -> None:
     sampler, x = Sampler(example(name).to("cuda"), sampling, SAMPLES), rows(5000).to("cuda")
     sampler(x)  # compiles kernels
     try:
@@ -55,7 +55,7 @@ def test_a_call_does_not_wait_for_the_gpu(name: str, sampling: str) -> None:
 
 
 @pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard"])
-def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NUMBERS, "cuda", 1 << 22)
     network = build(network_config("squad", {"hidden": (32, 32)}), FEATURES, 3, [0, 1]).to("cuda")
     peaks = []
@@ -67,8 +67,8 @@ def test_memory_is_bounded_whatever_the_samples_and_rows(sampling: str, monkeypa
     assert max(peaks) < 1.1 * peaks[0]
 
 
-def test_samples_behind_the_first_draw_write_no_logits() -> None:
-    """Of 64 samples of a layer with 101 bins the logits alone would take more."""
+def test_later_layers_do_not_write_logits() -> None:
+    """The logits of 64 samples of a layer with 101 bins would take more memory."""
     network = build(network_config("squad", {"hidden": (32, 32), "bins": 101}), FEATURES, 3, [0]).to("cuda")
     x = rows(2048).to("cuda")
     for sampling in ("relaxed", "stratified"):

@@ -1,4 +1,4 @@
-"""Every backend on a GPU, by its contract, and against the CPU."""
+"""Every backend on a GPU, tested by its contract and against the CPU."""
 
 import pytest
 import torch
@@ -30,8 +30,8 @@ class TestTriton(BackendContract):
     double = False
 
     @pytest.mark.parametrize(("rows", "bins", "neurons"), [(8192, 37, 256), (244, 11, 300)])
-    def test_is_as_exact_at_large_sizes(self, rows: int, bins: int, neurons: int) -> None:
-        """Full tiles, many blocks of rows; sums over rows are compared by their own size."""
+    def test_is_as_accurate_at_large_sizes(self, rows: int, bins: int, neurons: int) -> None:
+        """Full tiles, many blocks of rows; sums over rows are compared relative to their size."""
         p = problem((rows,), bins, neurons, device=self.device)
         exact = p.run(reference.sample_with_kl, torch.float64)
         plain = p.run(reference.sample_with_kl, torch.float32)
@@ -43,12 +43,12 @@ class TestFactorized(FactorizedContract):
     device = "cuda"
 
     @pytest.mark.parametrize("shared", [False, True])
-    def test_is_as_exact_at_large_sizes(self, shared: bool) -> None:
-        self.test_is_as_exact_as_the_reference(1, 8192, 37, 256, 4, shared, False)
+    def test_is_as_accurate_at_large_sizes(self, shared: bool) -> None:
+        self.test_is_as_accurate_as_the_reference(1, 8192, 37, 256, 4, shared, False)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_the_gpu_computes_what_the_cpu_computes(name: str) -> None:
+def test_gpu_agrees_with_cpu(name: str) -> None:
     there, here = (
         problem((3, 50), 15, 32, members=True, device=device).run(BACKENDS[name], torch.float32)
         for device in ("cuda", "cpu")

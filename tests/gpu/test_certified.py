@@ -1,4 +1,4 @@
-"""A promise made on one device holds on the other; and tensors of a GPU are taken as they are."""
+"""A guarantee certified on one device holds on the other; tensors on a GPU are accepted."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_decisions_are_the_same_on_cpu_and_gpu(name: str, first: str) -> None:
     assert 0.3 < (before.decision == "accepted").mean() < 1
 
 
-def test_tensors_of_a_gpu() -> None:
+def test_gpu_tensors_are_accepted() -> None:
     torch.manual_seed(0)
     confidence = torch.rand(3000, device="cuda")
     correct = torch.rand(3000, device="cuda") > 0.3 * (1 - confidence) ** 2

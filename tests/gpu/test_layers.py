@@ -1,4 +1,4 @@
-"""Every layer on a GPU, by its contract, and against the CPU."""
+"""Every layer on a GPU, tested by its contract and against the CPU."""
 
 import copy
 
@@ -63,7 +63,7 @@ class TestCompiling(CompilingContract):
     )
 
 
-def test_the_noise_is_the_same_to_the_bit() -> None:
+def test_noise_is_bit_identical_on_cpu_and_gpu() -> None:
     for members in (None, 3):
         seed = torch.tensor(5) if members is None else torch.tensor([5, -6, 2**61])
         here, there = (make_key(seed.to(device), 7, device) for device in ("cpu", "cuda"))
@@ -72,7 +72,7 @@ def test_the_noise_is_the_same_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["relaxed", "mean"])
-def test_a_network_is_the_same_function_on_both(sampling: str) -> None:
+def test_network_is_the_same_function_on_cpu_and_gpu(sampling: str) -> None:
     net = nn.Sequential(
         squad.SquadLinear(64, 32, sampling=sampling),  # type: ignore[arg-type]
         squad.FactorizedSquadLinear(32, 32, sampling=sampling),  # type: ignore[arg-type]
@@ -85,8 +85,8 @@ def test_a_network_is_the_same_function_on_both(sampling: str) -> None:
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
 
 
-def test_a_step_needs_no_host_round_trip() -> None:
-    """Forward and backward can be captured in a CUDA graph, with the seed, the step and the temperature changing."""
+def test_training_step_can_be_captured_in_a_cuda_graph() -> None:
+    """Forward and backward pass can be captured in a CUDA graph while seed, step and temperature change."""
     layer = squad.SquadLinear(20, 8, members=2).cuda()
     x = torch.randn(2, 30, 20, device="cuda")
     seed, step = torch.tensor([1, 2], device="cuda"), torch.tensor([0, 0], device="cuda")

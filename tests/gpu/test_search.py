@@ -1,4 +1,4 @@
-"""Populations on a GPU: captured graphs whose members come and go, groups side by side on streams of their own."""
+"""Populations on a GPU: captured graphs whose members are exchanged, and groups on concurrent streams."""
 
 import gc
 from typing import Any, cast
@@ -31,7 +31,7 @@ def runs_of(model: str, batch: int) -> list[Run]:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("batch", [16, 45])
-def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: str, batch: int) -> None:
+def test_members_exchanged_in_a_captured_graph_equal_single_networks(model: str, batch: int) -> None:
     data, runs = clouds(), runs_of(model, batch)
     sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
     wide = wide_config(runs[0].network, max(sizes, default=None), dropping=True)
@@ -45,18 +45,18 @@ def test_members_exchanged_in_a_captured_graph_are_what_they_are_alone(model: st
         if slots.active:
             epoch(slots)
             graphs.add(tuple(id(graph.graph) for graph in cast(KernelSteps, slots.steps).graphs))
-    assert len(graphs) == 1  # nothing was captured anew
+    assert len(graphs) == 1  # nothing was recaptured
     assert len(next(iter(graphs))) == (2 if batch == 16 else 1)  # eight steps and one, or one alone
     for run in runs:
         alone = fit(run.network, run.config, data, [run.seed], device="cuda")
-        for mine, its in zip(run.state.history, alone.history, strict=True):
-            assert mine["loss"] == pytest.approx(its["loss"], rel=2e-3)
-            assert mine["kl"] == pytest.approx(its["kl"], rel=2e-3, abs=1e-6)
+        for got, expected in zip(run.state.history, alone.history, strict=True):
+            assert got["loss"] == pytest.approx(expected["loss"], rel=2e-3)
+            assert got["kl"] == pytest.approx(expected["kl"], rel=2e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four batch sizes, in models that grow and shrink, padded or not."""
+def test_concurrent_groups_agree_with_a_cpu(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four batch sizes, in models that grow and shrink, padded or not."""
     monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     settings: list[dict[str, Any]] = []
     for index in range(40):
@@ -79,8 +79,8 @@ def test_groups_side_by_side_come_to_what_they_come_to_on_a_cpu(large: bool, mon
         assert outcome.details["nll"] == pytest.approx(found["cuda"][number].details["nll"], abs=0.02)
 
 
-def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a GPU that is always full: idle models are let go, and nothing changes in what comes out."""
+def test_idle_models_are_released_when_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU whose memory is always full, idle models are released, and the results do not change."""
     settings = [
         {"network.bins": 5, "network.dropout": 0.1, "training.lr": 0.01, "training.batch_size": (16, 32)[number // 12]}
         for number in range(24)
@@ -89,7 +89,7 @@ def test_models_that_are_kept_for_later_make_room_for_others(monkeypatch: pytest
     for full in (False, True):
         source, kept = Listed(settings), [0]
         population = Population(problem(precision="float32"), source, 11, "cuda")
-        if full:  # once the rows are there
+        if full:  # after the rows have been loaded
             monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (-(1 << 50), 0))
 
         def count(population: Population = population, kept: list[int] = kept) -> None:
@@ -123,7 +123,7 @@ def made(place: DeviceData, config: NetworkConfig, batch: int, count: int) -> Sl
 
 
 def train(several: list[Slots]) -> list[torch.Tensor]:
-    """Three epochs more, at once; the weights after them."""
+    """Train all of them concurrently for three more epochs, and return their weights."""
     for _ in range(3):
         for slots in several:
             slots.launch()
@@ -134,19 +134,19 @@ def train(several: list[Slots]) -> list[torch.Tensor]:
 
 
 @WIDE
-def test_graphs_that_run_at_once_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
-    """Models of several batch sizes, wide enough for products that need memory of their own: to the bit as alone."""
+def test_concurrent_graphs_do_not_share_memory(model: str, hidden: tuple[int, ...]) -> None:
+    """Models of several batch sizes, wide enough for products with workspace memory: bit-identical to single runs."""
     place, config = many_rows(), network_config(model, {"hidden": hidden, "dropout": 0.1})
     sizes = [(32, 4), (128, 8), (512, 16), (8192, 4)]
     alone = [train([made(place, config, *size)])[0] for size in sizes]
     together = train([made(place, config, *size) for size in sizes])
-    for mine, its in zip(together, alone, strict=True):
-        assert torch.equal(mine, its)
+    for got, expected in zip(together, alone, strict=True):
+        assert torch.equal(got, expected)
 
 
 @WIDE
 def test_more_graphs_than_torch_has_streams(model: str, hidden: tuple[int, ...]) -> None:
-    """It gives out 32 again and again: several graphs are captured on one, and some are deleted before the others."""
+    """torch reuses 32 streams: several graphs are captured on one, and some are deleted before the others."""
     place, config = many_rows(), network_config(model, {"hidden": hidden, "dropout": 0.1})
     sizes = [(64, 1), (128, 2), (512, 1)]
     alone = []

@@ -1,4 +1,4 @@
-"""Training on a GPU: it learns, members are what they are alone, and data that does not fit stays outside."""
+"""Training on a GPU: it learns, members equal single networks, and data that does not fit stays on the host."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def _gpu() -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_together_as_alone(name: str) -> None:
+def test_members_equal_single_networks(name: str) -> None:
     data = blobs(240, dtype=torch.float64)
     together = fit(small(name), SETTINGS, data, [7, 8, 9], device="cuda")
     for member, seed in enumerate((7, 8, 9)):
@@ -31,15 +31,15 @@ def test_together_as_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_as_on_a_cpu(name: str) -> None:
-    """The same shuffles, noise and steps: in float64 the weights agree to rounding."""
+def test_training_agrees_with_a_cpu(name: str) -> None:
+    """The same shuffles, noise and steps: in float64 the weights agree up to rounding."""
     data = blobs(240, dtype=torch.float64)
     here, there = (fit(small(name), SETTINGS, data, [7], device=device) for device in ("cpu", "cuda"))
     assert here.members == there.members
     torch.testing.assert_close(flatten(there.network).cpu(), flatten(here.network), rtol=0, atol=1e-8)
 
 
-def test_data_that_does_not_fit_is_gathered_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_does_not_fit_stays_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     data = blobs(240, dtype=torch.float64)
     expected = fit(small("squad"), SETTINGS, data, [7], device="cuda")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (1000, 1000))
@@ -48,7 +48,7 @@ def test_data_that_does_not_fit_is_gathered_outside(monkeypatch: pytest.MonkeyPa
 
 
 def _steps(name: str, kind: str, members: int, reach: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums of two epochs, and the weights after them, by plain steps or a captured graph, in full precision."""
+    """Losses of two epochs, and the weights after them, by plain steps or a captured graph, in full precision."""
     data = blobs(240)
     x, y = data.x.cuda(), data.y.cuda()
     network = build(small(name), x.shape[1], data.classes, list(range(members))).cuda().train()
@@ -62,27 +62,27 @@ def _steps(name: str, kind: str, members: int, reach: float = 0.0) -> tuple[torc
         else PlainSteps(network, adam, x, y, beta, seed, near)
     )
     first = steps.epoch(order, 0)
-    adam.set_lr([0.002] * members)  # a tensor on the device, so the graph takes it
+    adam.set_lr([0.002] * members)  # a tensor on the device, which the graph reads
     return torch.stack([first, steps.epoch(order.flip(1), 6)]), adam.flat.clone()
 
 
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_captured_graph_takes_the_plain_steps(name: str, members: int) -> None:
+def test_captured_graph_equals_plain_steps(name: str, members: int) -> None:
     for plain, graph in zip(_steps(name, "plain", members), _steps(name, "graph", members), strict=True):
         torch.testing.assert_close(graph, plain, atol=2e-4, rtol=2e-4)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_captured_graph_takes_the_plain_steps_of_adversarial_training(name: str) -> None:
+def test_captured_graph_equals_plain_steps_of_adversarial_training(name: str) -> None:
     found = (_steps(name, kind, 3, reach=0.1) for kind in ("plain", "graph"))
     for plain, graph in zip(*found, strict=True):
         torch.testing.assert_close(graph, plain, atol=2e-4, rtol=2e-4)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_members_of_a_graph_leave_it_and_the_others_go_on(name: str) -> None:
-    """Learning rates so far apart that members end in different epochs: each time the graph is captured anew."""
+def test_members_can_leave_a_graph_during_training(name: str) -> None:
+    """Learning rates so different that members end in different epochs: each time the graph is recaptured."""
     settings = TrainConfig(
         lr=(3e-3, 1e30, 3e-3), batch_size=24, max_epochs=40, anneal_epochs=3, stop_patience=4, lr_patience=2
     )
@@ -95,8 +95,8 @@ def test_members_of_a_graph_leave_it_and_the_others_go_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_together_as_alone_in_a_graph(name: str) -> None:
-    """In float32, so by the kernels; a few epochs, as rounding errors of other products grow from step to step."""
+def test_members_equal_single_networks_in_a_graph(name: str) -> None:
+    """In float32, by the kernels; only a few epochs, because rounding differences grow from step to step."""
     settings = TrainConfig(lr=3e-3, batch_size=24, max_epochs=3, anneal_epochs=2, precision="float32")
     data = blobs(240)
     together = fit(small(name), settings, data, [7, 8, 9], device="cuda")
@@ -105,8 +105,8 @@ def test_together_as_alone_in_a_graph(name: str) -> None:
         torch.testing.assert_close(flatten(together.network)[member], flatten(alone.network)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_a_graph_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
-    """Killed between two epochs, and begun again: the same steps, so the same weights to the bit."""
+def test_training_in_a_graph_resumes_from_a_checkpoint(tmp_path: Path) -> None:
+    """Interrupted between two epochs and resumed: the same steps, and the same weights to the bit."""
     data = blobs(240)
     settings = TrainConfig(lr=3e-3, batch_size=24, max_epochs=12, anneal_epochs=3)
     expected = fit(small("squad"), settings, data, [7, 8], device="cuda")
@@ -120,7 +120,7 @@ def test_a_graph_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     assert torch.equal(flatten(found.network), flatten(expected.network))
 
 
-def test_tf32_learns_what_float32_learns() -> None:
+def test_tf32_training_is_as_accurate_as_float32() -> None:
     for precision in ("tf32", "float32"):
         settings = TrainConfig(lr=3e-3, batch_size=24, max_epochs=25, anneal_epochs=5, precision=precision)
         found = fit(small("squad"), settings, blobs(240), [7], device="cuda")

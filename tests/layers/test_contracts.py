@@ -1,4 +1,4 @@
-"""Every layer, in its variants, by its contract."""
+"""Every layer and variant, tested by its contract."""
 
 from typing import Any
 
@@ -38,14 +38,10 @@ class TestGaussian(LatentContract):
 
 
 class TestSquad(LatentContract):
-    random = "relaxed"
+    noisy_modes = ("relaxed", "hard")
 
     def make(self, members: int | None = None, **options: Any) -> MemberModule:
         return squad.SquadLinear(IN, self.out, bins=5, members=members, **options)
-
-
-class TestSquadHard(TestSquad):
-    random = "hard"
 
 
 class TestSquadPerNeuron(TestSquad):
@@ -73,7 +69,7 @@ class TestFactorizedShared(TestSquad):
 
 
 class TestSquadOnTheReference(TestSquad):
-    """The same layer on the other backend."""
+    """The same layer with the reference backend."""
 
     def make(self, members: int | None = None, **options: Any) -> MemberModule:
         layer = squad.SquadLinear(IN, self.out, bins=5, members=members, **options)

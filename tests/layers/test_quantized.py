@@ -1,4 +1,4 @@
-"""What is particular to layers of quantized latents: their numbers, their options, their temperature."""
+"""Properties specific to layers of quantized latents: their sizes, options and temperature."""
 
 import copy
 import threading
@@ -45,7 +45,7 @@ def test_the_papers_svhn_network_has_the_papers_size() -> None:
     assert count(net) == pytest.approx(3.5e6, rel=0.01)  # "3.4 million weights" in the paper
 
 
-def test_weights_have_the_variance_that_init_scale_says() -> None:
+def test_init_scale_sets_the_variance_of_weights() -> None:
     for scale in (0.05, 2.0, 3.214):
         weight = squad.SquadLinear(400, 20, bins=15, init_scale=scale).weight
         assert weight.std().item() == pytest.approx((scale / 400) ** 0.5, rel=0.02)
@@ -100,19 +100,19 @@ def test_hard_samples_lie_on_the_values() -> None:
 
 
 def test_hard_samples_have_the_posteriors_frequencies() -> None:
-    """Over the index of the sample, for each latent of one row (chi-square)."""
+    """Over the sample index, for each latent of one row (chi-square)."""
     layer = squad.SquadLinear(6, 4, bins=5, sampling="hard").eval()
     x = torch.randn(1, 6)
     count = 2000
-    draws = []
+    samples = []
     for index in range(count):
         with squad.sample_index(index):
-            draws.append(layer(x)[0].detach())
-    z = torch.stack(draws)
+            samples.append(layer(x)[0].detach())
+    z = torch.stack(samples)
     p = layer.posterior(x).probs[0].detach().double()
     for k in range(4):
         counts = (z[:, k, None] == layer.values).sum(0).numpy()
-        likely = p[k].numpy() * count >= 5  # the others together, for the chi-square to hold
+        likely = p[k].numpy() * count >= 5  # the other bins are pooled, for the chi-square approximation to hold
         observed = np.append(counts[likely], counts[~likely].sum())
         expected = np.append(p[k].numpy()[likely], p[k].numpy()[~likely].sum()) * count
         keep = expected > 0.5
@@ -141,46 +141,44 @@ def test_options_of_spacing_and_prior() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"bins": 1}, "bins must be a whole number of at least 2, got 1"),
-        ({"bins": 2.5}, "bins must be a whole number of at least 2, got 2.5"),
-        ({"spacing": "log"}, "spacing must be one of 'linear', 'gaussian', got 'log'"),
-        ({"spacing": [0.0, 1.0]}, "spacing must be a word, or 5 values"),
-        ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing must be strictly increasing"),
-        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing must be finite, got inf"),
-        ({"limit": -1.0}, "limit must be positive and finite, got -1.0"),
-        ({"limit": 1e39}, "limit must be within the range of torch.float32"),
-        ({"limit": 1e30, "prior": "gaussian"}, "near enough to 0 for a normal to have mass there"),
-        ({"spacing": None}, "spacing must be a tensor or a sequence of numbers, got None"),
-        ({"prior": None}, "prior must be a word, or 5 positive weights"),
-        ({"prior": ["a"] * 5}, "prior must be a word, or 5 positive weights"),
-        ({"prior": "cauchy"}, "prior must be one of"),
-        ({"prior": [0.5, 0.5]}, "prior must be a word, or 5 positive weights"),
-        ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "positive weights"),
-        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior must be finite, got nan"),
-        ({"learn_values": "always"}, "learn_values must be one of 'per_layer', 'per_neuron', 'fixed'"),
-        ({"init_scale": 0.0}, "init_scale must be positive"),
-        ({"init_scale": [1.0, 2.0]}, "init_scale must be one number"),
-        ({"init_scale": [1.0, 2.0], "members": 3}, "one for each of 3 members"),
-        ({"sampling": "best"}, "sampling must be one of 'relaxed', 'hard', 'mean', got 'best'"),
+        ({"bins": 1}, "bins .*2, got 1"),
+        ({"bins": 2.5}, r"bins .*2, got 2\.5"),
+        ({"spacing": "log"}, "spacing .*'linear', 'gaussian', got 'log'"),
+        ({"spacing": [0.0, 1.0]}, r"spacing .*5 values.*got shape \(2,\)"),
+        ({"spacing": [0.0, 2.0, 1.0, 3.0, 4.0]}, "spacing .*increasing"),
+        ({"spacing": [0.0, 1.0, 2.0, 3.0, float("inf")]}, "spacing .*finite, got inf"),
+        ({"limit": -1.0}, r"limit .*positive.*got -1\.0"),
+        ({"limit": 1e39}, r"limit .*torch\.float32"),
+        ({"limit": 1e30, "prior": "gaussian"}, "values .*close enough to 0"),
+        ({"spacing": None}, "spacing .*sequence of numbers, got None"),
+        ({"prior": None}, "prior .*5 positive weights.*got None"),
+        ({"prior": ["a"] * 5}, "prior .*5 positive weights"),
+        ({"prior": "cauchy"}, "prior .*'uniform', 'gaussian', got 'cauchy'"),
+        ({"prior": [0.5, 0.5]}, r"prior .*5 positive weights.*got \[0\.5, 0\.5\]"),
+        ({"prior": [1.0, 1.0, 0.0, 1.0, 1.0]}, "prior .*5 positive weights"),
+        ({"prior": [1.0, 1.0, float("nan"), 1.0, 1.0]}, "prior .*finite, got nan"),
+        ({"learn_values": "always"}, "learn_values .*'per_layer', 'per_neuron', 'fixed', got 'always'"),
+        ({"init_scale": 0.0}, r"init_scale .*positive.*got 0\.0"),
+        ({"init_scale": [1.0, 2.0]}, r"init_scale .*single number, got shape \(2,\).*no members"),
+        ({"init_scale": [1.0, 2.0], "members": 3}, r"init_scale .*3 members, got shape \(2,\)"),
+        ({"sampling": "best"}, "sampling .*'relaxed', 'hard', 'mean', got 'best'"),
     ],
 )
-def test_wrong_options_are_told(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:
     for kind in (squad.SquadLinear, squad.FactorizedSquadLinear):
-        with pytest.raises(SquadError) as caught:
+        with pytest.raises(SquadError, match=message) as caught:
             kind(3, 2, **({"bins": 5} | options))
-        assert words in str(caught.value)
         assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(0, "in_features"), (1, "out_features")])
-def test_wrong_sizes_are_told(kind: int, name: str) -> None:
-    sizes = [3, 3]
-    sizes[kind] = 0
-    with pytest.raises(SquadError, match=f"{name} must be a whole number of at least 1, got 0"):
-        squad.SquadLinear(*sizes)
-    with pytest.raises(SquadError, match="rank must be a whole number"):
+def test_invalid_sizes_are_rejected() -> None:
+    with pytest.raises(SquadError, match=r"in_features .*1, got 0"):
+        squad.SquadLinear(0, 3)
+    with pytest.raises(SquadError, match=r"out_features .*1, got 0"):
+        squad.SquadLinear(3, 0)
+    with pytest.raises(SquadError, match=r"rank .*1, got 0"):
         squad.FactorizedSquadLinear(3, 3, rank=0)
 
 
@@ -190,7 +188,7 @@ def test_prior_weights_of_any_size_are_normalized() -> None:
         torch.testing.assert_close(layer.prior.probs, torch.full((4,), 0.25))
 
 
-def test_constants_are_as_exact_as_the_layer() -> None:
+def test_constants_have_the_precision_of_the_layer() -> None:
     layer = squad.SquadLinear(3, 2, bins=15, dtype=torch.float64, prior="gaussian")
     np.testing.assert_allclose(layer.values.detach(), np.linspace(-3.5, 3.5, 15), rtol=1e-15, atol=1e-15)
     assert layer.log_prior.exp().sum().item() == pytest.approx(1, abs=1e-14)
@@ -213,7 +211,7 @@ def test_prior_and_temperature_stay_exact_in_half_precision(dtype: torch.dtype) 
     assert layers[0].double().log_prior.dtype == torch.float64
 
 
-def test_spacing_of_a_users_graph_is_cut_off() -> None:
+def test_spacing_is_detached() -> None:
     spacing = torch.linspace(-1, 1, 5, requires_grad=True) * 2
     layer = squad.SquadLinear(3, 2, bins=5, spacing=spacing, learn_values="fixed")
     assert not layer.values.requires_grad
@@ -227,7 +225,7 @@ def test_factorized_logits_have_the_neurons_innermost() -> None:
             assert layer.logits(torch.randn(2, 7, 6)).is_contiguous()
 
 
-def test_temperature_is_one_for_the_network_and_is_saved() -> None:
+def test_set_temperature_sets_all_layers_and_is_saved() -> None:
     net = nn.Sequential(squad.SquadLinear(6, 4), nn.Sequential(squad.FactorizedSquadLinear(4, 3)))
     squad.set_temperature(net, 0.8)
     temperatures = [layer.temperature.item() for layer in net.modules() if isinstance(layer, SquadLayer)]
@@ -239,21 +237,25 @@ def test_temperature_is_one_for_the_network_and_is_saved() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, -0.5, float("nan"), float("inf")])
-def test_wrong_temperatures_are_told(temperature: float) -> None:
+def test_invalid_temperatures_are_rejected(temperature: float) -> None:
     layer = squad.SquadLinear(6, 4)
-    with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
+    with pytest.raises(SquadError, match=f"temperature .*positive.*got {temperature}"):
         squad.set_temperature(layer, temperature)
-    with pytest.raises(SquadError, match="temperature must be positive and finite, got"):
+    with pytest.raises(SquadError, match=f"temperature .*positive.*got {temperature}"):
         layer.sample_with_kl(torch.zeros(2, 6), temperature)
     assert layer.temperature == 0.5
-    with pytest.raises(SquadError, match="temperature must be a number, or one a member, got 'warm'"):
+
+
+def test_invalid_shapes_of_temperatures_are_rejected() -> None:
+    layer = squad.SquadLinear(6, 4)
+    with pytest.raises(SquadError, match=r"temperature .*number.*got 'warm'"):
         squad.set_temperature(layer, "warm")  # type: ignore[arg-type]
-    with pytest.raises(SquadError, match="at least one SQUAD layer"):
+    with pytest.raises(SquadError, match=r"module .*SQUAD layer, got Linear"):
         squad.set_temperature(nn.Linear(2, 2), 0.5)
-    for count in (2, 5):  # as many as rows or bins: not one of them
-        with pytest.raises(SquadError, match="temperature must be one number, got shape"):
+    for count in (2, 5):  # neither one per row nor one per bin
+        with pytest.raises(SquadError, match=rf"temperature .*single number, got shape \({count},\)"):
             layer.sample_with_kl(torch.zeros(2, 6), torch.full((count,), 0.5))
-    with pytest.raises(SquadError, match="one for each of 2 members"):
+    with pytest.raises(SquadError, match=r"temperature .*2 members, got shape \(3,\)"):
         squad.set_temperature(squad.SquadLinear(6, 4, members=2), [0.5, 0.6, 0.7])
 
 
@@ -270,7 +272,7 @@ def test_temperature_matters_in_training_and_in_eval() -> None:
         assert not torch.allclose(*results)
 
 
-def test_constants_are_exact_whatever_the_default_dtype() -> None:
+def test_constants_do_not_depend_on_the_default_dtype() -> None:
     torch.set_default_dtype(torch.bfloat16)
     try:
         layer, dropout = squad.SquadLinear(3, 2, bins=12), squad.Dropout(3, 0.1)
@@ -284,7 +286,7 @@ def test_constants_are_exact_whatever_the_default_dtype() -> None:
     assert wide.temperature.item() == 0.7
 
 
-def test_kl_has_one_dtype_whatever_is_sampled() -> None:
+def test_kl_has_the_same_dtype_in_all_sampling_modes() -> None:
     layer = squad.SquadLinear(6, 4).double().half().eval()
     for sampling in layer.samplings:
         layer.sampling = sampling
@@ -293,18 +295,18 @@ def test_kl_has_one_dtype_whatever_is_sampled() -> None:
         assert kls[0].dtype == torch.float32, sampling
 
 
-def test_the_prior_of_members_is_not_misaligned() -> None:
-    """With T samples between members and rows, and T = M, a broadcast would take the samples for the members."""
+def test_misaligned_prior_of_members_is_rejected() -> None:
+    """With T samples between members and rows, and T = M, broadcasting would confuse samples and members."""
     layers = [squad.SquadLinear(4, 3, bins=5), squad.SquadLinear(4, 3, bins=5, prior="gaussian")]
     many = squad.stack(layers)
     x = torch.randn(2, 2, 6, 4)
-    with pytest.raises(SquadError, match=r"batch shapes must be of one rank .* flatten x to \(members, rows, in\)"):
+    with pytest.raises(SquadError, match=r"batch shapes .*rank .*flatten x to \(members, rows, in\)"):
         torch.distributions.kl_divergence(many.posterior(x), many.prior)
     flat = torch.distributions.kl_divergence(many.posterior(x.flatten(1, 2)), many.prior).sum(-1)
     torch.testing.assert_close(flat.view(2, 2, 6), many.sample_with_kl(x)[1])
 
 
-def test_threads_do_not_see_each_others_samples_or_kls() -> None:
+def test_sample_index_and_collected_kl_are_per_thread() -> None:
     layer = squad.SquadLinear(6, 4).eval()
     x = torch.randn(5, 6)
     with squad.sample_index(7):
@@ -324,13 +326,13 @@ def test_threads_do_not_see_each_others_samples_or_kls() -> None:
     assert len(kls) == 0
 
 
-def test_wrong_sample_indices_are_told() -> None:
+def test_invalid_sample_indices_are_rejected() -> None:
     for wrong in (-1, 2**32, 1.5):
-        with pytest.raises(SquadError, match="index must be a whole number between 0 and 999999, got"):
-            squad.sample_index(wrong).__enter__()  # type: ignore[arg-type]
+        with pytest.raises(SquadError, match=f"index .*between 0 and 999999, got {wrong}"):
+            squad.sample_index(wrong)  # type: ignore[arg-type]
 
 
-def test_surroundings_are_restored_after_an_error() -> None:
+def test_context_is_restored_after_an_error() -> None:
     layer, x = squad.SquadLinear(6, 4).eval(), torch.randn(5, 6)
     want = layer(x)
     with pytest.raises(RuntimeError, match="inside"), squad.collect_kl() as kls, squad.sample_index(3):

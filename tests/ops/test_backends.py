@@ -1,4 +1,4 @@
-"""Every backend that needs no GPU, by its contract; the reference against numpy."""
+"""Backends that need neither GPU nor compiler, tested by the contract; the reference against numpy."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ from tests.contracts.backends import BackendContract, problem
 class TestReference(BackendContract):
     name = "reference"
 
-    # Compared with itself it cannot fail; numpy is its judge.
-    test_is_as_exact_as_the_reference = None  # type: ignore[assignment]
-    test_is_as_exact_with_large_logits = None  # type: ignore[assignment]
-    test_either_output_alone_has_its_gradient = None  # type: ignore[assignment]
+    # A comparison with itself cannot fail; it is compared with numpy below.
+    test_is_as_accurate_as_the_reference = None  # type: ignore[assignment]
+    test_is_as_accurate_with_large_logits = None  # type: ignore[assignment]
+    test_gradient_of_a_single_output = None  # type: ignore[assignment]
 
     @pytest.mark.parametrize("bins", [2, 15, 101])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

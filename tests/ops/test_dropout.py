@@ -1,4 +1,4 @@
-"""Dropout, plain and as a kernel in Triton's interpreter."""
+"""Dropout in plain torch, and as a kernel in Triton's interpreter."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def inputs(members: int = 3, rows: int = 5, features: int = 7) -> tuple[Tensor, 
 
 
 @pytest.mark.parametrize(("members", "rows", "features"), [(1, 1, 1), (3, 5, 7), (2, 70, 100)])
-def test_the_kernel_drops_what_the_plain_code_drops(members: int, rows: int, features: int) -> None:
+def test_kernel_agrees_with_plain_code(members: int, rows: int, features: int) -> None:
     x, rate, key = inputs(members, rows, features)
     weights = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
     found = []
@@ -28,13 +28,13 @@ def test_the_kernel_drops_what_the_plain_code_drops(members: int, rows: int, fea
         assert torch.equal(plain, fused)
 
 
-def test_an_input_that_members_share_is_not_copied_first() -> None:
+def test_input_shared_by_members_is_not_copied() -> None:
     x, rate, key = inputs()
     shared = x[:1].expand(3, -1, -1)
     assert torch.equal(triton_dropout.drop(shared, rate, key), dropout.drop(shared.contiguous(), rate, key))
 
 
-def test_gradients_of_gradients() -> None:
+def test_second_derivatives() -> None:
     x, rate, key = inputs()
     x = x.requires_grad_()
     (grad,) = torch.autograd.grad(triton_dropout.drop(x.square(), rate, key).sum(), x, create_graph=True)
@@ -43,7 +43,7 @@ def test_gradients_of_gradients() -> None:
     torch.testing.assert_close(second, torch.where(kept, 2 / (1 - rate.view(-1, 1, 1)), 0.0).expand_as(second))
 
 
-def test_vmap_maps_one_after_the_other() -> None:
+def test_vmap_equals_a_loop() -> None:
     x, rate, key = inputs()
     many = torch.stack([x, 2 * x])
     mapped = torch.func.vmap(lambda one: triton_dropout.drop(one, rate, key))(many)

@@ -1,4 +1,4 @@
-"""What is particular to the eager backend: large inputs go block by block, small ones draw with few operations."""
+"""Properties specific to the eager backend: large inputs are split into blocks, small ones use few operations."""
 
 import warnings
 
@@ -12,23 +12,23 @@ from tests.contracts.backends import Problem, problem
 
 
 def in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> list[int]:
-    """Makes blocks small; the list that comes back grows by one for each."""
-    made: list[int] = []
-    whole = eager._whole
+    """Set the block size; the list returned grows by one entry per block."""
+    blocks: list[int] = []
+    compute = eager._compute
     monkeypatch.setattr(eager, "BLOCK", block)
-    monkeypatch.setattr(eager, "_whole", lambda *inputs: (made.append(1), whole(*inputs))[1])  # type: ignore[func-returns-value]
-    return made
+    monkeypatch.setattr(eager, "_compute", lambda *inputs: (blocks.append(1), compute(*inputs))[1])  # type: ignore[func-returns-value]
+    return blocks
 
 
 @pytest.mark.parametrize(("lead", "members"), [((23,), False), ((3, 23), True), ((3, 2, 23), True), ((4, 23), False)])
-@pytest.mark.parametrize("explicit", ["key", "a table", "one a row"])
-@pytest.mark.parametrize("block", [1, 100, 350])
+@pytest.mark.parametrize("explicit", ["key", "shared noise", "noise per row"])
+@pytest.mark.parametrize("block", [1, 350])
 def test_blocks_change_nothing(
     monkeypatch: pytest.MonkeyPatch, lead: tuple[int, ...], members: bool, explicit: str, block: int
 ) -> None:
     p: Problem = problem(lead, 5, 7, members=members, per_neuron=True)
     if explicit != "key":
-        p.noise = torch.randn(*(lead if explicit == "one a row" else ()), 5, 7)
+        p.noise = torch.randn(*(lead if explicit == "noise per row" else ()), 5, 7)
     whole = p.run(eager.sample_with_kl, torch.float64)
     made = in_blocks(monkeypatch, block)
     for a, b in zip(whole, p.run(eager.sample_with_kl, torch.float64), strict=True):
@@ -37,14 +37,14 @@ def test_blocks_change_nothing(
 
 
 @pytest.mark.parametrize("lead", [(1,), ()])
-def test_what_cannot_be_cut_is_not(monkeypatch: pytest.MonkeyPatch, lead: tuple[int, ...]) -> None:
+def test_single_rows_are_not_split(monkeypatch: pytest.MonkeyPatch, lead: tuple[int, ...]) -> None:
     made = in_blocks(monkeypatch, 1)
     problem(lead, 5, 7).run(eager.sample_with_kl, torch.float32)
     assert len(made) == 1
 
 
-def test_members_without_rows_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The axis that is cut is then that of the members, and their temperatures are cut with it."""
+def test_members_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The axis that is split is then that of the members, and their temperatures are split with it."""
     seeds, logits = torch.arange(40), torch.randn(40, 5, 7)
     values, prior = torch.linspace(-1, 1, 5).unsqueeze(-1), torch.zeros(5, 1).log_softmax(0)
     temperature = torch.linspace(0.3, 2, 40)
@@ -53,7 +53,7 @@ def test_members_without_rows_between(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(sample_with_kl(logits, values, prior, temperature, seed=seeds), whole)
 
 
-def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_per_row_are_split_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     p = Problem(torch.randn(20, 5, 7), torch.randn(20, 5, 7), torch.randn(20, 5, 1), 0.5, make_key(1))
     whole = p.run(eager.sample_with_kl, torch.float64)
     monkeypatch.setattr(eager, "BLOCK", 60)
@@ -63,19 +63,19 @@ def test_values_of_each_row_go_with_their_rows(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("members", [None, 1, 3])
 @pytest.mark.parametrize("first_row", [0, 5, 2**31])
-def test_small_layers_draw_what_large_ones_draw(
+def test_numpy_and_torch_generate_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, members: int | None, first_row: int
 ) -> None:
-    """numpy mixes for small layers, torch for large ones."""
+    """numpy generates the noise of small layers, torch that of large ones."""
     shape = () if members is None else (members,)
     key = Key(draw_seed(shape) - 2**61, torch.randint(2**32, shape))
     small = bits(key, 7, 5, 9, first_row=first_row)
-    monkeypatch.setattr(noise, "SMALL", 0)
+    monkeypatch.setattr(noise, "MAX_NUMPY_COUNTERS", 0)
     assert torch.equal(bits(key, 7, 5, 9, first_row=first_row), small)
 
 
-def test_what_is_traced_keeps_its_seed_as_an_input() -> None:
-    """A trace that has looked at the seed would draw one noise for good."""
+def test_traced_functions_keep_the_seed_as_an_input() -> None:
+    """A trace that has read the seed would always draw the same noise."""
     one, other = make_key(1), make_key(2)
 
     def draw(seed: torch.Tensor) -> torch.Tensor:
@@ -84,7 +84,7 @@ def test_what_is_traced_keeps_its_seed_as_an_input() -> None:
     make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
     assert torch.equal(make_fx(draw)(one.seed)(other.seed), draw(other.seed))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's own about the age of torch.jit
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
         traced = torch.jit.trace(draw, one.seed)
     assert torch.equal(traced(other.seed), draw(other.seed))
 
@@ -104,7 +104,7 @@ def test_seeds_and_logits_by_vmap() -> None:
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("mapped", ["logits", "values", "log_prior", "temperature", "noise"])
 def test_each_input_by_vmap(mapped: str, axis: int) -> None:
-    """Alone: what is computed in place must not be smaller than what comes in."""
+    """One input at a time: tensors that are computed in place must not be smaller than the result."""
     p = problem((4,), 5, 7)
     inputs = {
         "logits": p.logits,
@@ -126,12 +126,12 @@ def test_each_input_by_vmap(mapped: str, axis: int) -> None:
     found = torch.func.vmap(run, in_dims=along)(torch.stack(each, along))
     expected = [run(one) for one in each]
     torch.testing.assert_close(found, tuple(torch.stack(parts) for parts in zip(*expected, strict=True)))
-    if mapped in ("logits", "values"):  # those that gradients reach
+    if mapped in ("logits", "values"):  # the inputs with gradients
         grads = torch.func.vmap(torch.func.grad(loss), in_dims=along)(torch.stack(each, along))
         torch.testing.assert_close(grads, torch.stack([torch.func.grad(loss)(one) for one in each]))
 
 
-def test_vmap_within_vmap_and_a_jacobian() -> None:
+def test_nested_vmap_and_jacobian() -> None:
     p = problem((4,), 5, 7)
     noise, temperatures = torch.randn(5, 7), torch.tensor([0.4, 0.9])
 
@@ -149,7 +149,7 @@ def test_vmap_within_vmap_and_a_jacobian() -> None:
         torch.testing.assert_close(jacobian[row], expected)
 
 
-def test_a_gradient_by_torch_func() -> None:
+def test_gradient_by_torch_func() -> None:
     p = problem((4,), 5, 7)
 
     def total(logits: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The one entry of the operation: what it takes, what it refuses."""
+"""The entry point of the sampling operation: arguments that it accepts and rejects."""
 
 from typing import Any
 
@@ -25,60 +25,59 @@ def call(logits: torch.Tensor, **changes: Any) -> tuple[torch.Tensor, torch.Tens
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
-        ({"values": VALUES[:, 0]}, "values must be of shape (5, 1), (5, 3)"),
-        ({"values": VALUES[:4]}, "got shape (1, 4, 1)"),
-        ({"values": torch.zeros(C, 2)}, "values"),
-        ({"log_prior": PRIOR[:4]}, "log_prior must be of shape (5, 1)"),
-        ({"temperature": 0.0}, "temperature must be positive and finite, got 0.0"),
-        ({"temperature": float("inf")}, "temperature"),
-        ({"temperature": float("nan")}, "temperature"),
-        ({"temperature": -1}, "got -1"),
-        ({"temperature": torch.tensor([0.5, -0.5])}, "got -0.5"),
-        ({"temperature": torch.tensor([0.5, float("nan")])}, "got nan"),
-        ({"temperature": torch.ones(3)}, "temperature must be one number, or of shape (2,)"),
-        ({"temperature": 1e-40}, "1e-06 is the least"),
-        ({"temperature": torch.tensor(0.5, requires_grad=True)}, "temperature must be fixed"),
-        ({"log_prior": PRIOR.clone().requires_grad_()}, "log_prior must be fixed"),
-        ({"values": [0.0]}, "values must be a tensor, got list"),
-        ({"seed": None, "noise": 0.0}, "noise must be a tensor, got float"),
-        ({"step": 2**32}, "step must be between 0 and 4294967295"),
-        ({"temperature": "warm"}, "got 'warm'"),
-        ({"seed": None}, "got neither"),
-        ({"noise": torch.zeros(C, K)}, "got both"),
-        ({"seed": None, "noise": torch.zeros(3, C, K)}, "noise must be broadcastable to (2, 5, 3), and of its rank"),
-        ({"seed": torch.tensor([1, 2, 3])}, "seed must be one a member"),
-        ({"seed": torch.tensor(1.0)}, "seed must be an integer tensor"),
-        ({"seed": 1.5}, "seed must be a whole number"),
-        ({"seed": 2**63}, "seed must be between -9223372036854775808 and"),
+        ({"values": VALUES[:, 0]}, r"values .*\(5, 1\), \(5, 3\).*got shape \(5,\)"),
+        ({"values": VALUES[:4]}, r"values .*got shape \(1, 4, 1\)"),
+        ({"values": torch.zeros(C, 2)}, r"values .*got shape \(1, 5, 2\)"),
+        ({"log_prior": PRIOR[:4]}, r"log_prior .*\(5, 1\).*got shape \(1, 4, 1\)"),
+        ({"temperature": 0.0}, r"temperature .*positive.*got 0\.0"),
+        ({"temperature": float("inf")}, "temperature .*got inf"),
+        ({"temperature": float("nan")}, "temperature .*got nan"),
+        ({"temperature": -1}, "temperature .*got -1"),
+        ({"temperature": torch.tensor([0.5, -0.5])}, r"temperature .*got -0\.5"),
+        ({"temperature": torch.tensor([0.5, float("nan")])}, "temperature .*got nan"),
+        ({"temperature": torch.ones(3)}, r"temperature .*shape \(2,\).*got shape \(3,\)"),
+        ({"temperature": 1e-40}, "temperature .*got 1e-40.*1e-06"),
+        ({"temperature": torch.tensor(0.5, requires_grad=True)}, "temperature .*gradient"),
+        ({"log_prior": PRIOR.clone().requires_grad_()}, "log_prior .*gradient"),
+        ({"values": [0.0]}, "values .*tensor, got list"),
+        ({"seed": None, "noise": 0.0}, "noise .*tensor, got float"),
+        ({"step": 2**32}, "step .*4294967295, got 4294967296"),
+        ({"temperature": "warm"}, "temperature .*got 'warm'"),
+        ({"seed": None}, "noise.*seed.*neither"),
+        ({"noise": torch.zeros(C, K)}, "noise.*seed.*not both"),
+        ({"seed": None, "noise": torch.zeros(3, C, K)}, r"noise .*\(2, 5, 3\).*got shape \(3, 5, 3\)"),
+        ({"seed": torch.tensor([1, 2, 3])}, r"seed .*per member, got shape \(3,\)"),
+        ({"seed": torch.tensor(1.0)}, r"seed .*integer tensor.*got torch\.float32"),
+        ({"seed": 1.5}, r"seed .*integer.*got 1\.5"),
+        ({"seed": 2**63}, "seed .*-9223372036854775808.*got 9223372036854775808"),
         (
             {"seed": torch.tensor([1, 2]), "step": torch.tensor([1, 2, 3])},
-            "step must be of shape () or that of seed",
+            r"step .*seed.*\(2,\), got shape \(3,\)",
         ),
-        ({"backend": "cuda"}, "backend must be one of 'auto', 'compile', 'eager', 'reference', 'triton', got 'cuda'"),
+        ({"backend": "cuda"}, "backend .*'auto', 'compile', 'eager', 'reference', 'triton', got 'cuda'"),
     ],
 )
-def test_wrong_arguments_are_told(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(SquadError) as caught:
+def test_invalid_arguments_are_rejected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SquadError, match=message) as caught:
         call(torch.zeros(2, C, K), **changes)
-    assert words in str(caught.value)
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_temperature_without_members_is_one_number() -> None:
-    with pytest.raises(SquadError, match="temperature must be one number, got shape"):
-        call(torch.zeros(C, K), temperature=torch.full((C,), 0.5))  # one a bin would be a silent broadcast
+def test_temperature_without_members_is_a_single_number() -> None:
+    with pytest.raises(SquadError, match=r"temperature .*single number, got shape \(5,\)"):
+        call(torch.zeros(C, K), temperature=torch.full((C,), 0.5))  # one per bin would be a silent broadcast
 
 
-def test_noise_of_members_is_not_taken_for_noise_of_rows() -> None:
-    with pytest.raises(SquadError, match="noise must be broadcastable"):
+def test_noise_of_members_is_not_broadcast_over_rows() -> None:
+    with pytest.raises(SquadError, match=r"noise .*broadcastable.*got shape \(2, 5, 3\)"):
         call(torch.zeros(4, 2, C, K), seed=None, noise=torch.zeros(2, C, K))
 
 
 @pytest.mark.parametrize("logits", [torch.zeros(C), torch.zeros(1, K), torch.zeros(2, C, K, dtype=torch.int64)])
-def test_wrong_logits_are_told(logits: torch.Tensor) -> None:
-    with pytest.raises(SquadError, match=r"logits must be floating, of shape \(\.\.\., C, K\)"):
+def test_invalid_logits_are_rejected(logits: torch.Tensor) -> None:
+    with pytest.raises(SquadError, match=r"logits .*shape \(\.\.\., C, K\).*got torch"):
         call(logits)
 
 
@@ -96,7 +95,7 @@ def test_step_and_seed_both_change_the_noise() -> None:
             assert not torch.equal(first, second)
 
 
-def test_rows_are_counted_over_the_axes_between() -> None:
+def test_rows_are_numbered_over_the_axes_between() -> None:
     logits = torch.randn(2, 3, 4, C, K)
     whole, _ = call(logits, seed=torch.tensor([7, 8]))
     flat, _ = call(logits.view(2, 12, C, K), seed=torch.tensor([7, 8]))

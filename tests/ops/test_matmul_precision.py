@@ -1,4 +1,4 @@
-"""The switch of torch's for matrix products on a GPU: set and set back, by one at a time."""
+"""torch's precision of matrix products on a GPU: set and restored, by one thread at a time."""
 
 import threading
 
@@ -12,7 +12,7 @@ matmul = torch.backends.cuda.matmul
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was() -> object:
+def _restore_setting() -> object:
     before = matmul.allow_tf32
     yield
     matmul.allow_tf32 = before
@@ -20,7 +20,7 @@ def _as_it_was() -> object:
 
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("precision", ["tf32", "float32"])
-def test_is_set_and_set_back(before: bool, precision: str) -> None:
+def test_precision_is_set_and_restored(before: bool, precision: str) -> None:
     matmul.allow_tf32 = before
     seen = []
 
@@ -35,13 +35,13 @@ def test_is_set_and_set_back(before: bool, precision: str) -> None:
     assert matmul.allow_tf32 == before
 
 
-def test_nothing_is_looked_at_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("squad.ops.matmul_precision._get", lambda: pytest.fail("looked at"))
+def test_nothing_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("squad.ops.matmul_precision._get", lambda: pytest.fail("the setting was read"))
     with matmul_precision("tf32", CPU):
         pass
 
 
-def test_who_leaves_first_does_not_set_back_what_the_other_needs() -> None:
+def test_threads_wait_for_each_other() -> None:
     inside, leave, seen = threading.Event(), threading.Event(), []
 
     def other() -> None:
@@ -61,9 +61,9 @@ def test_who_leaves_first_does_not_set_back_what_the_other_needs() -> None:
     assert not matmul.allow_tf32
 
 
-def test_the_newer_switch_is_taken_where_the_older_one_is_refused() -> None:
+def test_newer_setting_of_torch_is_used_if_the_older_one_is_refused() -> None:
     if not hasattr(matmul, "fp32_precision"):
-        pytest.skip("this torch has no newer switch")
+        pytest.skip("this version of torch has no fp32_precision")
     before = matmul.fp32_precision
     try:
         matmul.fp32_precision = "tf32"

@@ -1,4 +1,4 @@
-"""The kernels of factorized layers in Triton's interpreter, on the CPU: alone, and as the layer calls them."""
+"""The kernels of factorized layers in Triton's interpreter on the CPU, called directly and by the layer."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from squad.core.noise import make_key
 from squad.errors import ArgumentError
 from squad.layers import FactorizedSquadLinear
 from squad.ops import sample_factorized, sample_with_kl, serves_factorized, triton_factorized
-from tests.contracts.factorized import FactorizedContract, written_out
+from tests.contracts.factorized import FactorizedContract, materialized_logits
 
-#: Of the contract's cases, with fewer members and neurons: the interpreter's time goes by them; tests/slow has those of
-#: many bins, tests/gpu all.
-FEW = [
+#: A subset of the contract's cases, with few members and neurons, to which the interpreter's time is proportional;
+#: tests/slow has cases with many bins, tests/gpu all.
+SMALL_CASES = [
     (1, 1, 2, 1, 1, False, False),
     (1, 5, 3, 7, 2, False, True),
     (2, 3, 6, 3, 8, True, True),
@@ -22,31 +22,31 @@ FEW = [
 
 
 class TestFactorized(FactorizedContract):
-    @pytest.mark.parametrize(("members", "rows", "bins", "neurons", "rank", "shared", "per_neuron"), FEW)
-    def test_is_as_exact_as_the_reference(
+    @pytest.mark.parametrize(("members", "rows", "bins", "neurons", "rank", "shared", "per_neuron"), SMALL_CASES)
+    def test_is_as_accurate_as_the_reference(
         self, members: int, rows: int, bins: int, neurons: int, rank: int, shared: bool, per_neuron: bool
     ) -> None:
-        super().test_is_as_exact_as_the_reference(members, rows, bins, neurons, rank, shared, per_neuron)
+        super().test_is_as_accurate_as_the_reference(members, rows, bins, neurons, rank, shared, per_neuron)
 
-    def test_several_blocks_of_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As on a GPU, where tiles are small: each has sums of its own, and the last is not full."""
+    def test_multiple_blocks_of_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As on a GPU, where tiles are small: each has its own sums, and the last one is not full."""
         monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
-        super().test_is_as_exact_as_the_reference(1, 35, 3, 2, 2, False, True)
+        super().test_is_as_accurate_as_the_reference(1, 35, 3, 2, 2, False, True)
 
     def test_values_summed_over_rows_and_then_over_neurons(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(triton_factorized, "ROWS", 1)
-        super().test_is_as_exact_as_the_reference(2, 5, 4, 3, 2, False, False)
+        monkeypatch.setattr(triton_factorized, "MAX_ROWS", 1)
+        super().test_is_as_accurate_as_the_reference(2, 5, 4, 3, 2, False, False)
 
-    @pytest.mark.parametrize("what", [-float("inf"), float("nan")])  # tests/slow has the others
-    def test_bins_without_mass_and_extreme_logits(self, what: float) -> None:
-        super().test_bins_without_mass_and_extreme_logits(what)
+    @pytest.mark.parametrize("value", [-float("inf"), float("nan")])  # tests/slow has the others
+    def test_bins_without_mass_and_extreme_logits(self, value: float) -> None:
+        super().test_bins_without_mass_and_extreme_logits(value)
 
     @pytest.mark.parametrize("case", [(1, 5, 15, 2, 2, False, False)])  # tests/slow has a larger one
-    def test_bins_in_several_parts(self, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
-        """As on a GPU where rows and neurons are few; the last part is not full."""
+    def test_bins_split_into_parts(self, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
+        """As on a GPU with few rows and neurons; the last part is not full."""
         monkeypatch.setattr(triton_factorized, "TILES", (32, 32))
         monkeypatch.setattr(triton_factorized, "PROGRAMS", 100)
-        super().test_is_as_exact_as_the_reference(*case)
+        super().test_is_as_accurate_as_the_reference(*case)
 
 
 def operands(
@@ -58,17 +58,17 @@ def operands(
     return inner, inner_bias, weight, bias, values, prior.log_softmax(-2)
 
 
-def close(got: Any, want: Any) -> None:
+def assert_close(got: Any, want: Any) -> None:
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape
         assert (a.double() - b).abs().max() <= 1e-5 * b.abs().max()
 
 
 def layers(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[FactorizedSquadLinear, FactorizedSquadLinear]:
-    """A layer on the kernels, which must not write its logits, and its copy in float64 on the reference."""
+    """A layer with fused kernels, which must not compute its logits, and a float64 copy with the reference."""
     options = {"bins": 5, "rank": 2} | options
     fused = FactorizedSquadLinear(4, 3, **options)
-    with torch.no_grad():  # a bias of 0 would hide a wrong one
+    with torch.no_grad():  # biases of 0 would hide errors
         for bias in (fused.bias1, fused.bias2):
             bias.normal_()
     plain = FactorizedSquadLinear(4, 3, **options).double()
@@ -79,7 +79,7 @@ def layers(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[FactorizedS
 
 
 def inputs(members: int | None) -> tuple[Tensor, Any]:
-    """x and a seed, one a member."""
+    """x and a seed, one per member."""
     return (torch.randn(6, 4), 1) if members is None else (torch.randn(members, 6, 4), torch.arange(members) + 2**40)
 
 
@@ -87,7 +87,7 @@ def inputs(members: int | None) -> tuple[Tensor, Any]:
     ("members", "shared", "learn_values"),
     [(None, False, "per_layer"), (2, True, "per_neuron")],  # tests/slow has the others
 )
-def test_a_layer_is_that_of_the_reference(
+def test_layer_agrees_with_the_reference(
     monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool, learn_values: str
 ) -> None:
     x, seed = inputs(members)
@@ -99,17 +99,17 @@ def test_a_layer_is_that_of_the_reference(
         results.append([z, kl, *torch.autograd.grad(loss, [leaf, *layer.parameters()])])
         assert z.dtype == leaf.dtype
         x = x.detach()
-    close(*results)
+    assert_close(*results)
 
 
-def test_rows_that_members_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_shared_by_members(monkeypatch: pytest.MonkeyPatch) -> None:
     fused, plain = layers(monkeypatch, members=2)
     x, seed = torch.randn(1, 6, 4), torch.tensor([1, 2])
-    close(fused.sample_with_kl(x, seed=seed), plain.sample_with_kl(x.double(), seed=seed))
+    assert_close(fused.sample_with_kl(x, seed=seed), plain.sample_with_kl(x.double(), seed=seed))
 
 
 @pytest.mark.parametrize(("members", "shared"), [(None, True), (2, False)])
-def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool) -> None:
+def test_second_derivatives(monkeypatch: pytest.MonkeyPatch, members: int | None, shared: bool) -> None:
     x, seed = inputs(members)
     found = []
     for layer in layers(monkeypatch, members=members, shared=shared):
@@ -117,7 +117,7 @@ def test_gradients_of_gradients(monkeypatch: pytest.MonkeyPatch, members: int | 
         z, kl = layer.sample_with_kl(leaves[0], seed=seed)
         grads = torch.autograd.grad(z.square().sum() + kl.square().sum(), leaves, create_graph=True)
         found.append(torch.autograd.grad(torch.stack([grad.square().sum() for grad in grads]).sum(), leaves))
-    close(*found)
+    assert_close(*found)
 
 
 @pytest.mark.parametrize(("members", "shared"), [(None, True)])  # tests/slow has members
@@ -126,18 +126,18 @@ def test_inputs_by_vmap(monkeypatch: pytest.MonkeyPatch, members: int | None, sh
     fused, plain = layers(monkeypatch, members=members, shared=shared)
     many = torch.stack([x, -x, 2 * x], 1)
     mapped = torch.func.vmap(lambda one: fused.sample_with_kl(one, seed=seed), in_dims=1)(many)
-    for place, one in enumerate((x, -x, 2 * x)):
-        close([out[place] for out in mapped], plain.sample_with_kl(one.double(), seed=seed))
+    for index, one in enumerate((x, -x, 2 * x)):
+        assert_close([out[index] for out in mapped], plain.sample_with_kl(one.double(), seed=seed))
 
 
 @pytest.mark.parametrize(
     "temperature", [0.5, torch.tensor(0.5), torch.tensor([0.5, 0.9])], ids=["number", "()", "(M,)"]
 )
-def test_one_seed_counts_the_rows_of_all_members(temperature: float | Tensor) -> None:
+def test_a_single_seed_numbers_the_rows_of_all_members(temperature: float | Tensor) -> None:
     inner, inner_bias, weight, bias, values, prior = operands()
     found = sample_factorized(inner, inner_bias, weight, bias, values, prior, temperature, make_key(7, 2))
-    logits = written_out(inner + inner_bias.unsqueeze(1), weight, bias)
-    close(
+    logits = materialized_logits(inner + inner_bias.unsqueeze(1), weight, bias)
+    assert_close(
         found,
         sample_with_kl(
             logits.double(), values.unsqueeze(1), prior.unsqueeze(1), temperature, seed=7, step=2, backend="reference"
@@ -151,8 +151,8 @@ def test_half_precision_inner_numbers() -> None:
     found = sample_factorized(half, inner_bias, weight, bias, values, prior, 0.5, key)
     assert [out.dtype for out in found] == [torch.float32] * 2
     assert torch.autograd.grad(found[0].sum() + found[1].sum(), half)[0].dtype == torch.bfloat16
-    logits = written_out(half.detach().double() + inner_bias.unsqueeze(1), weight.double(), bias.double())
-    close(
+    logits = materialized_logits(half.detach().double() + inner_bias.unsqueeze(1), weight.double(), bias.double())
+    assert_close(
         found,
         sample_with_kl(logits, values.unsqueeze(1), prior.unsqueeze(1), 0.5, seed=key.seed, backend="reference"),
     )
@@ -163,26 +163,26 @@ def test_half_precision_inner_numbers() -> None:
     [({"rank": 9}, "triton"), ({"dtype": torch.float64}, "triton"), ({}, "eager"), ({}, "auto")],
     ids=["rank 9", "double", "eager", "auto on a CPU"],
 )
-def test_where_no_kernel_serves_logits_are_written(change: dict[str, Any], backend: Any) -> None:
+def test_unsupported_layers_are_reported(change: dict[str, Any], backend: Any) -> None:
     inner, _, weight, _, values, _ = operands(**change)
     assert not serves_factorized(inner, weight, values, backend)
 
 
 @pytest.mark.parametrize("change", [{"rank": 9}, {"dtype": torch.float64}, {"members": 3}], ids=str)
-def test_what_no_kernel_takes_is_refused(change: dict[str, Any]) -> None:
+def test_unsupported_inputs_are_rejected(change: dict[str, Any]) -> None:
     members = change.pop("members", 2)
     inner, inner_bias, weight, bias, values, prior = operands(**change)
     inner = inner[:1].expand(members, -1, -1, -1)
-    with pytest.raises(ArgumentError, match="inner must be what serves_factorized takes"):
+    with pytest.raises(ArgumentError, match=r"inner .*serves_factorized.*got torch\."):
         sample_factorized(inner, inner_bias, weight, bias, values, prior, 0.5, make_key(7))
 
 
-def test_a_layer_of_a_larger_rank_is_served_all_the_same() -> None:
+def test_larger_ranks_fall_back_to_the_logits() -> None:
     layer, x = FactorizedSquadLinear(4, 3, bins=5, rank=9), torch.randn(6, 4)
     layer.backend = "triton"
     found = layer.sample_with_kl(x, seed=1)
     layer.backend = "reference"
-    close(found, layer.double().sample_with_kl(x.double(), seed=1))
+    assert_close(found, layer.double().sample_with_kl(x.double(), seed=1))
 
 
 @pytest.mark.parametrize("lead", [(), (1,), (2, 3)])
@@ -191,7 +191,7 @@ def test_any_leading_axes(lead: tuple[int, ...]) -> None:
     layer.backend = "triton"
     found = layer.sample_with_kl(x, seed=1)
     layer.backend = "reference"
-    close(found, layer.double().sample_with_kl(x.double(), seed=1))
+    assert_close(found, layer.double().sample_with_kl(x.double(), seed=1))
 
 
 def test_no_rows() -> None:

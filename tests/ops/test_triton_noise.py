@@ -1,4 +1,4 @@
-"""The generator inside kernels: the bits of ``core.noise``, and logarithms of its numbers to their last digits."""
+"""The random number generator in kernels: the bits of ``core.noise``, and accurate logarithms of its numbers."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
@@ -50,10 +50,10 @@ def test_uniform_numbers_are_the_same_to_the_bit(first_row: int) -> None:
     assert torch.equal(out.view(4, bins, rows, neurons).transpose(1, 2), want)
 
 
-def words_of(places: npt.NDArray[np.int64]) -> Tensor:
-    """Words (row xor column) whose uniform numbers are (place + 1/2) / 2^23: the last round, backwards."""
+def words_of(numbers: npt.NDArray[np.int64]) -> Tensor:
+    """Words (row xor column) whose uniform numbers are (number + 1/2) / 2^23: the inverse of the last round."""
     first, second = (pow(factor, -1, 2**32) for factor in (0x7FEB352D, 0x846CA68B))
-    word = ((places ^ 0x400000) << 9) * second & 0xFFFFFFFF
+    word = ((numbers ^ 0x400000) << 9) * second & 0xFFFFFFFF
     word ^= word >> 15
     word ^= word >> 30
     word = word * first & 0xFFFFFFFF
@@ -61,17 +61,17 @@ def words_of(places: npt.NDArray[np.int64]) -> Tensor:
 
 
 def test_logarithms_of_exponential_numbers() -> None:
-    """At both ends of (0, 1), around 3/4 where the formula changes, and everywhere between."""
-    most, block = 2**23, 2**12
-    spread = np.random.default_rng(0).integers(0, most, 5 * block)
-    middle = 3 * most // 4 + np.arange(-block // 2, block // 2)
-    places = np.concatenate([np.arange(block), middle, np.arange(most - block, most), spread])
-    u, found = torch.empty(2, len(places))
-    _logarithms[(len(places) // block,)](words_of(places), u, found, BLOCK=block)
-    exact = (torch.from_numpy(places).double() + 0.5) / most
+    """At both ends of (0, 1), around 3/4 where the formula changes, and at random numbers."""
+    count, block = 2**23, 2**12
+    random = np.random.default_rng(0).integers(0, count, 5 * block)
+    middle = 3 * count // 4 + np.arange(-block // 2, block // 2)
+    numbers = np.concatenate([np.arange(block), middle, np.arange(count - block, count), random])
+    u, found = torch.empty(2, len(numbers))
+    _logarithms[(len(numbers) // block,)](words_of(numbers), u, found, BLOCK=block)
+    exact = (torch.from_numpy(numbers).double() + 0.5) / count
     assert torch.equal(u.double(), exact)
     assert u.min() == 2.0**-24
     assert u.max() == 1 - 2.0**-24
     want = (-torch.log(exact)).log2()
-    # Of E itself the relative error, and where log2 E is large, of that: as exact as float32 has it.
+    # The relative error of E, or that of log2 E where it is large: as accurate as float32.
     assert ((found.double() - want).abs() <= 2e-7 * want.abs().clamp(min=1)).all()

@@ -1,4 +1,4 @@
-"""The kernels of prediction in Triton's interpreter, on the CPU: the same source that a GPU runs."""
+"""The kernels of the sampling modes in Triton's interpreter on the CPU: the same source code as on a GPU."""
 
 import os
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-# Before anything imports Triton: its own functions are made for the interpreter, or for a GPU, when they are defined.
+# Before Triton is imported: its functions are defined either for the interpreter or for a GPU.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
@@ -19,9 +19,9 @@ from tests.contracts.answers import FEATURES, example, rows
 from tests.needs import need_package
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-#: Members, samples, rows, bins, neurons: nothing a multiple of anything, and the least of each.
+#: Members, samples, rows, bins, neurons: odd sizes, and the smallest of each.
 SHAPES = [(1, 1, 1, 2, 1), (2, 5, 7, 3, 9), (1, 33, 2, 15, 3), (1, 2, 130, 37, 3), (2, 2, 2, 101, 33)]
-#: The interpreter's time goes by samples and neurons: tests/slow has the others.
+#: The interpreter's time is proportional to samples and neurons: tests/slow has the other shapes.
 CASES = [(SHAPES[0], torch.float32), (SHAPES[1], torch.float32), (SHAPES[1], torch.float64)]
 
 
@@ -34,7 +34,7 @@ def kernels() -> Any:
 
 
 class Case:
-    """Logits, values and noise of one shape; ``shared``: logits that do not depend on the sample."""
+    """Logits, values and noise of one shape; ``shared``: all samples share the logits."""
 
     def __init__(self, shape: tuple[int, ...], shared: bool, per_neuron: bool = False) -> None:
         self.members, self.samples, self.rows, self.bins, self.neurons = shape
@@ -75,7 +75,7 @@ def test_relaxed(kernels: Any, shape: tuple[int, ...], shared: bool, dtype: torc
         factors = None if made.factors is None else made.factors[0]
         found = kernels.relaxed(logits, values, made.scaled, factors, power.inverse)
         assert found.dtype == dtype
-        # As near to the result in float64 as the torch code is: cold samples round more than others.
+        # As close to the result in float64 as the torch code: rounding errors grow at low temperatures.
         error = (sampling_modes.relaxed(logits, values, made, power).double() - expected).abs().max()
         atol = 1e-12 if dtype == torch.float64 else 2 * float(error) + 1e-6
         assert atol < 1e-4
@@ -104,7 +104,7 @@ def test_stratified(kernels: Any, shape: tuple[int, ...], shared: bool, dtype: t
         noise = case.strata(dtype)
         found = kernels.stratified(case.logits, values, *noise, power.inverse, power.squares)
         assert_close(found, expected, dtype)
-        # The torch code is held to the same.
+        # The torch code has the same tolerance.
         assert_close(sampling_modes.stratified(case.logits, values, noise, power), expected, dtype)
 
 
@@ -116,8 +116,8 @@ def test_hard(kernels: Any, shape: tuple[int, ...], shared: bool) -> None:
     assert torch.equal(found, sampling_modes.hard(case.logits, case.values, case.gumbels))
 
 
-def test_several_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, where tiles are small; the last is not full."""
+def test_multiple_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where tiles are small; the last tile is not full."""
     monkeypatch.setattr(kernels, "LANES", 8)
     case = Case((2, 3, 5, 3, 5), shared=False)
     power = case.power(0.7)
@@ -138,10 +138,10 @@ def test_several_tiles_of_lanes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -
         assert_close(found, expected, torch.float64)
 
 
-def test_a_level_that_rounding_leaves_above_all_bins_is_the_last_ones(kernels: Any) -> None:
+def test_level_above_all_bins_selects_the_last_bin(kernels: Any) -> None:
     case = Case((1, 2, 4, 5, 3), shared=True)
     noise = case.strata(torch.float64)
-    # All others are so far behind that the winner is all there is.
+    # The other bins are so far behind that the sample is the winner's value.
     noise = noise._replace(levels=torch.full_like(noise.levels, 1.0), others=noise.others * 1e12)
     power = case.power(0.3)
     found = kernels.stratified(case.logits, case.values, *noise, power.inverse, power.squares)
@@ -150,7 +150,7 @@ def test_a_level_that_rounding_leaves_above_all_bins_is_the_last_ones(kernels: A
 
 
 @pytest.mark.parametrize(("inputs", "shape"), [*zip((1, 20), SHAPES, strict=False)])
-def test_a_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
+def test_linear_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs: int) -> None:
     case = Case(shape, shared=False, per_neuron=inputs == 20)
     x = torch.randn(1 if inputs == 20 else case.members, case.samples, case.rows, inputs, device=DEVICE).double()
     weight = torch.randn(case.members, inputs, case.bins * case.neurons, device=DEVICE).double() / inputs**0.5
@@ -173,22 +173,22 @@ def test_answers(kernels: Any, classes: int) -> None:
     torch.manual_seed(classes)
     logits = torch.randn(2, 7, 40, classes, device=DEVICE) * 5
     for count in (1, 33, 40):
-        # Sums are kept in a part of something larger, which stays as it was.
-        kept = torch.rand(2, 60, classes, dtype=torch.float64, device=DEVICE)
+        # The sums are a slice of larger tensors, which must not change elsewhere.
+        probabilities = torch.rand(2, 60, classes, dtype=torch.float64, device=DEVICE)
         entropies = torch.rand(2, 60, dtype=torch.float64, device=DEVICE)
-        expected, expected_entropies = kept.clone(), entropies.clone()
+        expected, expected_entropies = probabilities.clone(), entropies.clone()
         part = slice(10, 10 + count)
         log_p = logits[:, :, :count].double().log_softmax(-1)
         expected[:, part] += log_p.exp().sum(1) / 21
         expected_entropies[:, part] -= (log_p.exp() * log_p).sum((1, -1)) / 21
         for add in (kernels.add_answers, sampling_modes.add_answers):
-            p, h = kept.clone(), entropies.clone()
+            p, h = probabilities.clone(), entropies.clone()
             add(logits, p[:, part], h[:, part], 21)
             torch.testing.assert_close(p, expected, rtol=0, atol=1e-12)
             torch.testing.assert_close(h, expected_entropies, rtol=0, atol=1e-12)
 
 
-def test_a_bin_without_mass_adds_nothing(kernels: Any) -> None:
+def test_bins_without_mass_contribute_nothing(kernels: Any) -> None:
     case = Case((2, 6, 5, 4, 3), shared=True)
     case.values[:, :, :, 1] = 1e6
     case.logits[..., 1, :] = -torch.inf
@@ -205,8 +205,8 @@ def test_a_bin_without_mass_adds_nothing(kernels: Any) -> None:
         assert float(found.abs().max()) < 100
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the interpreter, about what is not a number
-def test_one_bad_row_does_not_touch_the_others(kernels: Any) -> None:
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter warns about NaN
+def test_nan_does_not_spread_to_other_rows(kernels: Any) -> None:
     case = Case((1, 6, 5, 4, 3), shared=True)
     expected = kernels.stratified(case.logits, case.values, *case.strata(torch.float64), case.power(0.5).inverse, True)
     case.logits[:, :, 2] = torch.nan
@@ -217,7 +217,7 @@ def test_one_bad_row_does_not_touch_the_others(kernels: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "way", "dtype"),
+    ("name", "sampling", "dtype"),
     [
         ("squad", "relaxed", torch.float32),
         ("squad", "stratified", torch.float64),
@@ -226,32 +226,32 @@ def test_one_bad_row_does_not_touch_the_others(kernels: Any) -> None:
         ("dlgm", "sample", torch.float32),
     ],
 )
-def test_a_sampler_says_the_same_with_and_without_kernels(
-    kernels: Any, name: str, way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+def test_sampler_agrees_with_and_without_kernels(
+    kernels: Any, name: str, sampling: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, x = example(name, dtype=dtype).to(DEVICE), rows(21).to(DEVICE, dtype)
     monkeypatch.setattr(sampler_module, "_kernels", lambda device: None)
-    expected = Sampler(network, way, 5, exact=False)(x)  # as on a GPU
+    expected = Sampler(network, sampling, 5, exact=False)(x)  # as on a GPU
     monkeypatch.setattr(sampler_module, "_kernels", lambda device: kernels)
     for part in (100, 4):
         monkeypatch.setitem(sampler_module.NUMBERS, DEVICE, part * 2 * 32 * 200)
-        sampler = Sampler(network, way, 5, rows=32, exact=False)
+        sampler = Sampler(network, sampling, 5, rows=32, exact=False)
         found = sampler(x)
-        # Both round in single precision, each in its order: 2e-6 apart with the SSE kernels of a CPU.  Another draw
-        # would differ by a thousand times that.
+        # Both round in single precision, in different orders: they differ by 2e-6 with the SSE kernels of a CPU.
+        # Different noise would differ by a thousand times that.
         atol = 1e-12 if dtype == torch.float64 else 1e-5
         torch.testing.assert_close(found.probabilities, expected.probabilities, rtol=0, atol=atol)
         torch.testing.assert_close(found.entropy, expected.entropy, rtol=0, atol=10 * atol)
 
 
-@pytest.mark.parametrize(("way", "fused"), [("relaxed", 1), ("stratified", 1), ("hard", 0), ("mean", 2)])
-def test_logits_behind_the_first_draw_are_not_written(
-    kernels: Any, way: str, fused: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("sampling", "fused"), [("relaxed", 1), ("stratified", 1), ("hard", 0), ("mean", 2)])
+def test_later_layers_use_the_fused_kernel(
+    kernels: Any, sampling: str, fused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampler_module, "_kernels", lambda device: kernels)
     calls = []
     original = kernels.linear
     monkeypatch.setattr(kernels, "linear", lambda *args: calls.append(1) or original(*args))  # type: ignore[func-returns-value]
     network = build(network_config("squad", {"hidden": (8, 8)}), FEATURES, 3, [0]).to(DEVICE)
-    Sampler(network, way, 3, exact=False)(rows(5).to(DEVICE))
+    Sampler(network, sampling, 3, exact=False)(rows(5).to(DEVICE))
     assert len(calls) == fused

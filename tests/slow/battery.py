@@ -1,7 +1,7 @@
 """A statistical battery for streams of random 23-bit words; each test returns a p-value.
 
 Classical tests (Knuth, volume 2, section 3.3.2; Marsaglia's birthday spacings and binary ranks).  A good stream gives
-p-values that are uniform on (0, 1); a bad one gives a few that are as good as 0.
+p-values that are uniform on (0, 1); a bad one gives some that are practically 0.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ BITS = 23
 
 
 def chi_square(counts: NDArray[np.int64], expected: NDArray[np.float64] | float) -> float:
-    """Two-sided: counts that fit too well are as suspect as counts that do not fit."""
+    """Two-sided chi-square test: counts that fit too well are as suspect as counts that do not fit."""
     statistic = float(((counts - expected) ** 2 / expected).sum())
     upper = float(stats.chi2.sf(statistic, counts.size - 1))
     return min(1.0, 2 * min(upper, 1 - upper))
@@ -26,7 +26,7 @@ def two_sided(z: float) -> float:
 
 
 def frequencies(words: Words) -> Iterator[tuple[str, float]]:
-    """Groups of 8 bits at both ends and in the middle, and every bit by itself."""
+    """Frequencies of 8-bit groups at both ends and in the middle, and of every single bit."""
     for name, shift in (("high", BITS - 8), ("middle", 8), ("low", 0)):
         counts = np.bincount(words >> shift & 255, minlength=256)
         yield f"{name} byte", chi_square(counts, words.size / 256)
@@ -36,7 +36,7 @@ def frequencies(words: Words) -> Iterator[tuple[str, float]]:
 
 
 def neighbours(words: Words) -> Iterator[tuple[str, float]]:
-    """Pairs, triples and quadruples of neighbours, high and low bits."""
+    """Frequencies of pairs, triples and quadruples of neighbours, in high and low bits."""
     for name, size, each in (("pairs", 2, 6), ("triples", 3, 4), ("quadruples", 4, 3)):
         for end, shift in (("high", BITS - each), ("low", 0)):
             parts = (words[: words.size // size * size] >> shift & (1 << each) - 1).reshape(-1, size)
@@ -83,17 +83,17 @@ def binary_rank(words: Words) -> float:
         rows ^= np.where(has, chosen[:, None], 0)  # the pivot row itself becomes 0 and is used up
         rank += found
 
-    def chance(d: int) -> float:  # P(rank = n - d) for a random square matrix over GF(2)
+    def probability(d: int) -> float:  # P(rank = n - d) for a random square matrix over GF(2)
         i, j = np.arange(d + 1, BITS + 1), np.arange(1, BITS - d + 1)
         return float(2.0 ** -(d * d) * np.prod(1 - 2.0**-i) ** 2 / np.prod(1 - 2.0**-j))
 
-    expected = np.array([chance(0), chance(1), 1 - chance(0) - chance(1)]) * len(rows)
+    expected = np.array([probability(0), probability(1), 1 - probability(0) - probability(1)]) * len(rows)
     counts = np.array([(rank == BITS).sum(), (rank == BITS - 1).sum(), (rank < BITS - 1).sum()])
     return chi_square(counts, expected)
 
 
 def runs(words: Words) -> float:
-    """How often the stream turns: up-down runs, normal with mean (2n - 1) / 3 and variance (16n - 29) / 90."""
+    """Number of up-down runs: normal with mean (2n - 1) / 3 and variance (16n - 29) / 90."""
     signs = np.diff(words)
     signs = signs[signs != 0] > 0
     count = 1 + int((signs[1:] != signs[:-1]).sum())
@@ -102,7 +102,7 @@ def runs(words: Words) -> float:
 
 
 def battery(words: Words) -> dict[str, float]:
-    """Every test's p-value."""
+    """Return the p-value of every test."""
     results = dict(frequencies(words)) | dict(neighbours(words)) | dict(correlations(words))
     return results | {
         "birthday spacings": birthday_spacings(words),

@@ -1,4 +1,4 @@
-"""The with blocks around a compiled network, in processes of their own: what ran before must not matter."""
+"""Context managers around a compiled network, in separate processes, so that earlier compilations do not matter."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ x = torch.randn(5, 6)
 """
 
 CASES = {
-    "a bare call, then its KL": """
+    "a call without a block, then its KL": """
 compiled(x)
 with squad.collect_kl() as kls:
     compiled(x)
@@ -22,7 +22,7 @@ assert len(kls) == 2, len(kls)
 compiled(x)
 assert len(kls) == 2, len(kls)
 """,
-    "a bare call, then other samples": """
+    "a call without a block, then other samples": """
 net.eval()
 first = compiled(x)
 for index in range(20):

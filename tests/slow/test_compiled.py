@@ -1,4 +1,4 @@
-"""The layers under torch.compile with its own compiler, which writes C++: the same numbers."""
+"""The layers under torch.compile with its default backend, which generates C++: the same results."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import squad
 from squad.core.noise import Key, bits
 from tests.needs import need_command
 
-# torch's compiler uses deprecated parts of torch while it starts.
+# torch's compiler uses deprecated parts of torch.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 
 
@@ -25,7 +25,7 @@ def test_compiled_noise_is_the_same_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("members", [None, 3])
-def test_a_compiled_training_step_is_the_step(members: int | None) -> None:
+def test_compiled_training_step_agrees(members: int | None) -> None:
     net = nn.Sequential(
         squad.SquadLinear(20, 8, bins=5, members=members),
         squad.FactorizedSquadLinear(8, 6, bins=7, rank=2, members=members),
@@ -42,7 +42,7 @@ def test_a_compiled_training_step_is_the_step(members: int | None) -> None:
         total: Tensor = y.square().mean() + sum((kl.mean() for kl in kls), torch.zeros(()))
         return total
 
-    # Inductor has a generator of its own unless told otherwise; our seeds come from torch's.
+    # By default Inductor has its own random number generator; our seeds come from torch's.
     compiled = torch.compile(loss, fullgraph=True, options={"fallback_random": True})
     results: list[list[Tensor]] = []
     for function in (loss, compiled):
@@ -54,7 +54,7 @@ def test_a_compiled_training_step_is_the_step(members: int | None) -> None:
     torch.testing.assert_close(*results, atol=1e-4, rtol=1e-4)
 
 
-def test_compiled_training_draws_anew_at_each_call() -> None:
+def test_compiled_training_draws_new_noise_in_each_call() -> None:
     layer = squad.SquadLinear(6, 4, bins=5)
     compiled = torch.compile(layer, fullgraph=True)
     x = torch.randn(5, 6)

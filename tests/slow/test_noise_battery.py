@@ -1,4 +1,4 @@
-"""The generator's statistics: along every axis that a counter or a key can run, and when one bit of them flips."""
+"""Statistics of the random number generator: along every axis of counters and keys, and when one bit flips."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ COUNT = 1 << 20
 
 
 def words(drawn: torch.Tensor) -> Words:
-    """The 23 bits that are used."""
+    """Return the 23 bits that are used."""
     return (drawn.numpy().astype(np.int64) >> 9 & (1 << BITS) - 1).ravel()
 
 
@@ -24,7 +24,7 @@ def in_memory(neurons: int, bins: int) -> Callable[[], Words]:
     return lambda: words(bits(make_key(1, 5), rows, bins, neurons))
 
 
-def one_a_key(seeds: Callable[[torch.Tensor], torch.Tensor], step: bool = False) -> Callable[[], Words]:
+def one_per_key(seeds: Callable[[torch.Tensor], torch.Tensor], step: bool = False) -> Callable[[], Words]:
     def draw() -> Words:
         index = seeds(torch.arange(COUNT))
         zero = torch.zeros_like(index)
@@ -41,10 +41,10 @@ STREAMS: dict[str, Callable[[], Words]] = {
     "rows of a latent": lambda: words(bits(make_key(2), COUNT, 1, 1)),
     "rows, far apart": lambda: words(bits(make_key(2), COUNT // 16, 1, 4096)[..., ::256].contiguous()),
     "many bins": lambda: words(bits(make_key(6), 1, COUNT, 1)),
-    "seeds": one_a_key(lambda i: i),
-    "seeds, high word": one_a_key(lambda i: i << 32),
-    "seeds, every 2^11th": one_a_key(lambda i: i << 11),
-    "steps": one_a_key(lambda i: i, step=True),
+    "seeds": one_per_key(lambda i: i),
+    "seeds, high word": one_per_key(lambda i: i << 32),
+    "seeds, every 2^11th": one_per_key(lambda i: i << 11),
+    "steps": one_per_key(lambda i: i, step=True),
     "steps of a row": lambda: words(bits(Key(torch.full((4096,), 9), torch.arange(4096)), 1, 8, 32)),
 }
 
@@ -68,7 +68,7 @@ def biased(index: Words) -> Words:
         ("Weyl's sequence", lambda i: i * 0x9E3779B9 >> 9),
         ("a linear congruential generator", lambda i: np.cumprod(np.full(i.size, 1664525, np.uint32)) >> 9),
         ("one round without the folds", lambda i: ((i * 0x7FEB352D & 0xFFFFFFFF) * 0x846CA68B & 0xFFFFFFFF) >> 9),
-        ("a good one whose lowest bit is 1 too often, by 1 in 200", biased),
+        ("a good generator whose lowest bit is 1 too often, by 1 in 200", biased),
     ],
 )  # fmt: skip
 def test_the_battery_rejects_weak_generators(name: str, weak: Callable[[Words], Words]) -> None:
@@ -77,7 +77,7 @@ def test_the_battery_rejects_weak_generators(name: str, weak: Callable[[Words], 
 
 
 def test_the_battery_accepts_a_good_generator() -> None:
-    """numpy's PCG64, as a check of the tests themselves: their p-values are uniform."""
+    """numpy's PCG64, to check the battery itself: its p-values are uniform."""
     p = [v for seed in range(4) for v in battery(np.random.default_rng(seed).integers(0, 1 << 23, COUNT)).values()]
     assert stats.kstest(p, "uniform").pvalue > 1e-3
 
@@ -109,7 +109,7 @@ def test_every_flipped_bit_flips_half_of_the_others(what: str) -> None:
 
 
 def test_pairs_and_triples_of_bins_are_independent() -> None:
-    """The bins of a latent share a word: their numbers must not show it."""
+    """The bins of a latent share a word, which must not make their numbers dependent."""
     drawn = bits(make_key(12), 1 << 14, 15, 32).movedim(1, 0).reshape(15, -1)
     n = drawn.shape[1]
     w = drawn.numpy().astype(np.int64) >> 9 & (1 << BITS) - 1

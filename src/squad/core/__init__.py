@@ -1,4 +1,4 @@
-"""The mathematics: the distribution, bins, priors, divergences, noise."""
+"""The mathematics of quantized latent variables: distribution, bins, priors, divergences and noise."""
 
 from squad.core.bins import (
     gaussian_bins,

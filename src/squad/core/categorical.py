@@ -1,7 +1,8 @@
-"""The mathematics of a softmax over bins, along any axis, safe at the edges.
+"""Softmax arithmetic over bins along any axis, numerically safe for bins without mass.
 
-Shared by the distribution (bins last, for people) and by the operation (bins before neurons, for memory).  A bin
-may have no mass: its logit is -inf or its probability underflows; such a bin adds nothing and gets no gradient.
+Used by the distribution (bins on the last axis, for readability) and by the sampling operation (bins before neurons,
+for memory access).  A bin may have no mass, because its logit is -inf or its probability underflows; such a bin
+contributes nothing and receives no gradient.
 """
 
 import torch
@@ -20,7 +21,7 @@ __all__ = [
 
 
 def working_dtype(*tensors: Tensor) -> torch.dtype:
-    """The dtype to compute in: that of the widest tensor, and float32 at least."""
+    """Return the dtype to compute in: that of the widest tensor, and at least float32."""
     dtype = torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
@@ -28,10 +29,10 @@ def working_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def log_softmax(logits: Tensor, dim: int) -> Tensor:
-    """Log p over ``dim``, in float32 or better, reduced along the axis that memory runs along.
+    """Compute log p over ``dim`` in float32 or better, reducing along the axis that is contiguous in memory.
 
-    torch copies a transposed view before a softmax over its last axis, which is several times slower than a
-    softmax over the axis before the last of the tensor behind it.
+    torch copies a transposed view before a softmax over its last axis, which is several times slower than a softmax
+    over the second-to-last axis of the underlying tensor.
     """
     logits = logits.to(working_dtype(logits))
     if dim == -1 and logits.dim() > 1 and logits.stride(-2) == 1 and logits.stride(-1) != 1:
@@ -40,35 +41,35 @@ def log_softmax(logits: Tensor, dim: int) -> Tensor:
 
 
 def floor(dtype: torch.dtype) -> float:
-    """A very low number, whose exponential is 0, and four of which can be added."""
+    """Return a finite stand-in for -inf: its exponential is 0, and four of them can be added without overflow."""
     return torch.finfo(dtype).min / 4
 
 
 def floored(log_p: Tensor) -> Tensor:
-    """``log_p`` with a very low number for -inf: its exponential is still 0, and sums of it have gradients."""
+    """Replace -inf by :func:`floor`: the exponential is still 0, and sums have finite gradients."""
     return log_p.clamp_min(floor(log_p.dtype))
 
 
 def entropy(log_p: Tensor, dim: int) -> Tensor:
-    """-sum p log p in nats."""
+    """Compute the entropy -sum p log p in nats."""
     p = log_p.exp()
     return nonnegative(-(p * floored(log_p)).sum(dim))
 
 
 def kl_divergence(log_p: Tensor, log_r: Tensor, dim: int) -> Tensor:
-    """Sum p (log p - log r) in nats; infinite where p has mass and r has none."""
+    """Compute KL(p || r) = sum p (log p - log r) in nats; infinite where p has mass and r has none."""
     p = log_p.exp()
     return nonnegative((p * (log_p - log_r).masked_fill(p == 0, 0)).sum(dim))
 
 
 def nonnegative(x: Tensor) -> Tensor:
-    """``x`` without the rounding errors below zero, and with its gradient unchanged.
+    """Set rounding errors below zero to zero, without changing the gradient.
 
-    What is further below is no rounding error (a prior that does not add up to 1, say), and stays to be seen.
+    Values below -1e-3 are not rounding errors (the prior may not sum to 1, for example) and remain visible.
     """
     return x - x.detach().clamp(-1e-3, 0)
 
 
 def relaxed_one_hot(logits: Tensor, noise: Tensor, temperature: float | Tensor, dim: int) -> Tensor:
-    """softmax((logits + noise) / temperature): the Gumbel-Softmax, which nears a one-hot sample as it cools."""
+    """Compute softmax((logits + noise) / temperature), the Gumbel-softmax relaxation of a one-hot sample."""
     return ((logits + noise) / temperature).softmax(dim)

@@ -1,4 +1,4 @@
-"""Checks that several modules share: each returns what it checked, or raises an ArgumentError."""
+"""Argument checks shared by several modules; each raises an ArgumentError or returns the checked value."""
 
 import difflib
 import numbers
@@ -26,29 +26,42 @@ __all__ = [
 
 T = TypeVar("T", bound=str)
 
-#: The lowest temperature: far below, logits divided by it are infinite.
+#: Lowest temperature allowed: far below it, logits divided by the temperature overflow.
 COLDEST = 1e-6
-#: The most units, bins or members: far beyond what a machine has room for, far below what overflows.
+#: Largest number of units, bins or members: far more than fits into memory, far less than what overflows.
 LARGEST = 1_000_000
 
 
 def check_count(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
-    """A whole number within bounds, of whatever integer type, as an int; a bool is not one."""
+    """Check that ``value`` is an integer within bounds.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        value: Value of any integer type; bool is rejected.
+        minimum: Smallest value allowed.
+        maximum: Largest value allowed; None for no upper bound.
+
+    Returns:
+        The value as an int.
+    """
     try:
         count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         count = None
     if count is None or count < minimum or (maximum is not None and count > maximum):
-        allowed = f"of at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
-        raise ArgumentError.of(name, repr(value), f"a whole number {allowed}")
+        allowed = f">= {minimum}" if maximum is None else f"between {minimum} and {maximum}"
+        raise ArgumentError.of(name, repr(value), f"an integer {allowed}")
     return count
 
 
 def check_size(name: str, value: int, minimum: int) -> int:
-    """A whole number of things that are held in memory: more than ``LARGEST`` is a mistake, and overflows somewhere."""
+    """Check the size of something held in memory: an integer between ``minimum`` and ``LARGEST``.
+
+    A larger size is a mistake and would overflow somewhere.
+    """
     count = check_count(name, value, minimum)
     if count > LARGEST:
-        raise ArgumentError.of(name, value, f"a whole number of at most {LARGEST:,}")
+        raise ArgumentError.of(name, value, f"an integer of at most {LARGEST:,}")
     return count
 
 
@@ -60,11 +73,22 @@ def check_number(
     *,
     exclude: float | None = None,
 ) -> float:
-    """A finite number within bounds, of whatever real type, as a float; ``exclude`` is a bound that is left out."""
+    """Check that ``value`` is a finite real number within bounds.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        value: Value of any real type; bool is rejected.
+        minimum: Lower bound.
+        maximum: Upper bound.
+        exclude: Bound that is itself not allowed: ``minimum`` or ``maximum``.
+
+    Returns:
+        The value as a float.
+    """
     given: object = value
     try:
         number = float("nan") if isinstance(given, bool) or not isinstance(given, numbers.Real) else float(given)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer beyond the range of floats
         number = float("inf")
     if not minimum <= number <= maximum or number == exclude or number in (float("inf"), float("-inf")):
         low = (
@@ -78,25 +102,32 @@ def check_number(
 
 
 def check_keys(what: str, keys: Iterable[str], known: Sequence[str]) -> None:
-    """That all keys of a mapping are known; the error says which one was probably meant."""
+    """Check that all keys of a mapping are known; the error suggests the most similar known key.
+
+    Args:
+        what: What the keys configure, used in the error message, e.g. "the network squad".
+        keys: Keys to check.
+        known: Valid keys.
+    """
     for key in keys:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+            similar = difflib.get_close_matches(str(key), known, 1)
+            hint = f"Did you mean {similar[0]}?" if similar else f"Valid settings are {', '.join(known)}."
             raise ArgumentError(f"{key} is not a setting of {what}. {hint}")
 
 
 def check_choice(name: str, value: T, choices: Sequence[T]) -> T:
-    """One of a few words."""
+    """Check that ``value`` is one of ``choices``, and return it."""
     if value not in choices:
         raise ArgumentError.of(name, repr(value), "one of " + ", ".join(map(repr, choices)))
     return value
 
 
 def extremes(tensor: Tensor) -> tuple[float, float] | None:
-    """The smallest and the largest element (NaN if there is one), or None where a look would cost or is impossible.
+    """Return the smallest and largest element (NaN if there is one), or None where that is costly or impossible.
 
-    That is on another device, while torch.compile traces a graph, inside torch.func's transformations, and of nothing.
+    None is returned for tensors on other devices than the CPU, while torch.compile traces a graph, inside transforms
+    of torch.func, and for empty tensors.
     """
     if torch.compiler.is_compiling() or tensor.device.type != "cpu" or tensor.numel() == 0:
         return None
@@ -106,35 +137,36 @@ def extremes(tensor: Tensor) -> tuple[float, float] | None:
             return only, only
         low, high = torch.aminmax(tensor.detach())
         return low.item(), high.item()
-    except RuntimeError:  # torch.func.vmap: no single number is behind it
+    except RuntimeError:  # under torch.func.vmap the tensor has no single value
         return None
 
 
 def check_finite(name: str, tensor: Tensor) -> Tensor:
-    """A tensor without NaN and infinities."""
+    """Check that a tensor contains neither NaN nor infinity, and return it."""
     finite = torch.isfinite(tensor)
     if not bool(finite.all()):
         bad = tensor.detach()[~finite].flatten()[0].item()
-        raise ArgumentError.of(name, bad, "finite", "Look for a division by zero or a learning rate that is too large.")
+        hint = "Check for a division by zero, or a learning rate that is too large."
+        raise ArgumentError.of(name, bad, "finite", hint)
     return tensor
 
 
 def check_temperature(temperature: float | Tensor) -> None:
-    """A number, or a tensor of numbers, that can be divided by."""
+    """Check that all temperatures are finite and at least ``COLDEST``."""
     if isinstance(temperature, Tensor):
-        found = extremes(temperature)
+        bounds = extremes(temperature)
     elif isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
         raise ArgumentError.of("temperature", repr(temperature), "a number or a tensor")
     else:
-        found = temperature, temperature
-    for number in found or ():
+        bounds = temperature, temperature
+    for number in bounds or ():
         if not COLDEST <= number < float("inf"):
-            hint = f"{COLDEST} is the least; the paper anneals from 1.0 to 0.5."
+            hint = f"The minimum is {COLDEST}; the paper anneals from 1.0 to 0.5."
             raise ArgumentError.of("temperature", number, "positive and finite", hint)
 
 
 def common_shape(one: Sequence[int], other: Sequence[int]) -> torch.Size | None:
-    """The shape that both broadcast to, or None."""
+    """Return the shape to which both shapes broadcast, or None if they are incompatible."""
     try:
         return torch.Size(torch.broadcast_shapes(tuple(one), tuple(other)))
     except RuntimeError:
@@ -142,6 +174,6 @@ def common_shape(one: Sequence[int], other: Sequence[int]) -> torch.Size | None:
 
 
 def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether ``shape`` can be expanded to ``target``, axis by axis from the right."""
+    """Return whether ``shape`` can be expanded to ``target``, axis by axis from the right."""
     lead = len(target) - len(shape)
     return lead >= 0 and all(a in (1, b) for a, b in zip(shape, target[lead:], strict=True))

@@ -1,8 +1,8 @@
-"""How many threads torch computes with: one for small work, as many as the user has set for the rest.
+"""Limit torch's CPU threads: one thread for small workloads, the user's setting for large ones.
 
-Threads of one product wait for each other.  Where other processes want the cores too, one of them waits for a time
-slice while the others spin, in every product: a small network then takes many times as long with two threads as with
-one.
+The threads of a matrix product wait for each other.  If other processes compete for the cores, one thread waits for a
+time slice while the others spin, in every product: a small network then takes many times as long with two threads as
+with one.
 """
 
 import contextlib
@@ -13,61 +13,61 @@ import torch
 
 __all__ = ["WORTH", "threads_for"]
 
-#: Multiplications of a training step, or of a block of prediction, from which on more than one thread is used: ten
-#: milliseconds or so of one core.  Below, a second thread gains 1.5 times at the most on an idle machine, and loses ten
-#: times as much on a busy one (``benchmarks/busy_neighbour.py``).
+#: Smallest number of multiplications, per training step or block of predictions, for which several threads are used:
+#: about ten milliseconds on one core.  Below it, a second thread is at most 1.5 times faster on an idle machine and ten
+#: times slower on a busy one (``benchmarks/busy_neighbour.py``).
 WORTH = 1 << 27
 
 _lock = threading.Lock()
 
 
-class _State:
-    """What the process has set, and how many threads of Python are within :func:`threads_for`."""
+class _Process:
+    """The user's number of torch threads, and the number of Python threads inside :func:`threads_for`."""
 
-    setting = 1
-    inside = 0
-
-
-class _Own(threading.local):
-    """The same of one thread of Python; None while it is outside."""
-
-    setting: int | None = None
+    user_setting = 1
+    active = 0
 
 
-_state, _own = _State(), _Own()
+class _PythonThread(threading.local):
+    """The user's number of torch threads as seen by one Python thread; None outside :func:`threads_for`."""
+
+    user_setting: int | None = None
+
+
+_process, _thread = _Process(), _PythonThread()
 
 
 @contextlib.contextmanager
 def threads_for(work: float, device: torch.device) -> Iterator[None]:
-    """Inside, torch uses one thread if ``work`` is small, and what the user has set otherwise, never more.
+    """Let torch use one thread inside the block if ``work`` is small, and the user's setting otherwise.
 
-    torch's switch is one for the process and another for each thread of Python that has computed before; a thread
-    takes over what is set when it first computes.  Hence each thread sets back what it found, except one that began
-    while others were within: it gets what they found.
+    torch has one setting for the process and another for each Python thread that has computed before; a thread adopts
+    the current setting when it first computes.  Hence each thread restores the setting it found, except a thread that
+    entered while others were inside: it restores the setting that those found.
 
     Args:
-        work: multiplications between two points at which threads wait for each other, about.
-        device: where they are made; on any other than a CPU nothing is changed.
+        work: Approximate number of multiplications between two synchronization points of torch's threads.
+        device: Device that computes; on any device except a CPU nothing is changed.
     """
     if device.type != "cpu":
         yield
         return
     with _lock:
-        before, outermost = torch.get_num_threads(), _own.setting is None
+        before, outermost = torch.get_num_threads(), _thread.user_setting is None
         if outermost:
-            if not _state.inside:
-                _state.setting = before
-            _own.setting = before = _state.setting
-            _state.inside += 1
-        assert _own.setting is not None
-        count = 1 if work < WORTH else _own.setting
+            if not _process.active:
+                _process.user_setting = before
+            _thread.user_setting = before = _process.user_setting
+            _process.active += 1
+        assert _thread.user_setting is not None
+        count = 1 if work < WORTH else _thread.user_setting
         torch.set_num_threads(count)
     try:
         yield
     finally:
         with _lock:
-            if torch.get_num_threads() == count:  # else somebody has set it meanwhile, and means it
+            if torch.get_num_threads() == count:  # otherwise the block has changed it deliberately
                 torch.set_num_threads(before)
             if outermost:
-                _own.setting = None
-                _state.inside -= 1
+                _thread.user_setting = None
+                _process.active -= 1

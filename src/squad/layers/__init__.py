@@ -1,4 +1,4 @@
-"""Layers as nn.Modules, each of which can be M layers at once."""
+"""Layers as ``nn.Module`` classes, each of which can hold M members (batched copies) of itself."""
 
 from squad.layers.dropout import Dropout
 from squad.layers.factorized import FactorizedSquadLinear

@@ -1,4 +1,4 @@
-"""Mean-field Gaussian latents: the information-bottleneck baseline (the paper's DLGM)."""
+"""Mean-field Gaussian latents: the paper's information-bottleneck baseline (DLGM)."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,22 +19,45 @@ __all__ = ["GaussianLinear"]
 
 
 class GaussianLinear(StochasticModule):
-    r"""A linear layer of Gaussian latents, :math:`p(z_k | x) = N(\mu_k, \sigma_k^2)`, with the prior N(0, 1).
+    r"""Linear layer of Gaussian latents, :math:`p(z_k | x) = N(\mu_k, \sigma_k^2)`, with prior N(0, 1).
 
-    mu and the number whose softplus is sigma are both linear in x.  The interface is that of
-    :class:`~squad.SquadLinear`, so that one can take the place of the other.
+    The mean and the argument of the softplus that yields sigma are both linear in x.  The interface is that of
+    :class:`~squad.SquadLinear`, so that the two layers are interchangeable.
 
     Args:
-        in_features, out_features: sizes of x and of z.
-        init_scale: scale of the fan-in initializer, W having std sqrt(init_scale / in_features); one number, or one a
+        in_features: Number of input features.
+        out_features: Number of latent variables K.
+        init_scale: Scale of the initial weights, whose std is sqrt(init_scale / in_features); one number, or one per
             member.
-        members: M layers at once, or None.
-        sampling: in eval mode: "sample", with noise fixed by ``layer.seed`` and shared by all rows, or "mean".
-        device, dtype: as in torch's own layers.
+        members: Number of members M, batched in one layer; None for a layer without members.
+        sampling: Sampling mode in eval mode: "sample" (noise fixed by ``layer.seed`` and shared by all rows; the
+            default) or "mean".
+        device: Device of the parameters, as in torch's layers.
+        dtype: Dtype of the parameters, as in torch's layers.
 
     Shape:
         x (..., in) -> (..., K); with members (M or 1, ..., in) -> (M, ..., K).
-        ``weight`` (in, 2 * K), ``bias`` (2 * K,), both with M in front where there are members.
+        ``weight`` (in, 2 * K), ``bias`` (2 * K,); with members both have a leading axis M.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    See Also:
+        SquadLinear: Quantized latents with the same interface.
+        collect_kl: Collects the KL terms of the loss.
+
+    References:
+        Rezende, Mohamed, Wierstra. "Stochastic Backpropagation and Approximate Inference in Deep Generative Models",
+            2014.
+        Veeling, van den Berg, Welling. "Predictive Uncertainty through Quantization", 2018. arXiv:1810.05500.
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> layer = squad.GaussianLinear(4, 8)
+        >>> z, kl = layer.sample_with_kl(torch.zeros(5, 4))
+        >>> z.shape, kl.shape
+        (torch.Size([5, 8]), torch.Size([5]))
     """
 
     def __init__(
@@ -52,20 +75,20 @@ class GaussianLinear(StochasticModule):
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, 2 * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, 2 * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
-        self.settle(device, dtype)
+        self._finish_init(device, dtype)
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(..., in) -> mu and sigma, each (..., K), in float32 or better."""
+        """Compute mean and standard deviation: (..., in) -> two tensors (..., K), in float32 or better."""
         return self._moments(self.affine(self.check_input(x), self.weight, self.bias))
 
     @staticmethod
     def _moments(out: Tensor) -> tuple[Tensor, Tensor]:
         mu, raw = out.to(categorical.working_dtype(out)).chunk(2, -1)
-        # softplus underflows far below zero, where a log would follow: sigma has a floor.
+        # softplus underflows far below zero, and the KL takes a log: sigma is clamped.
         return mu, F.softplus(raw).clamp_min(1e-6)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., K): a sample in training, in eval mode what ``sampling`` says."""
+        """Draw z: (..., in) -> (..., K), a random sample in training, by ``sampling`` in eval mode."""
         if self.training:
             z, kl = self.sample_with_kl(x)
         else:
@@ -74,25 +97,29 @@ class GaussianLinear(StochasticModule):
         return z
 
     def predict_with_kl(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What ``layer(x)`` is in eval mode, with its KL: z (..., K) and one number a row, (...,)."""
+        """Return the output of eval mode, z of shape (..., K), and the KL per row, shape (...,)."""
         if self.sampling == "mean":
             return self.sample_with_kl(x, noise=x.new_zeros(()))
-        _, index = self.fixed_key()
-        table = self.normals(1, index, categorical.working_dtype(self.weight)).squeeze(-2)
-        return self.sample_with_kl(x, noise=self.spread(table, x.dim()))
+        _, index = self.eval_key()
+        normals = self.normals(1, index, categorical.working_dtype(self.weight)).squeeze(-2)
+        return self.sample_with_kl(x, noise=self.expand_rank(normals, x.dim()))
 
     def normals(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The normal numbers of samples ``first``, ... in eval mode, for all rows: (samples, K); members first."""
-        key, _ = self.fixed_key()
+        """Return the normal noise of eval mode from sample ``first`` on, shared by all rows.
+
+        Returns:
+            Tensor of shape (samples, K); with members (M, samples, K).
+        """
+        key, _ = self.eval_key()
         return generator.normal(key, samples, self.out_features, first_row=first, dtype=dtype)
 
     def posterior(self, x: Tensor) -> Normal:
-        """p(z | x), of batch shape (..., K); members first."""
+        """Return p(z | x), batch shape (..., K); with members (M, ..., K)."""
         return Normal(*self.moments(x))
 
     @property
     def prior(self) -> Normal:
-        """r(z) = N(0, 1)."""
+        """Prior r(z) = N(0, 1)."""
         zero = torch.zeros((), device=self.weight.device, dtype=categorical.working_dtype(self.weight))
         return Normal(zero, zero + 1)
 
@@ -105,23 +132,27 @@ class GaussianLinear(StochasticModule):
         step: int | Tensor = 0,
         noise: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """A reparametrized sample and its KL to the prior; arguments as in ``SquadLinear.sample_with_kl``.
+        """Draw a reparameterized sample and compute its KL to the prior.
 
-        ``temperature`` is taken so that latent layers can be exchanged, and has no effect: a Gaussian needs none.
-        ``noise`` is standard normal and broadcasts to (..., K).
+        Args:
+            x: Input of shape (..., in); with members (M or 1, ..., in).
+            temperature: Ignored; accepted so that latent layers are interchangeable.
+            seed: Seed of the noise, as in ``SquadLinear.sample_with_kl``.
+            step: Step of the noise, as in ``SquadLinear.sample_with_kl``.
+            noise: Explicit standard normal noise that broadcasts to (..., K), instead of a seed.
 
         Returns:
-            z (..., K), and the KL in nats summed over the K latents, (...,).
+            z of shape (..., K), and the KL in nats summed over the K latents, shape (...,).
         """
         out = self.affine(self.check_input(x), self.weight, self.bias)
         mu, sigma = self._moments(out)
         if temperature is not None:
             check_temperature(temperature)
-            self.check_one_a_member("temperature", torch.as_tensor(temperature))
+            self.check_per_member("temperature", torch.as_tensor(temperature))
         if noise is not None and not isinstance(noise, Tensor):
             raise ArgumentError.of("noise", type(noise).__name__, "a tensor")
         if noise is not None and seed is not None:
-            raise ArgumentError.of("noise", "both", "given, or else seed: one of the two")
+            raise ArgumentError("Pass either `noise` or `seed`, not both.")
         if noise is None:
             key = self.row_key(x, seed, step)
             rows = torch.Size(mu.shape[key.seed.dim() : -1]).numel()
@@ -132,5 +163,5 @@ class GaussianLinear(StochasticModule):
 
 
 def _kl(mu: Tensor, sigma: Tensor) -> Tensor:
-    """KL(N(mu, sigma^2) || N(0, 1)) summed over the last axis."""
+    """Compute KL(N(mu, sigma^2) || N(0, 1)), summed over the last axis."""
     return (0.5 * (mu.square() + sigma.square() - 1) - sigma.log()).sum(-1)

@@ -1,4 +1,4 @@
-"""A linear layer with members, and the initializer all layers share."""
+"""Linear layer with members, and the weight initializer shared by all layers."""
 
 from collections.abc import Sequence
 
@@ -13,23 +13,28 @@ __all__ = ["Linear", "per_member", "scaled_normal_"]
 
 
 def per_member(name: str, value: float | Sequence[float] | Tensor, members: int | None) -> Tensor:
-    """A number, or one a member, as a float64 tensor () or (M,)."""
+    """Convert a number, or one number per member, to a float64 tensor of shape () or (M,).
+
+    Args:
+        name: Name of the argument, used in error messages.
+        value: One number, or a sequence of M numbers.
+        members: Number of members M; None for a layer without members.
+    """
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
-        raise ArgumentError.of(name, repr(value), "a number, or one a member") from None
+        raise ArgumentError.of(name, repr(value), "a number, or one number per member") from None
     if members is None and tensor.dim() != 0:
-        raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", "one number, as this layer has no members")
+        raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", "a single number", "This layer has no members.")
     if tensor.dim() > 1 or (tensor.dim() == 1 and tensor.shape[0] != members):
-        raise ArgumentError.of(
-            name, f"shape {tuple(tensor.shape)}", f"one number, or one for each of {members} members"
-        )
+        allowed = f"a single number, or one for each of the {members} members"
+        raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", allowed)
     return tensor if members is None else tensor.expand(members).clone()
 
 
 @torch.no_grad()
 def scaled_normal_(weight: Tensor, scale: float | Sequence[float] | Tensor, fan_in: int, members: int | None) -> Tensor:
-    """Fill ``weight`` with normal numbers of std sqrt(scale / fan_in); a scale of 2 is He's initializer."""
+    """Fill ``weight`` in place with normal numbers of std sqrt(scale / fan_in); a scale of 2 is He's initializer."""
     std = (per_member("init_scale", scale, members) / fan_in).sqrt()
     if not all(0 < number < float("inf") for number in extremes(std) or ()):
         raise ArgumentError.of("init_scale", scale, "positive and finite", "He's initializer is init_scale=2.")
@@ -37,19 +42,38 @@ def scaled_normal_(weight: Tensor, scale: float | Sequence[float] | Tensor, fan_
 
 
 class Linear(MemberModule):
-    """x W + b, with members: the output layer of a network, or its plain baseline.
+    """Linear layer x W + b that supports members: the output layer of a network, or a plain hidden layer.
 
     Args:
-        in_features, out_features: sizes of x and of the result.
-        bias: whether there is a b.
-        init_scale: scale of the fan-in initializer, W having std sqrt(init_scale / in_features); one number, or one a
+        in_features: Number of input features.
+        out_features: Number of output features.
+        bias: Whether to add a learned bias b.
+        init_scale: Scale of the initial weights, whose std is sqrt(init_scale / in_features); one number, or one per
             member.
-        members: M layers at once, or None.
-        device, dtype: as in torch's own layers.
+        members: Number of members M, batched in one layer; None for a layer without members.
+        device: Device of the parameters, as in torch's layers.
+        dtype: Dtype of the parameters, as in torch's layers.
 
     Shape:
         x (..., in) -> (..., out); with members (M or 1, ..., in) -> (M, ..., out).
-        ``weight`` (in, out), ``bias`` (out,), both with M in front where there are members.
+        ``weight`` (in, out), ``bias`` (out,); with members both have a leading axis M.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    See Also:
+        SquadLinear: Linear layer of quantized latents.
+        stack: Combines layers into one with members.
+
+    References:
+        He, Zhang, Ren, Sun. "Delving Deep into Rectifiers", 2015 (the initializer).
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> layer = squad.Linear(3, 2, members=4)
+        >>> layer(torch.zeros(1, 5, 3)).shape  # all members get the same rows
+        torch.Size([4, 5, 2])
     """
 
     bias: nn.Parameter | None
@@ -72,8 +96,8 @@ class Linear(MemberModule):
             self.bias = nn.Parameter(torch.zeros(*self.lead, out_features))
         else:
             self.register_parameter("bias", None)
-        self.settle(device, dtype)
+        self._finish_init(device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
+        """Compute x W + b: (..., in) -> (..., out)."""
         return self.affine(self.check_input(x), self.weight, self.bias)

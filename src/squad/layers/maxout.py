@@ -13,19 +13,39 @@ __all__ = ["MaxoutLinear"]
 
 
 class MaxoutLinear(MemberModule):
-    """The largest of C linear pieces, for each of K outputs (Goodfellow et al., 2013).
+    """Maxout layer: each of K outputs is the maximum of C linear functions ("pieces") of x.
 
     Args:
-        in_features, out_features: sizes of x and of the result.
-        pieces: C; as many weights as a :class:`~squad.SquadLinear` of C bins.
-        init_scale: scale of the fan-in initializer, W having std sqrt(init_scale / in_features); one number, or one a
+        in_features: Number of input features.
+        out_features: Number of outputs K.
+        pieces: Number of linear pieces C per output; the layer has as many weights as a :class:`~squad.SquadLinear`
+            with C bins.
+        init_scale: Scale of the initial weights, whose std is sqrt(init_scale / in_features); one number, or one per
             member.
-        members: M layers at once, or None.
-        device, dtype: as in torch's own layers.
+        members: Number of members M, batched in one layer; None for a layer without members.
+        device: Device of the parameters, as in torch's layers.
+        dtype: Dtype of the parameters, as in torch's layers.
 
     Shape:
         x (..., in) -> (..., K); with members (M or 1, ..., in) -> (M, ..., K).
-        ``weight`` (in, C * K), ``bias`` (C * K,), both with M in front where there are members.
+        ``weight`` (in, C * K), ``bias`` (C * K,); with members both have a leading axis M.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    See Also:
+        Dropout: Used together with maxout in the paper's strongest baseline.
+        SquadLinear: Quantized latents with the same number of weights.
+
+    References:
+        Goodfellow, Warde-Farley, Mirza, Courville, Bengio. "Maxout Networks", 2013.
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> layer = squad.MaxoutLinear(3, 2, pieces=4)
+        >>> layer(torch.zeros(5, 3)).shape
+        torch.Size([5, 2])
     """
 
     structure = (*MemberModule.structure, "pieces")
@@ -46,10 +66,10 @@ class MaxoutLinear(MemberModule):
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, pieces * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, pieces * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
-        self.settle(device, dtype)
+        self._finish_init(device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., K)."""
+        """Compute the largest piece of each output: (..., in) -> (..., K)."""
         out = self.affine(self.check_input(x), self.weight, self.bias)
-        # max, not amax, whose gradient is several passes; of equal pieces it chooses one instead of sharing it out.
+        # max, not amax: the gradient of amax takes several passes, and is divided among equal pieces.
         return out.view(*out.shape[:-1], self.pieces, self.out_features).max(-2).values

@@ -1,4 +1,4 @@
-"""Layers whose outputs are quantized latent variables: the paper's method."""
+"""Layers of quantized latent variables: the paper's method."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from squad.core import categorical, noise
+from squad.core import categorical
 from squad.core.bins import (
     gaussian_bins,
     gaussian_log_weights,
@@ -17,6 +17,7 @@ from squad.core.bins import (
 )
 from squad.core.checks import check_choice, check_count, check_finite, check_temperature
 from squad.core.distribution import Quantized
+from squad.core.noise import Key, gumbel
 from squad.errors import ArgumentError
 from squad.layers import sampling_modes
 from squad.layers.linear import per_member, scaled_normal_
@@ -31,18 +32,20 @@ LearnValues: TypeAlias = Literal["per_layer", "per_neuron", "fixed"]
 
 
 class SquadLayer(StochasticModule, ABC):
-    """What layers of quantized latents share; a subclass computes the logits.
+    """Base class of layers of quantized latents; a subclass computes the logits.
+
+    With members, every attribute below has a leading axis M.
 
     Attributes:
-        values: where the bins stand, (C,), or (C, K) with ``learn_values="per_neuron"``; members first.
-        log_prior: log r(z), (C,), fixed; members first.
-        temperature: of the relaxed samples, () or (M,), saved with the layer; see :func:`set_temperature`.
-        backend: which implementation of the operation serves this layer; "auto" by default.
+        values: Bin values, shape (C,), or (C, K) with ``learn_values="per_neuron"``.
+        log_prior: Fixed log prior log r(z), shape (C,).
+        temperature: Temperature of relaxed samples, shape (), saved with the layer; see :func:`set_temperature`.
+        backend: Implementation of the sampling operation, see :func:`squad.ops.sample_with_kl`; "auto" by default.
     """
 
     samplings = ("relaxed", "hard", "mean")
     structure = (*StochasticModule.structure, "bins", "learn_values")
-    exact = ("log_prior", "temperature")
+    float32_buffers = ("log_prior", "temperature")
 
     values: Tensor
     log_prior: Tensor
@@ -66,7 +69,7 @@ class SquadLayer(StochasticModule, ABC):
         self.learn_values = check_choice("learn_values", learn_values, ("per_layer", "per_neuron", "fixed"))
         self.backend: BackendName = "auto"
         wide = torch.promote_types(dtype or torch.get_default_dtype(), torch.float32)
-        with torch.device("cpu"):  # looked at while they are made, whatever device the layer is made for
+        with torch.device("cpu"):  # their contents are checked, whatever device the layer is created on
             values = _initial_values(spacing, bins, limit, wide)
             log_prior = _log_prior(prior, values)
         if learn_values == "per_neuron":
@@ -81,10 +84,10 @@ class SquadLayer(StochasticModule, ABC):
 
     @abstractmethod
     def logits(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., C, K), bins before neurons; members first."""
+        """Compute the logits, bins before neurons: (..., in) -> (..., C, K); with members (M, ..., C, K)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., K): a relaxed sample in training, in eval mode what ``sampling`` says."""
+        """Draw z: (..., in) -> (..., K), a relaxed sample in training, by ``sampling`` in eval mode."""
         if self.training:
             z, kl = self.sample_with_kl(x)
         else:
@@ -93,18 +96,21 @@ class SquadLayer(StochasticModule, ABC):
         return z
 
     def posterior(self, x: Tensor) -> Quantized:
-        """p(z | x), of batch shape (..., K); members first."""
+        """Return p(z | x), batch shape (..., K); with members (M, ..., K)."""
         logits = self.logits(x).mT
         values = self.values.mT if self.learn_values == "per_neuron" else self.values
-        return Quantized(logits, self.spread(values, logits.dim()))
+        return Quantized(logits, self.expand_rank(values, logits.dim()))
 
     @property
     def prior(self) -> Quantized:
-        """r(z) on the current values: batch shape (), or (K,) with values per neuron; (M, 1, 1 or K) with members."""
+        """Prior r(z) on the current values.
+
+        Batch shape (), or (K,) with values per neuron; with members (M, 1, 1 or K).
+        """
         per_neuron = self.learn_values == "per_neuron"
-        values = self.values.mT if per_neuron else self.values
-        log_prior = self.log_prior.unsqueeze(-2) if per_neuron else self.log_prior
-        return Quantized(self.spread(log_prior, 4).expand_as(self.spread(values, 4)), self.spread(values, 4))
+        values = self.expand_rank(self.values.mT if per_neuron else self.values, 4)
+        log_prior = self.expand_rank(self.log_prior.unsqueeze(-2) if per_neuron else self.log_prior, 4)
+        return Quantized(log_prior.expand_as(values), values)
 
     def sample_with_kl(
         self,
@@ -115,42 +121,46 @@ class SquadLayer(StochasticModule, ABC):
         step: int | Tensor = 0,
         noise: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """A relaxed sample and its KL to the prior: what a training step calls, one fused operation.
+        """Draw a relaxed sample and compute its KL to the prior, in one fused operation; used in training steps.
 
         Args:
-            x: (..., in); with members (M or 1, ..., in).
-            temperature: a number, or a tensor () or (M,); the layer's own by default.
-            seed: names the noise, which is independent for every row: a whole number or an integer tensor, () or
-                (M,).  Without one it is drawn from torch's generator, one a member.
-            step: names it further, so that one seed serves a whole training run; shaped as seed.
-            noise: explicit Gumbel noise that broadcasts to (..., C, K), instead of a seed.
+            x: Input of shape (..., in); with members (M or 1, ..., in).
+            temperature: Temperature τ: a number, or a tensor of shape () or (M,); the layer's own if None.
+            seed: Seed of the noise, which is independent for every row: an integer, or an integer tensor of shape () or
+                (M,).  If None, drawn from torch's generator, one seed per member.
+            step: Counter combined with the seed, so that one seed serves a whole training run; same shapes as ``seed``.
+            noise: Explicit Gumbel noise that broadcasts to (..., C, K), instead of a seed.
 
         Returns:
-            z (..., K), and the KL in nats summed over the K latents, (...,).
+            z of shape (..., K), and the KL in nats summed over the K latents, shape (...,).
+
+        Raises:
+            ArgumentError: If shapes do not match, a temperature is not positive, or both noise and seed are given.
         """
         self.check_input(x)
         if isinstance(temperature, Tensor):
-            self.check_one_a_member("temperature", temperature)
+            self.check_per_member("temperature", temperature)
         if noise is not None and seed is not None:
-            raise ArgumentError.of("noise", "both", "given, or else seed: one of the two")
+            raise ArgumentError("Pass either `noise` or `seed`, not both.")
         temperature = self.temperature if temperature is None else temperature
         key = self.row_key(x, seed, step) if noise is None else None
         return self._relaxed_with_kl(x, temperature, key, noise)
 
     def _relaxed_with_kl(
-        self, x: Tensor, temperature: float | Tensor, key: noise.Key | None, given: Tensor | None
+        self, x: Tensor, temperature: float | Tensor, key: Key | None, noise: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """z (..., K) and the KL of each row, (...,), by a key of noise or by given noise."""
-        return self._operated(self.logits(x), None, temperature, key, given)
+        """Return z (..., K) and the KL per row (...,), with noise from a key or explicit noise."""
+        return self._apply_operation(self.logits(x), None, temperature, key, noise)
 
-    def _operated(
+    def _apply_operation(
         self,
         logits: Tensor,
         bias: Tensor | None,
         temperature: float | Tensor,
-        key: noise.Key | None,
-        given: Tensor | None,
+        key: Key | None,
+        noise: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
+        """Call :func:`squad.ops.sample_with_kl` with the values, prior and backend of this layer."""
         seed, step = (None, 0) if key is None else key
         return sample_with_kl(
             logits,
@@ -159,87 +169,123 @@ class SquadLayer(StochasticModule, ABC):
             temperature,
             seed=seed,
             step=step,
-            noise=given,
+            noise=noise,
             bias=bias,
             total=True,
             backend=self.backend,
         )
 
     def predict_with_kl(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What ``layer(x)`` is in eval mode, with its KL: z (..., K) and one number a row, (...,)."""
+        """Return the output of eval mode, z of shape (..., K), and the KL per row, shape (...,)."""
         logits = self.logits(x)
         rank = logits.dim()
         values, log_prior = self.op_values(rank), self.op_log_prior(rank)
         wide = logits.to(categorical.working_dtype(logits))
-        _, index = self.fixed_key()
+        _, index = self.eval_key()
         if self.sampling == "relaxed":
-            table = self.spread(self.gumbels(1, index, wide.dtype).squeeze(-3), rank)
-            z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=table, backend=self.backend)
+            gumbels = self.expand_rank(self.gumbels(1, index, wide.dtype).squeeze(-3), rank)
+            z, kl = sample_with_kl(logits, values, log_prior, self.temperature, noise=gumbels, backend=self.backend)
             return z, kl.sum(-1)
         kl = categorical.kl_divergence(categorical.log_softmax(wide, -2), log_prior, -2)
         if self.sampling == "mean":
             z = sampling_modes.mean(wide, values)
         else:
-            z = sampling_modes.hard(wide, values, self.spread(self.gumbels(1, index, wide.dtype).squeeze(-3), rank))
+            gumbels = self.expand_rank(self.gumbels(1, index, wide.dtype).squeeze(-3), rank)
+            z = sampling_modes.hard(wide, values, gumbels)
         return z.to(logits.dtype), kl.sum(-1)
 
     def gumbels(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The Gumbel numbers of samples ``first``, ``first + 1``, ... in eval mode, shared by all rows.
+        """Return the Gumbel noise of eval mode from sample ``first`` on, shared by all rows.
 
-        (samples, C, K); members first.
+        Returns:
+            Tensor of shape (samples, C, K); with members (M, samples, C, K).
         """
-        key, _ = self.fixed_key()
-        return noise.gumbel(key, samples, self.bins, self.out_features, first_row=first, dtype=dtype)
+        key, _ = self.eval_key()
+        return gumbel(key, samples, self.bins, self.out_features, first_row=first, dtype=dtype)
 
     def levels(self, samples: int) -> Tensor:
-        """Where the winners of T stratified samples are looked up in eval mode, for all rows: (T, K); members first."""
-        key, _ = self.fixed_key()
+        """Return the quantile levels of T stratified samples in eval mode, shared by all rows.
+
+        Returns:
+            Tensor of shape (T, K); with members (M, T, K).  See :class:`~squad.layers.sampling_modes.Strata`.
+        """
+        key, _ = self.eval_key()
         return sampling_modes.levels(key, samples, self.out_features)
 
     def strata(self, at: Tensor, first: int = 0, dtype: torch.dtype = torch.float32) -> sampling_modes.Strata:
-        """The noise of stratified samples from ``first`` on, whose :meth:`levels` are ``at``, shared by all rows."""
-        key, _ = self.fixed_key()
+        """Return the noise of stratified samples in eval mode, shared by all rows.
+
+        Args:
+            at: Quantile levels of these samples, a slice of :meth:`levels`.
+            first: Index of the first sample.
+            dtype: Dtype of the noise.
+        """
+        key, _ = self.eval_key()
         return sampling_modes.strata(key, at, first, self.bins, dtype)
 
     def op_values(self, rank: int) -> Tensor:
-        """The values as the operation takes them: (C, 1 or K), with members in the rank of the logits."""
-        return self.spread(self.values if self.learn_values == "per_neuron" else self.values.unsqueeze(-1), rank)
+        """Return the values in the shape that the operation takes: (C, 1 or K), with members in the rank of logits."""
+        return self.expand_rank(self.values if self.learn_values == "per_neuron" else self.values.unsqueeze(-1), rank)
 
     def op_log_prior(self, rank: int) -> Tensor:
-        """The prior as the operation takes it: (C, 1), with members in the rank of the logits."""
-        return self.spread(self.log_prior.unsqueeze(-1), rank)
+        """Return the log prior in the shape that the operation takes: (C, 1), with members in the rank of logits."""
+        return self.expand_rank(self.log_prior.unsqueeze(-1), rank)
 
 
 class SquadLinear(SquadLayer):
-    r"""A linear layer of quantized latents: :math:`p(z_k = v_c | x) = \mathrm{softmax}(W x + b)_c`.
+    r"""Linear layer of quantized latents, :math:`p(z_k = v_c | x) = \mathrm{softmax}(W x + b)_c`.
 
-    A drop-in: ``layer(x)`` is a relaxed sample in training; in eval mode it is what ``sampling`` says, with noise that
-    is fixed by ``layer.seed`` and shared by all rows, so that the result is a function of x.  The output lies within
-    the range of the values, which is why no normalization is needed between such layers.
+    A drop-in replacement for a hidden layer.  In training, ``layer(x)`` is a relaxed (Gumbel-softmax) sample of z.  In
+    eval mode it depends on ``sampling``, with noise that is fixed by ``layer.seed`` and shared by all rows, so that the
+    result is a function of x.  The output lies within the range of the bin values, so no normalization is needed
+    between such layers.
 
     Args:
-        in_features, out_features: sizes of x and of z; out_features is the paper's K.
-        bins: C, how many values a latent can take.
-        spacing: where the values start: "linear" over [-limit, limit]; "gaussian", equal mass under a normal; or C
-            increasing numbers of your own.
-        limit: of linear spacing.
-        prior: r(z), fixed: "uniform"; "gaussian", the normal's mass around the initial values; or C positive weights.
-        learn_values: "per_layer", "per_neuron" or "fixed".
-        init_scale: scale of the fan-in initializer, W having std sqrt(init_scale / in_features); one number, or one a
+        in_features: Number of input features.
+        out_features: Number of latent variables K.
+        bins: Number of bins C per latent.
+        spacing: Initial bin values: "linear" over [-limit, limit]; "gaussian", of equal mass under a standard normal;
+            or C increasing numbers.
+        limit: Largest bin value of linear spacing.
+        prior: Fixed prior r(z): "uniform"; "gaussian", the mass of a standard normal around the initial values; or C
+            positive weights.
+        learn_values: How bin values are learned: "per_layer" (shared by all neurons), "per_neuron", or "fixed" (not
+            learned).
+        init_scale: Scale of the initial weights, whose std is sqrt(init_scale / in_features); one number, or one per
             member.
-        members: M layers at once, or None.
-        sampling: in eval mode: "relaxed", "hard" (on the values), or "mean" (the expectation of each latent).
-        device, dtype: as in torch's own layers.
+        members: Number of members M, batched in one layer; None for a layer without members.
+        sampling: Sampling mode in eval mode: "relaxed" (the default), "hard" (samples on the bin values), or "mean"
+            (the expectation of each latent).
+        device: Device of the parameters, as in torch's layers.
+        dtype: Dtype of the parameters, as in torch's layers; prior and temperature are kept in float32 or better.
 
     Shape:
         x (..., in) -> (..., K); with members (M or 1, ..., in) -> (M, ..., K).
-        ``weight`` (in, C * K), ``bias`` (C * K,), both with M in front where there are members.
+        ``weight`` (in, C * K), ``bias`` (C * K,); with members both have a leading axis M.
 
-    >>> layer = SquadLinear(784, 32, bins=15)
-    >>> layer(torch.zeros(5, 784)).shape
-    torch.Size([5, 32])
-    >>> layer.posterior(torch.zeros(5, 784)).probs.shape
-    torch.Size([5, 32, 15])
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    See Also:
+        FactorizedSquadLinear: Low-rank variant for many bins.
+        collect_kl: Collects the KL terms of the loss.
+        set_temperature: Sets the temperature of relaxed samples.
+        Quantized: Distribution of the posterior and the prior.
+
+    References:
+        Veeling, van den Berg, Welling. "Predictive Uncertainty through Quantization", 2018. arXiv:1810.05500.
+        Jang, Gu, Poole. "Categorical Reparameterization with Gumbel-Softmax", 2017.
+        Maddison, Mnih, Teh. "The Concrete Distribution: A Continuous Relaxation of Discrete Random Variables", 2017.
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> layer = squad.SquadLinear(784, 32, bins=15)
+        >>> x = torch.zeros(5, 784)
+        >>> layer(x).shape
+        torch.Size([5, 32])
+        >>> layer.posterior(x).probs.shape
+        torch.Size([5, 32, 15])
     """
 
     def __init__(
@@ -262,68 +308,86 @@ class SquadLinear(SquadLayer):
         self.weight = nn.Parameter(torch.empty(*self.lead, in_features, bins * out_features))
         self.bias = nn.Parameter(torch.zeros(*self.lead, bins * out_features))
         scaled_normal_(self.weight, init_scale, in_features, members)
-        self.settle(device, dtype)
+        self._finish_init(device, dtype)
 
     def logits(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., C, K)."""
+        """Compute the logits: (..., in) -> (..., C, K)."""
         out = self.affine(self.check_input(x), self.weight, self.bias)
         return out.view(*out.shape[:-1], self.bins, self.out_features)
 
     def _relaxed_with_kl(
-        self, x: Tensor, temperature: float | Tensor, key: noise.Key | None, given: Tensor | None
+        self, x: Tensor, temperature: float | Tensor, key: Key | None, noise: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """As in other layers; on a GPU the bias is left to the operation, which spares a pass over the logits."""
+        """Like the base class; on a GPU the operation adds the bias, which saves a pass over the logits."""
         if not x.is_cuda or torch.is_autocast_enabled("cuda"):
-            return super()._relaxed_with_kl(x, temperature, key, given)
+            return super()._relaxed_with_kl(x, temperature, key, noise)
         out = self.affine(self.check_input(x), self.weight, None)
         logits = out.view(*out.shape[:-1], self.bins, self.out_features)
-        bias = self.spread(self.bias.unflatten(-1, (self.bins, self.out_features)), logits.dim())
-        return self._operated(logits, bias, temperature, key, given)
+        bias = self.expand_rank(self.bias.unflatten(-1, (self.bins, self.out_features)), logits.dim())
+        return self._apply_operation(logits, bias, temperature, key, noise)
 
 
 @torch.no_grad()
 def set_temperature(module: nn.Module, temperature: float | Sequence[float] | Tensor) -> None:
-    """Set the temperature of every SQUAD layer in ``module``: a number, or one a member.
+    """Set the temperature of relaxed samples in every SQUAD layer of a module.
 
-    It is kept in a buffer, so that changing it neither recompiles nor recaptures anything, and eval mode and saved
-    files use the one a network was trained to.
+    The temperature is stored in a buffer: changing it does not recompile a network or recapture a CUDA graph, and eval
+    mode and saved models use the temperature that training ended with.
 
-    >>> layer = SquadLinear(4, 8)
-    >>> set_temperature(layer, 0.7)
-    >>> layer.temperature
-    tensor(0.7000)
+    Args:
+        module: Layer or network.
+        temperature: Positive temperature τ: one number, or one per member.
+
+    Raises:
+        ArgumentError: If the module has no SQUAD layer, or a temperature is not positive and finite.
+
+    See Also:
+        SquadLinear: Layer with a temperature.
+
+    References:
+        Jang, Gu, Poole. "Categorical Reparameterization with Gumbel-Softmax", 2017.
+        Maddison, Mnih, Teh. "The Concrete Distribution: A Continuous Relaxation of Discrete Random Variables", 2017.
+
+    Examples:
+        >>> import squad
+        >>> layer = squad.SquadLinear(4, 8)
+        >>> squad.set_temperature(layer, 0.7)
+        >>> layer.temperature
+        tensor(0.7000)
     """
     layers = [layer for layer in module.modules() if isinstance(layer, SquadLayer)]
     if not layers:
         raise ArgumentError.of("module", type(module).__name__, "a network with at least one SQUAD layer")
-    checked = [per_member("temperature", temperature, layer.members) for layer in layers]
-    for layer, new in zip(layers, checked, strict=True):
+    temperatures = [per_member("temperature", temperature, layer.members) for layer in layers]
+    for layer, new in zip(layers, temperatures, strict=True):
         check_temperature(new)
         layer.temperature.copy_(new)
 
 
 def _initial_values(spacing: Spacing, bins: int, limit: float, dtype: torch.dtype) -> Tensor:
-    """(C,)."""
+    """Return the initial bin values, shape (C,)."""
     if isinstance(spacing, str):
         check_choice("spacing", spacing, ("linear", "gaussian"))
         return linear_bins(bins, limit, dtype=dtype) if spacing == "linear" else gaussian_bins(bins, dtype=dtype)
     values = increasing_values(spacing, name="spacing").to("cpu", dtype)
     if values.shape != (bins,):
-        raise ArgumentError.of("spacing", f"shape {tuple(values.shape)}", f"a word, or {bins} values, one a bin")
+        allowed = f"'linear', 'gaussian' or {bins} values, one per bin"
+        raise ArgumentError.of("spacing", f"shape {tuple(values.shape)}", allowed)
     return values
 
 
 def _log_prior(prior: Prior, values: Tensor) -> Tensor:
-    """(C,) in the dtype of ``values``; weights of a user's own are normalized."""
+    """Return the log prior, shape (C,), in the dtype of ``values``; the user's weights are normalized."""
     bins = values.shape[0]
+    allowed = f"'uniform', 'gaussian' or {bins} positive weights, one per bin"
     if isinstance(prior, str):
         check_choice("prior", prior, ("uniform", "gaussian"))
         return uniform_log_weights(bins, dtype=values.dtype) if prior == "uniform" else gaussian_log_weights(values)
     try:
         weights = torch.as_tensor(prior, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
-        raise ArgumentError.of("prior", repr(prior), f"a word, or {bins} positive weights, one a bin") from None
+        raise ArgumentError.of("prior", repr(prior), allowed) from None
     check_finite("prior", weights)
     if weights.shape != (bins,) or not bool((weights > 0).all()):
-        raise ArgumentError.of("prior", weights.tolist(), f"a word, or {bins} positive weights, one a bin")
+        raise ArgumentError.of("prior", weights.tolist(), allowed)
     return weights.log().log_softmax(-1).to(values.dtype)

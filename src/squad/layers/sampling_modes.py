@@ -1,11 +1,11 @@
-"""Values of quantized latents from their logits and given noise: what prediction is made of.
+"""Sampling modes at prediction time: values of quantized latents from their logits and given noise.
 
-Axes: logits (M, S, N, C, K), bins before neurons, with S = T, or S = 1 for what does not depend on the sample; values
-of the same rank, broadcastable; noise (M, T, ...) for T samples, the same for all rows.  :func:`mean` and :func:`hard`
-take any leading axes that broadcast.
+Axes: logits (M, S, N, C, K), bins before neurons, with S = T, or S = 1 if they do not depend on the sample; values of
+the same rank, broadcastable; noise (M, T, ...) for T samples, shared by all rows.  :func:`mean` and :func:`hard` accept
+any leading axes that broadcast.
 
-What depends on the noise, the values and the temperature alone is computed once, before the first row is seen
-(:class:`Power`, :class:`Gumbels`, :class:`Strata`).  :mod:`squad.ops.triton_sampling` is the same in kernels.
+Everything that depends only on the noise, the values and the temperature is computed once, before the first row
+(:class:`Power`, :class:`Gumbels`, :class:`Strata`).  :mod:`squad.ops.triton_sampling` implements the same as kernels.
 """
 
 import math
@@ -31,80 +31,82 @@ __all__ = [
     "stratified",
 ]
 
-#: The coldest temperature at which exp(noise / temperature) and exp(logits / temperature) can be taken apart in
-#: float32: the largest Gumbel number is 16.64, and what underflows stays below the rounding error of what does not.
-APART = 0.4
+#: Lowest temperature at which exp((logits + noise) / temperature) can be computed in float32 as a product of two
+#: factors: the largest Gumbel number is 16.64, and terms that underflow are below the rounding error of the others.
+MIN_SEPARABLE_TEMPERATURE = 0.4
 
 
 class Scratch:
-    """Memory for tensors of the size of a part's logits, used again from part to part.
+    """Reusable memory for tensors of the size of a block's logits.
 
-    Asked of the system anew, a page at a time, it can take longer than all that is computed in it.
+    Allocating such memory anew, page by page, can take longer than the computation in it.
     """
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[int, torch.dtype], Tensor] = {}
+        self._buffers: dict[tuple[int, torch.dtype], Tensor] = {}
 
-    def take(self, place: int, shape: Sequence[int], like: Tensor) -> Tensor:
-        """An empty tensor of the dtype and device of ``like``, in the memory of the last one at this place."""
-        numbers = math.prod(shape)
-        kept = self.kept.get((place, like.dtype))
-        if kept is None or len(kept) < numbers:
-            kept = self.kept[place, like.dtype] = like.new_empty(numbers)
-        return kept[:numbers].view(*shape)
+    def take(self, slot: int, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Return an uninitialized tensor of the dtype and device of ``like``, in the memory of this slot."""
+        size = math.prod(shape)
+        buffer = self._buffers.get((slot, like.dtype))
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[slot, like.dtype] = like.new_empty(size)
+        return buffer[:size].view(*shape)
 
 
 class Power(NamedTuple):
-    """What is asked of a temperature (M,), so that no call has to look at it again: on a GPU a look is a wait.
+    """Exponent 1 / temperature of relaxed samples, and facts about it that are read once: on a GPU, reading waits.
 
     Attributes:
-        inverse: 1 / temperature, (M,).
-        squares: whether it is 2 for all members.
-        apart: whether no member is colder than ``APART``.
+        inverse: 1 / temperature, shape (M,).
+        squares: Whether the exponent is 2 for all members.
+        separable: Whether all temperatures are at least ``MIN_SEPARABLE_TEMPERATURE``.
     """
 
     inverse: Tensor
     squares: bool
-    apart: bool
+    separable: bool
 
     @classmethod
     def of(cls, temperature: Tensor, dtype: torch.dtype) -> "Power":
-        """Of a temperature () or (M,), for arithmetic in ``dtype``."""
+        """Prepare a temperature of shape () or (M,) for computations in ``dtype``."""
         temperature = temperature.detach().reshape(-1)
-        coldest, hottest = (float(edge) for edge in temperature.aminmax())
-        return cls(temperature.to(dtype).reciprocal(), coldest == hottest == 0.5, coldest >= APART)
+        lowest, highest = (float(edge) for edge in temperature.aminmax())
+        inverse = temperature.to(dtype).reciprocal()
+        return cls(inverse, lowest == highest == 0.5, lowest >= MIN_SEPARABLE_TEMPERATURE)
 
     def view(self, rank: int) -> Tensor:
-        """``inverse`` as (M, 1, ..., 1)."""
+        """Return ``inverse`` with shape (M, 1, ..., 1) of the given rank."""
         return self.inverse.view(-1, *(1,) * (rank - 1))
 
 
 def mean(logits: Tensor, values: Tensor, scratch: Scratch | None = None) -> Tensor:
-    """The expectation of each latent, (..., K); with ``scratch`` without gradients."""
+    """Compute the expectation of each latent, shape (..., K); with ``scratch``, without gradients."""
     if scratch is None:
         return (logits.softmax(-2) * values).sum(-2)
     return _expectation(logits, values, scratch)
 
 
 def _expectation(scores: Tensor, values: Tensor, scratch: Scratch) -> Tensor:
+    """Compute softmax(scores) . values over the bins, in scratch memory."""
     weights = torch.softmax(scores, -2, out=scratch.take(1, scores.shape, scores))
     return weights.mul_(values).sum(-2)
 
 
 def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
-    """Samples on the values: the Gumbel-max trick, (..., K)."""
+    """Draw samples on the bin values by the Gumbel-max trick, shape (..., K)."""
     noisy = logits + gumbels
     best = noisy.argmax(-2, keepdim=True)
     return values.expand_as(noisy).gather(-2, best).squeeze(-2)
 
 
 class Gumbels(NamedTuple):
-    """Noise of T relaxed samples g, made ready, (M, T, 1, C, K); one of the two.
+    """Prepared Gumbel noise g of T relaxed samples; exactly one of the attributes is set.
 
     Attributes:
-        scaled: g / temperature.
-        factors: exp(g / temperature) and exp(g / temperature) times the values, stacked in front (2, M, T, 1, C, K):
-            where logits are shared by the samples, and warm enough to be taken apart from their noise.
+        scaled: g / temperature, shape (M, T, 1, C, K).
+        factors: exp(g / temperature), and the same times the values, stacked as (2, M, T, 1, C, K).  Used if all
+            samples share the logits and the temperature is high enough to separate noise and logits.
     """
 
     scaled: Tensor | None
@@ -112,54 +114,64 @@ class Gumbels(NamedTuple):
 
     @classmethod
     def of(cls, gumbels: Tensor, values: Tensor, power: Power, *, shared: bool) -> "Gumbels":
-        """Of numbers (M, T, 1, C, K); ``shared``: for logits that do not depend on the sample."""
+        """Prepare Gumbel noise.
+
+        Args:
+            gumbels: Gumbel numbers, shape (M, T, 1, C, K).
+            values: Bin values, broadcastable.
+            power: Prepared temperature.
+            shared: Whether all samples share the logits.
+        """
         scaled = gumbels * power.view(5)
-        if not (shared and power.apart):
+        if not (shared and power.separable):
             return cls(scaled, None)
         factors = scaled.exp_()
         stacked = torch.stack([factors, factors * values])
         if factors.device.type == "cpu":
-            # In memory as the matrix product of _together wants it: a (C, 2 T) matrix for each neuron.
+            # The memory layout that the matrix product in _relaxed_shared needs: a (C, 2 T) matrix per neuron.
             stacked = stacked.permute(1, 5, 4, 0, 2, 3).contiguous().permute(3, 0, 4, 5, 2, 1)
         return cls(None, stacked)
 
 
 def relaxed(logits: Tensor, values: Tensor, noise: Gumbels, power: Power, scratch: Scratch | None = None) -> Tensor:
-    """T relaxed samples of N rows each, softmax((logits + g) / temperature) . values: (M, T, N, K)."""
+    """Draw T relaxed samples of N rows, softmax((logits + g) / temperature) . values, shape (M, T, N, K)."""
     if noise.factors is not None:
-        return _together(logits, noise.factors, power)
+        return _relaxed_shared(logits, noise.factors, power)
     assert noise.scaled is not None
     scratch = scratch or Scratch()
     shape = torch.broadcast_shapes(logits.shape, noise.scaled.shape)
-    # Place 0 may hold the logits themselves: each number is read before it is written.
+    # Slot 0 may hold the logits themselves: each number is read before it is overwritten.
     noisy = torch.addcmul(noise.scaled, logits, power.view(5), out=scratch.take(0, shape, logits))
     return _expectation(noisy, values, scratch)
 
 
-def _together(logits: Tensor, factors: Tensor, power: Power) -> Tensor:
-    """Relaxed samples from logits (M, 1, N, C, K) that all share.
+def _relaxed_shared(logits: Tensor, factors: Tensor, power: Power) -> Tensor:
+    """Draw relaxed samples from logits (M, 1, N, C, K) that all samples share.
 
-    exp((a + g) / t) = exp(a / t) exp(g / t): one exponential a row and one a sample, and the sums over the bins are one
-    matrix product for each neuron.
+    exp((a + g) / t) = exp(a / t) exp(g / t): one exponential per row and one per sample, and the sums over the bins are
+    one matrix product per neuron.
     """
     members, _, rows, bins, neurons = logits.shape
     samples = factors.shape[2]
-    # The softmax is exp(a / t) but for a factor, which cancels below.
-    each = (logits * power.view(5)).softmax(-2).permute(0, 4, 1, 2, 3).contiguous().view(-1, rows, bins)
-    table = factors.permute(1, 5, 4, 0, 2, 3).reshape(members * neurons, bins, 2 * samples)
-    products = torch.bmm(each, table)
+    # The softmax equals exp(a / t) up to a factor, which cancels below.
+    row_factors = (logits * power.view(5)).softmax(-2).permute(0, 4, 1, 2, 3).contiguous().view(-1, rows, bins)
+    sample_factors = factors.permute(1, 5, 4, 0, 2, 3).reshape(members * neurons, bins, 2 * samples)
+    products = torch.bmm(row_factors, sample_factors)
     z = products[..., samples:] / products[..., :samples]
     return z.view(members, neurons, rows, samples).permute(0, 3, 2, 1).contiguous()
 
 
 class Strata(NamedTuple):
-    """Noise of T stratified samples, members first.
+    """Noise of T stratified samples; every tensor has a leading axis M.
+
+    The winner of a sample is the bin with the largest noisy logit.
 
     Attributes:
-        levels: (T, K), where each sample's winner is looked up in the distribution function.  For each latent the T
-            levels lie in the T strata [t / T, (t + 1) / T), one in each, in an order of its own: a Latin hypercube.
-        first: (T, K), exponential: how far ahead the winner is.
-        others: (T, C, K), exponential: how far behind the others are.
+        levels: Quantile levels in [0, 1] at which the inverse distribution function selects the winners, shape (T, K).
+            For each latent, each of the T strata [t / T, (t + 1) / T) contains one level, in a random order: a Latin
+            hypercube sample.
+        first: Exponential numbers that determine the winner's noisy logit, shape (T, K).
+        others: Exponential numbers that determine the other bins' noisy logits, shape (T, C, K).
     """
 
     levels: Tensor
@@ -168,15 +180,23 @@ class Strata(NamedTuple):
 
 
 def levels(key: Key, samples: int, neurons: int) -> Tensor:
-    """Where the winners of T stratified samples are looked up, (T, K) in float64, members first; see Strata."""
-    # Bins 1 and 2 of each sample; bin 0 is Strata.first and the others follow, so that a layer that is padded to more
-    # bins draws what it drew.
+    """Generate the quantile levels of T stratified samples, (T, K) or (M, T, K) in float64; see :class:`Strata`."""
+    # Bins 1 and 2 of each sample; bin 0 is Strata.first and the other bins follow, so that padding a layer to more
+    # bins does not change its noise.
     jitter, order = uniform(key, samples, 3, neurons, dtype=torch.float64)[..., 1:, :].unbind(-2)
     return (order.argsort(dim=-2, stable=True).argsort(-2) + jitter) / samples
 
 
 def strata(key: Key, at: Tensor, first_sample: int, bins: int, dtype: torch.dtype) -> Strata:
-    """The noise of samples ``first_sample``, ... whose levels are ``at`` (T, K), members first."""
+    """Generate the noise of stratified samples.
+
+    Args:
+        key: Key of the noise, shape () or (M,).
+        at: Quantile levels of the samples, shape (T, K) or (M, T, K).
+        first_sample: Index of the first of these samples.
+        bins: Number of bins C.
+        dtype: Dtype of the exponential numbers.
+    """
     samples, neurons = at.shape[-2:]
     u = uniform(key, samples, bins + 3, neurons, first_row=first_sample, dtype=torch.float64)
     first, _, others = u.log_().neg_().to(dtype).split([1, 2, bins], -2)
@@ -184,29 +204,35 @@ def strata(key: Key, at: Tensor, first_sample: int, bins: int, dtype: torch.dtyp
 
 
 def stratified(logits: Tensor, values: Tensor, noise: Strata, power: Power, scratch: Scratch | None = None) -> Tensor:
-    """T relaxed samples of N rows each whose winners are stratified, (M, T, N, K), in the dtype of the noise.
+    """Draw T stratified relaxed samples of N rows.
 
-    A relaxed sample is softmax(G / t) with G_c = logit_c + Gumbel noise.  Its largest entry is a draw from p; here it
-    is taken through the inverse distribution function instead, at ``noise.levels``, and the other G are drawn given
-    the winner: exp(-G_w) = E_0 / Z and exp(-G_c) = E_0 / Z + E_c / exp(logit_c) with E_0, E_c exponential and
-    Z = sum_c exp(logit_c) (Maddison, Tarlow and Minka, 2014, "A* sampling").  Over levels that are uniform the law of
-    a sample is that of :func:`relaxed`.
+    A relaxed sample is softmax(G / t) with G_c = logit_c + Gumbel noise.  The bin w of the largest G is distributed as
+    p; here it is selected by the inverse distribution function at ``noise.levels``, and the other G are drawn
+    conditionally on it: exp(-G_w) = E_0 / Z and exp(-G_c) = E_0 / Z + E_c / exp(logit_c) with E_0, E_c exponential and
+    Z = sum_c exp(logit_c).  If a level is uniform, the sample has the same distribution as in :func:`relaxed`.
 
     Args:
-        logits: (M, S, N, C, K), with S = T or S = 1; in float64, or the same row may get another winner elsewhere.
-        values: of the same rank, broadcastable.
-        noise: (M, T, ...).
-        power: of the temperature, in the dtype of the noise.
-        scratch: memory to work in.
+        logits: Logits of shape (M, S, N, C, K), with S = T or S = 1; in float64, because in float32 rounding may select
+            a different winner on another machine.
+        values: Bin values of the same rank, broadcastable.
+        noise: Noise of shape (M, T, ...).
+        power: Prepared temperature, in the dtype of the noise.
+        scratch: Memory to reuse.
+
+    Returns:
+        Samples of shape (M, T, N, K), in the dtype of the noise.
+
+    References:
+        Maddison, Tarlow, Minka. "A* Sampling", 2014.
     """
     scratch = scratch or Scratch()
     p = logits.softmax(-2)
-    # The first winner whose distribution function exceeds the level.  The last bin's is 1, whatever rounding says.
+    # The winner is the first bin whose distribution function exceeds the level; for the last bin it is 1, exactly.
     below = p.cumsum(-2)[..., :-1, :]
     winner = (below <= noise.levels.unsqueeze(-2).unsqueeze(-2)).sum(-2, keepdim=True)
     first, others = noise.first.unsqueeze(-2).unsqueeze(-2), noise.others.unsqueeze(-3)
     shape = torch.broadcast_shapes(p.shape, others.shape)
-    # exp(-G) in units of the winner's: E_0 p_c / (E_0 p_c + E_c), and 0 for a bin without mass.
+    # exp(G) relative to the winner's: E_0 p_c / (E_0 p_c + E_c), and 0 for a bin without mass.
     ahead = torch.mul(first, p.to(first.dtype), out=scratch.take(1, shape, first))
     weights = torch.add(ahead, others, out=scratch.take(2, shape, first)).reciprocal_().mul_(ahead)
     weights.scatter_(-2, winner, 1.0)
@@ -216,16 +242,16 @@ def stratified(logits: Tensor, values: Tensor, noise: Strata, power: Power, scra
 
 
 def add_answers(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
-    """Add what T of ``all_samples`` samples say, probabilities and entropies, to the means of all, in float64.
+    """Add the predictions of T samples to running means over ``all_samples`` samples, in place and in float64.
 
     Args:
-        logits: (M, T, rows, classes) of the network's output; the last rows may be padding.
-        probabilities: (M, N, classes) with N <= rows.
-        entropy: (M, N), in nats.
-        all_samples: of how many the means are.
+        logits: Output of the network, shape (M, T, rows, classes); the last rows may be padding.
+        probabilities: Mean class probabilities, shape (M, N, classes) with N <= rows.
+        entropy: Mean entropies in nats, shape (M, N).
+        all_samples: Total number of samples in the means.
     """
     count = probabilities.shape[1]
-    # Classes before rows: reductions then run along memory.
+    # Classes before rows: reductions then run along contiguous memory.
     y = logits[:, :, :count].permute(0, 1, 3, 2).to(torch.float64, memory_format=torch.contiguous_format)
     y = y - y.amax(2, keepdim=True)
     e = y.exp()

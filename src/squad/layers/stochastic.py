@@ -1,4 +1,4 @@
-"""What random layers share: where their noise comes from, and where their KL goes."""
+"""Base class of stochastic layers: the source of their noise, and the collection of their KL terms."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,24 +17,24 @@ __all__ = ["StochasticModule", "collect_kl", "report_kl", "reseed", "sample_inde
 
 
 class CollectedKL(Sequence[Tensor]):
-    """The KLs that :func:`collect_kl` found so far, in the order of the calls; read as a list.
+    """Sequence of the KL terms collected by :func:`collect_kl` so far, in the order of the calls.
 
-    Kept as a chain, not as a list: torch.compile would compile anew for every length of a list.
+    Stored as a linked list: torch.compile would recompile for every length of a Python list.
     """
 
     def __init__(self) -> None:
         self._last: _Link | None = None
 
     def add(self, kl: Tensor) -> None:
-        """Take one more."""
+        """Append a KL term."""
         self._last = _Link(kl, self._last)
 
     def _all(self) -> list[Tensor]:
-        found, link = [], self._last
+        kls, link = [], self._last
         while link is not None:
-            found.append(link.kl)
-            link = link.before
-        return found[::-1]
+            kls.append(link.kl)
+            link = link.previous
+        return kls[::-1]
 
     def __len__(self) -> int:
         return len(self._all())
@@ -54,130 +54,165 @@ class CollectedKL(Sequence[Tensor]):
 
 
 class _Link:
-    def __init__(self, kl: Tensor, before: "_Link | None") -> None:
+    def __init__(self, kl: Tensor, previous: "_Link | None") -> None:
         self.kl = kl
-        self.before = before
+        self.previous = previous
 
 
-class _Surroundings(threading.local):
-    """What the ``with`` blocks around a call say, one a thread: threads that serve one network stay apart.
+class _Context(threading.local):
+    """State of the enclosing ``with`` blocks, stored per thread so that threads do not affect each other.
 
-    (A ContextVar would be the usual thing; torch.compile cannot trace one.)
+    A ContextVar would be more usual, but torch.compile cannot trace it.
     """
 
     def __init__(self) -> None:
-        # Set on the instance: torch.compile does not notice a change of what it first found on the class.
+        # Set on the instance: torch.compile does not notice changes of a class attribute.
         self.collectors: tuple[CollectedKL, ...] = ()
-        # A tensor, so that a compiled network is not compiled anew for every sample.
+        # A tensor, so that a compiled network is not recompiled for every sample.
         self.sample_index = torch.zeros((), dtype=torch.int64, device="cpu")
 
 
-_around = _Surroundings()
+_context = _Context()
 
 
 # Classes, not generators with contextlib: torch.compile before 2.7 cannot trace those.
-class _Collecting(AbstractContextManager[CollectedKL]):
+class _CollectKL(AbstractContextManager[CollectedKL]):
     def __enter__(self) -> CollectedKL:
-        found = CollectedKL()
-        self.outer = _around.collectors
-        _around.collectors = (*self.outer, found)
-        return found
+        kls = CollectedKL()
+        self.outer = _context.collectors
+        _context.collectors = (*self.outer, kls)
+        return kls
 
     def __exit__(self, *_: object) -> None:
-        _around.collectors = self.outer
+        _context.collectors = self.outer
 
 
-class _Sampling(AbstractContextManager[None]):
+class _SampleIndex(AbstractContextManager[None]):
     def __init__(self, index: int) -> None:
         self.index = index
 
     def __enter__(self) -> None:
-        self.outer = _around.sample_index
-        _around.sample_index = torch.tensor(self.index, dtype=torch.int64, device="cpu")
+        self.outer = _context.sample_index
+        _context.sample_index = torch.tensor(self.index, dtype=torch.int64, device="cpu")
 
     def __exit__(self, *_: object) -> None:
-        _around.sample_index = self.outer
+        _context.sample_index = self.outer
 
 
 def collect_kl() -> AbstractContextManager[CollectedKL]:
-    """Collect the KL of every latent layer that is called inside, in the order of the calls.
+    """Collect the KL term of every latent layer called inside the ``with`` block.
 
-    Each entry is the KL to the layer's prior in nats, summed over its latents, one number a row: the input's shape
-    without its last axis, members first.  The paper's loss is then
-    ``cross_entropy(net(x), y) + beta * sum(kl.mean() for kl in kls)``.  With members it is the sum of their losses, so
-    that none is scaled by their number: ``(cross_entropy_of_each + beta * sum(kl.mean(-1) for kl in kls)).sum()``.
+    Each entry is the KL divergence to the layer's prior in nats, summed over its latents: one number per row, in the
+    shape of the input without its last axis; with members (M, ...).  The paper's loss is then
+    ``cross_entropy(net(x), y) + beta * sum(kl.mean() for kl in kls)``.  With members, add up their losses, so that
+    gradients are not scaled by M: ``(cross_entropy_of_each + beta * sum(kl.mean(-1) for kl in kls)).sum()``.
 
-    >>> import squad
-    >>> net = torch.nn.Sequential(squad.SquadLinear(4, 8), squad.SquadLinear(8, 2))
-    >>> with collect_kl() as kls:
-    ...     y = net(torch.zeros(5, 4))
-    >>> [tuple(kl.shape) for kl in kls]
-    [(5,), (5,)]
+    Returns:
+        Context manager that yields a sequence of the KL terms, in the order of the calls.  Blocks can be nested; each
+        thread has its own.
+
+    See Also:
+        SquadLinear.sample_with_kl: Returns the sample and the KL term of one layer.
+
+    References:
+        Veeling, van den Berg, Welling. "Predictive Uncertainty through Quantization", 2018. arXiv:1810.05500.
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> net = torch.nn.Sequential(squad.SquadLinear(4, 8), squad.SquadLinear(8, 2))
+        >>> with squad.collect_kl() as kls:
+        ...     y = net(torch.zeros(5, 4))
+        >>> [tuple(kl.shape) for kl in kls]
+        [(5,), (5,)]
     """
-    return _Collecting()
+    return _CollectKL()
 
 
 def report_kl(kl: Tensor) -> None:
-    """Hand a layer's KL, one number a row, to whoever collects."""
-    for found in _around.collectors:
-        found.add(kl)
+    """Pass a layer's KL term, one number per row, to all enclosing :func:`collect_kl` blocks."""
+    for kls in _context.collectors:
+        kls.add(kl)
 
 
 def sample_index(index: int) -> AbstractContextManager[None]:
-    """Inside, layers in eval mode take their ``index``-th sample instead of the first (0).
+    """Let layers in eval mode draw sample ``index`` inside the ``with`` block, instead of sample 0.
 
-    In eval mode a layer's noise depends on its seed and on this index, never on the row: an answer is a function of
-    its input.  The mean of T such answers is the paper's prediction.  An exported program and a captured CUDA graph
-    keep the index they were made with.
+    In eval mode a layer's noise depends on its seed and on this index, never on the row: a prediction is a function of
+    its input.  The mean over T samples is the paper's prediction.  Exported programs and captured CUDA graphs keep the
+    index they were made with.
 
-    >>> import squad
-    >>> layer, x = squad.SquadLinear(4, 8).eval(), torch.zeros(5, 4)
-    >>> with sample_index(1):
-    ...     second = layer(x)
-    >>> torch.equal(layer(x), layer(x)), torch.equal(layer(x), second)
-    (True, False)
+    Args:
+        index: Index of the sample, from 0 to 999,999.
+
+    Returns:
+        Context manager; the setting is stored per thread.
+
+    Raises:
+        ArgumentError: If ``index`` is not an integer in that range.
+
+    See Also:
+        reseed: Gives layers new noise.
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> layer, x = squad.SquadLinear(4, 8).eval(), torch.zeros(5, 4)
+        >>> with squad.sample_index(1):
+        ...     second = layer(x)
+        >>> torch.equal(layer(x), layer(x)), torch.equal(layer(x), second)
+        (True, False)
     """
-    return _Sampling(check_count("index", index, 0, 999_999))
+    return _SampleIndex(check_count("index", index, 0, 999_999))
 
 
 @torch.no_grad()
 def reseed(module: nn.Module, seed: int | Tensor | None = None) -> None:
-    """Give every random layer of ``module`` a noise of its own for eval mode.
+    """Give every stochastic layer of ``module`` a new seed for its noise in eval mode.
 
-    A copy of a layer draws what its original draws; put into one network, the two would not be independent.  So does
-    a layer that is called twice.
+    A copy of a layer has the same seed, and therefore the same noise, as its original: reseed a network that contains
+    copies.  A layer that is called twice in a network uses the same noise both times.
 
     Args:
-        module: a layer or a network.
-        seed: makes the new seeds reproducible: they are hashes of it, of the layer's place in the network and of the
-            member.  An integer tensor with one a member instead gives each what it would get alone.  Without a seed
-            they come from torch's generator.
+        module: Layer or network.
+        seed: Makes the new seeds reproducible: they are hashes of ``seed``, the layer's position in the network and the
+            member's index.  An integer tensor with one seed per member gives each member the seeds it would have in a
+            network without members.  If None, seeds are drawn from torch's generator.
 
-    >>> import squad
-    >>> net = torch.nn.Sequential(squad.SquadLinear(4, 4), squad.SquadLinear(4, 4))
-    >>> reseed(net, seed=1)
-    >>> bool(net[0].seed == net[1].seed)
-    False
+    Raises:
+        ArgumentError: If the module has no stochastic layer.
+
+    See Also:
+        sample_index: Selects a sample for a given seed.
+
+    Examples:
+        >>> import torch
+        >>> import squad
+        >>> net = torch.nn.Sequential(squad.SquadLinear(4, 4), squad.SquadLinear(4, 4))
+        >>> squad.reseed(net, seed=1)
+        >>> bool(net[0].seed == net[1].seed)
+        False
     """
     layers = [layer for layer in module.modules() if isinstance(layer, StochasticModule)]
     if not layers:
-        raise ArgumentError.of("module", type(module).__name__, "a network with at least one random layer")
+        raise ArgumentError.of("module", type(module).__name__, "a network with at least one stochastic layer")
     seeds = [
-        draw_seed(layer.lead) if seed is None else layer.hashed_seed(seed, place) for place, layer in enumerate(layers)
+        draw_seed(layer.lead) if seed is None else layer.hashed_seed(seed, position)
+        for position, layer in enumerate(layers)
     ]
     for layer, new in zip(layers, seeds, strict=True):
         layer.seed.copy_(new)
 
 
 class StochasticModule(MemberModule):
-    """A layer that draws random numbers: anew in training, by its own fixed ``seed`` in eval mode.
+    """Base class of layers with noise: new noise in every training step, fixed by ``seed`` in eval mode.
 
     Attributes:
-        seed: int64 () or (M,), saved with the layer; drawn from torch's generator when the layer is made.
-        sampling: what the layer returns in eval mode, one of ``samplings``.
+        seed: int64 tensor of shape () or (M,), saved with the layer; drawn from torch's generator at construction.
+        sampling: Sampling mode in eval mode, one of ``samplings``.
     """
 
-    #: What ``sampling`` may be; the first is the default.
+    #: Sampling modes of the layer; the first is the default.
     samplings: ClassVar[tuple[str, ...]] = ("sample", "mean")
     structure = (*MemberModule.structure, "sampling")
 
@@ -190,7 +225,7 @@ class StochasticModule(MemberModule):
 
     @property
     def sampling(self) -> str:
-        """What the layer returns in eval mode."""
+        """Sampling mode in eval mode."""
         return self._sampling
 
     @sampling.setter
@@ -198,22 +233,22 @@ class StochasticModule(MemberModule):
         self._sampling = check_choice("sampling", value, self.samplings)
 
     def row_key(self, x: Tensor, seed: int | Tensor | None = None, step: int | Tensor = 0) -> Key:
-        """The key of noise that is independent for every row, () or one a member.
+        """Return the key of noise that is independent for every row, shape () or (M,).
 
-        Without a seed each member gets a new one from torch's generator; one seed for several members gives them all
-        the same noise.
+        Without a seed, each member gets a new one from torch's generator; a single seed gives all members the same
+        noise.
         """
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
-        self.check_one_a_member("seed", key.seed)
+        self.check_per_member("seed", key.seed)
         return key if key.seed.shape == self.lead else Key(*(part.expand(self.lead) for part in key))
 
-    def hashed_seed(self, seed: int | Tensor, place: int) -> Tensor:
-        """62 bits for each member, from a seed and a place; shaped as ``self.seed``."""
-        key = make_key(seed, place, self.seed.device)
-        self.check_one_a_member("seed", key.seed)
+    def hashed_seed(self, seed: int | Tensor, position: int) -> Tensor:
+        """Derive a 62-bit seed per member from ``seed`` and the layer's position; in the shape of ``self.seed``."""
+        key = make_key(seed, position, self.seed.device)
+        self.check_per_member("seed", key.seed)
         rows = 1 if key.seed.dim() else self.members or 1
         return hashed_seeds(key, rows).view(self.lead)
 
-    def fixed_key(self) -> tuple[Key, Tensor]:
-        """The layer's own seed and the index of the sample asked for, for noise that all rows share."""
-        return Key(self.seed, torch.zeros_like(self.seed)), _around.sample_index
+    def eval_key(self) -> tuple[Key, Tensor]:
+        """Return the key of the layer's noise in eval mode, shared by all rows, and the current sample index."""
+        return Key(self.seed, torch.zeros_like(self.seed)), _context.sample_index

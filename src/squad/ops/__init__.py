@@ -1,9 +1,9 @@
-"""Sampling and KL of a layer of quantized latents: one operation, several backends, chosen here and per call.
+"""Sampling and KL of a layer of quantized latents: one operation with several backends, chosen per call.
 
-A backend is a function (logits, values, log_prior, temperature, noise) -> (z, kl) that takes checked tensors, all of
-one rank: logits as they came, which may be in half precision, the others in the dtype that is computed in.  It is right
-when, on the outputs and on every gradient, ``|backend - ref64| <= 2 |ref32 - ref64| + atol``;
-``tests/contracts/backends.py`` holds it to that.
+A backend is a function (logits, values, log_prior, temperature, noise) -> (z, kl) of validated tensors of equal rank.
+The logits may be in half precision; the other tensors have the dtype of the computation.  A backend is correct if its
+outputs and all gradients satisfy ``|backend - ref64| <= 2 |ref32 - ref64| + atol``, which
+``tests/contracts/backends.py`` checks.
 """
 
 import functools
@@ -35,15 +35,15 @@ Backend: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | float, Tensor | 
 BackendName: TypeAlias = Literal["auto", "compile", "eager", "reference", "triton"]
 
 
-def _compiled(
+def _compile_backend(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
-    from squad.ops import compiled  # brings half of torch's compiler along
+    from squad.ops import compiled  # imports much of torch's compiler
 
     return compiled.sample_with_kl(logits, values, log_prior, temperature, noise)
 
 
-def _fused(
+def _triton_backend(
     logits: Tensor,
     values: Tensor,
     log_prior: Tensor,
@@ -53,57 +53,55 @@ def _fused(
     bias: Tensor | None = None,
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    from squad.ops import triton_sample  # needs Triton, which is not on every machine
+    from squad.ops import triton_sample  # needs Triton, which is not installed everywhere
 
     return triton_sample.sample_with_kl(logits, values, log_prior, temperature, noise, bias=bias, total=total)
 
 
 BACKENDS: dict[str, Backend] = {
-    "compile": _compiled,
+    "compile": _compile_backend,
     "eager": eager.sample_with_kl,
     "reference": reference.sample_with_kl,
-    "triton": _fused,
+    "triton": _triton_backend,
 }
 
 
 @functools.cache
 def has_triton() -> bool:
-    """Whether Triton can be used: torch brings it along where there is CUDA.  Imports it, so ask where it is needed."""
+    """Return whether Triton can be imported; torch installs it with CUDA.  This imports it: call it where needed."""
     if importlib.util.find_spec("triton") is None:
         return False
     try:
         import triton.language  # noqa: F401
-    except Exception as error:  # whatever a broken installation may raise
-        warnings.warn(f"Triton cannot be imported ({error}); plain torch serves instead.", RuntimeWarning, stacklevel=2)
+    except Exception as error:  # a broken installation may raise anything
+        warnings.warn(f"Triton cannot be imported ({error}); using plain torch instead.", RuntimeWarning, stacklevel=2)
         return False
     return True
 
 
 def choose_backend(name: BackendName, device: torch.device) -> Backend:
-    """The backend of a call; "auto" is the fastest that serves it without a compiler's seconds."""
+    """Return the backend for a call; "auto" is the fastest one that needs no compilation by torch.compile."""
     check_choice("backend", name, ("auto", *BACKENDS))
     if name in ("auto", "triton") and torch.compiler.is_compiling():
-        # torch.compile fuses the plain formulas and derives their gradient; a hand-written one is in its way.
+        # torch.compile fuses the plain formulas and derives their gradient better than custom autograd functions.
         return BACKENDS["reference"]
     if name == "auto":
         return BACKENDS["triton" if device.type == "cuda" and has_triton() else "eager"]
     if name == "triton" and not has_triton():
-        raise ArgumentError.of(
-            "backend", name, "one that is installed and can be imported", 'pip install triton, or take "auto".'
-        )
+        raise ArgumentError(f'backend="{name}" needs Triton. Run `pip install triton`, or use backend="auto".')
     return BACKENDS[name]
 
 
 def serves_factorized(x: Tensor, weight: Tensor, values: Tensor, backend: BackendName) -> bool:
-    """Whether :func:`sample_factorized` serves a layer with these W'' and values, asked for ``x``."""
-    if choose_backend(backend, x.device) is not _fused or x.numel() == 0:
+    """Return whether :func:`sample_factorized` supports input ``x`` to a layer with these W'' and values."""
+    if choose_backend(backend, x.device) is not _triton_backend or x.numel() == 0:
         return False
     from squad.ops import triton_factorized, triton_launch
 
     members, _, rank, _ = weight.shape
-    single = working_dtype(x, weight, values) == torch.float32
-    small = members <= triton_launch.MEMBERS and rank <= triton_factorized.RANKS
-    return single and small and (x.is_cuda or triton_launch.INTERPRETED)
+    is_float32 = working_dtype(x, weight, values) == torch.float32
+    fits = members <= triton_launch.MAX_MEMBERS and rank <= triton_factorized.MAX_RANK
+    return is_float32 and fits and (x.is_cuda or triton_launch.INTERPRETED)
 
 
 def sample_factorized(
@@ -117,27 +115,31 @@ def sample_factorized(
     key: Key,
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`sample_with_kl` for logits W'' (inner + b') + b'' that are not written: by kernels, where they serve.
+    """Compute :func:`sample_with_kl` for factorized logits W'' (inner + b') + b'', without materializing them.
 
     Args:
-        inner: W' x, (M, N, K or 1, B).
-        inner_bias: b', (M, K or 1, B).
-        weight: W'', (M, K, B, C).
-        bias: b'', (M, K, C).
-        values: (M or 1, C, K or 1).
-        log_prior: as values.
-        temperature: a number, or a tensor () or (M,).
-        key: () or (M,).
-        total: as there.
+        inner: W' x, shape (M, N, K or 1, B).
+        inner_bias: b', shape (M, K or 1, B).
+        weight: W'', shape (M, K, B, C).
+        bias: b'', shape (M, K, C).
+        values: Bin values, shape (M or 1, C, K or 1).
+        log_prior: Log prior, same shapes as ``values``.
+        temperature: Temperature: a number, or a tensor of shape () or (M,).
+        key: Key of the noise, shape () or (M,).
+        total: Whether to sum the KL over the latents.
 
     Returns:
-        z, (M, N, K), and kl, the same or (M, N), in float32.
+        z of shape (M, N, K), and the KL of the same shape, or (M, N) with ``total``; both in float32.
+
+    Raises:
+        ArgumentError: If :func:`serves_factorized` is false for these tensors.
     """
-    _check_fixed(log_prior=log_prior, temperature=temperature)
+    _check_no_grad(log_prior=log_prior, temperature=temperature)
     check_temperature(temperature)
     if not serves_factorized(inner, weight, values, "triton") or len(inner) != len(weight):
         got = f"{inner.dtype} of shape {tuple(inner.shape)} on {inner.device} for weights {tuple(weight.shape)}"
-        raise ArgumentError.of("inner", got, "what serves_factorized takes", "Write the logits, for sample_with_kl.")
+        hint = "Compute the logits and call sample_with_kl."
+        raise ArgumentError.of("inner", got, "supported by the kernels (see serves_factorized)", hint)
     from squad.ops import triton_factorized
 
     if not isinstance(temperature, Tensor):
@@ -168,30 +170,57 @@ def sample_with_kl(
     total: bool = False,
     backend: BackendName = "auto",
 ) -> tuple[Tensor, Tensor]:
-    r"""Relaxed samples of quantized latents, and their KL to a prior on the same bins.
+    r"""Draw relaxed samples of quantized latents, and compute their KL to a prior on the same bins.
 
     .. math:: z_k = v \cdot \mathrm{softmax}_c((\mathrm{logits} + g) / \tau), \qquad
               \mathrm{kl}_k = \sum_c p_{ck} (\log p_{ck} - \log r_{ck}), \quad p = \mathrm{softmax}_c(\mathrm{logits})
 
+    g is Gumbel noise; z is a Gumbel-softmax (Concrete) relaxation of a sample of the bin values.
+
     Args:
-        logits: (..., C, K), bins before neurons; with members (M, ..., C, K).  -inf is a bin without mass.
-        values: (C, 1) or (C, K), or of the rank of logits with leading axes of 1 or those of logits.
-        log_prior: log r, shaped by the same rule; finite wherever a logit is.
-        temperature: a positive number, or a tensor () or (M,).
-        seed: names the noise (``squad.core.noise``): a whole number or an integer tensor, () or (M,).  With (M,) the
-            first axis of logits is that of the members, and each draws by its own seed.  Rows are counted over the
+        logits: Logits of shape (..., C, K), bins before neurons; with members (M, ..., C, K).  A logit of -inf is a bin
+            without mass.
+        values: Bin values, shape (C, 1) or (C, K), or the rank of logits with leading axes of 1 or those of logits.
+        log_prior: Log prior log r, same shapes as ``values``; finite wherever a logit is.
+        temperature: Temperature τ: a positive number, or a tensor of shape () or (M,).
+        seed: Seed of the noise (``squad.core.noise``): an integer, or an integer tensor of shape () or (M,).  With (M,)
+            the first axis of logits enumerates the members, and each uses its own seed.  Rows are numbered over the
             axes in between.
-        step: names it further, so that one seed serves a whole training run; shaped as seed.
-        noise: Gumbel noise instead of a seed: (C, K) for all rows, or of the rank of logits, axes of 1 being shared.
-        bias: added to the logits, (C, K), or of their rank with leading axes of 1 or members: a kernel adds it as it
-            reads them.
-        total: return the KL summed over the latents, (...,).
+        step: Counter combined with the seed, so that one seed serves a whole training run; same shapes as ``seed``.
+        noise: Gumbel noise instead of a seed: (C, K) for all rows, or the rank of logits, where axes of 1 broadcast.
+        bias: Added to the logits: (C, K), or the rank of logits with leading axes of 1 or M.  A fused kernel adds it
+            while reading the logits.
+        total: Whether to sum the KL over the latents.
         backend: "auto", "eager", "reference", "triton" (fused kernels for a GPU), or "compile" (torch.compile, for long
             runs with fixed shapes).
 
     Returns:
-        z of shape (..., K) in the dtype of logits, and kl of the same shape in float32 or better.  Gradients reach
-        logits, bias and values.
+        z of shape (..., K) in the dtype of logits, and the KL in nats, in float32 or better: shape (..., K), or (...,)
+        with ``total``.  Gradients flow to logits, bias and values.
+
+    Raises:
+        ArgumentError: If shapes or dtypes do not match, a temperature is not positive, not exactly one of ``seed`` and
+            ``noise`` is given, or the backend is not available.
+
+    See Also:
+        squad.SquadLinear.sample_with_kl: The same as a method of a layer.
+        squad.Quantized.relaxed: Relaxed samples of a distribution.
+
+    References:
+        Veeling, van den Berg, Welling. "Predictive Uncertainty through Quantization", 2018. arXiv:1810.05500.
+        Jang, Gu, Poole. "Categorical Reparameterization with Gumbel-Softmax", 2017.
+        Maddison, Mnih, Teh. "The Concrete Distribution: A Continuous Relaxation of Discrete Random Variables", 2017.
+
+    Examples:
+        >>> import torch
+        >>> from squad.ops import sample_with_kl
+        >>> values = torch.linspace(-1, 1, 3).unsqueeze(-1)
+        >>> log_prior = torch.full((3, 1), 1 / 3).log()
+        >>> z, kl = sample_with_kl(torch.zeros(5, 3, 2), values, log_prior, temperature=0.5, seed=1)
+        >>> z.shape, kl.shape  # 5 rows, 2 latents
+        (torch.Size([5, 2]), torch.Size([5, 2]))
+        >>> bool((kl < 1e-6).all())  # equal logits are the uniform prior
+        True
     """
     for name, tensor in (
         ("logits", logits),
@@ -203,75 +232,76 @@ def sample_with_kl(
         if not isinstance(tensor, Tensor) and not (name in ("noise", "bias") and tensor is None):
             raise ArgumentError.of(name, type(tensor).__name__, "a tensor")
     if bias is not None and (not bias.is_floating_point() or bias.device != logits.device):
-        raise ArgumentError.of("bias", f"{bias.dtype} on {bias.device}", f"floating, on {logits.device} as logits are")
+        allowed = f"a floating-point tensor on {logits.device}, the device of logits"
+        raise ArgumentError.of("bias", f"{bias.dtype} on {bias.device}", allowed)
     if logits.dim() < 2 or not logits.is_floating_point() or logits.shape[-2] < 2:
         got = f"{logits.dtype} of shape {tuple(logits.shape)}"
-        raise ArgumentError.of("logits", got, "floating, of shape (..., C, K) with C >= 2")
-    _check_fixed(log_prior=log_prior, temperature=temperature, noise=noise)
+        raise ArgumentError.of("logits", got, "a floating-point tensor of shape (..., C, K) with C >= 2")
+    _check_no_grad(log_prior=log_prior, temperature=temperature, noise=noise)
     check_temperature(temperature)
     dtype = working_dtype(logits, values)
-    serve = choose_backend(backend, logits.device)
+    chosen = choose_backend(backend, logits.device)
     rest = (
-        _fitted("values", values, logits).to(dtype),
-        _fitted("log_prior", log_prior, logits).to(dtype),
-        _temperature(temperature, logits, dtype),
-        _noise(noise, seed, step, logits),
+        _align("values", values, logits).to(dtype),
+        _align("log_prior", log_prior, logits).to(dtype),
+        _align_temperature(temperature, logits, dtype),
+        _noise_or_key(noise, seed, step, logits),
     )
-    bias = None if bias is None else _fitted("bias", bias, logits).to(dtype)
-    if serve is _fused:
-        z, kl = _fused(logits, *rest, bias=bias, total=total)
+    bias = None if bias is None else _align("bias", bias, logits).to(dtype)
+    if chosen is _triton_backend:
+        z, kl = _triton_backend(logits, *rest, bias=bias, total=total)
         return z.to(logits.dtype), kl
-    z, kl = serve(logits if bias is None else logits.to(dtype) + bias, *rest)
+    z, kl = chosen(logits if bias is None else logits.to(dtype) + bias, *rest)
     return z.to(logits.dtype), kl.sum(-1) if total else kl
 
 
-def _check_fixed(**tensors: Tensor | float | None) -> None:
-    """That none requires a gradient: some backends would give it, others not."""
-    for name, fixed in tensors.items():
-        if isinstance(fixed, Tensor) and fixed.requires_grad and torch.is_grad_enabled():
-            hint = "Gradients reach logits, bias and values alone; detach it."
-            raise ArgumentError.of(name, "one that requires a gradient", "fixed", hint)
+def _check_no_grad(**tensors: Tensor | float | None) -> None:
+    """Raise if one of the tensors requires a gradient, which only some backends would compute."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, Tensor) and tensor.requires_grad and torch.is_grad_enabled():
+            raise ArgumentError(
+                f"{name} must not require a gradient: gradients flow only to logits, bias and values. Detach it."
+            )
 
 
-def _fitted(name: str, tensor: Tensor, logits: Tensor) -> Tensor:
-    """``tensor``, (C, 1 or K) or of the rank of logits, in the rank of logits."""
+def _align(name: str, tensor: Tensor, logits: Tensor) -> Tensor:
+    """Return ``tensor``, of shape (C, 1 or K) or the rank of logits, with the rank of logits."""
     *lead, bins, neurons = logits.shape
     if tensor.dim() == 2:
         tensor = tensor[(None,) * len(lead)]
-    good = tensor.dim() == logits.dim() and tensor.shape[-2] == bins and broadcasts_to(tensor.shape, logits.shape)
-    if not good:
-        allowed = (
-            f"of shape ({bins}, 1), ({bins}, {neurons}) or, axis by axis, 1 or that of logits {tuple(logits.shape)}"
-        )
+    fits = tensor.dim() == logits.dim() and tensor.shape[-2] == bins and broadcasts_to(tensor.shape, logits.shape)
+    if not fits:
+        shape = tuple(logits.shape)
+        allowed = f"of shape ({bins}, 1), ({bins}, {neurons}) or, axis by axis, 1 or the size in logits {shape}"
         raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", allowed)
     return tensor
 
 
-def _temperature(temperature: float | Tensor, logits: Tensor, dtype: torch.dtype) -> float | Tensor:
-    """A number, a tensor (), or one a member in the rank of logits."""
+def _align_temperature(temperature: float | Tensor, logits: Tensor, dtype: torch.dtype) -> float | Tensor:
+    """Return a number, a tensor of shape (), or one temperature per member with the rank of logits."""
     if not isinstance(temperature, Tensor):
         return float(temperature)
     if temperature.dim() and (logits.dim() < 3 or temperature.shape != logits.shape[:1]):
-        allowed = "one number" + (f", or of shape ({logits.shape[0]},), one a member" if logits.dim() > 2 else "")
-        raise ArgumentError.of("temperature", f"shape {tuple(temperature.shape)}", allowed)
+        per_member = f", or of shape ({logits.shape[0]},), one per member" if logits.dim() > 2 else ""
+        raise ArgumentError.of("temperature", f"shape {tuple(temperature.shape)}", f"a single number{per_member}")
     temperature = temperature.to(device=logits.device, dtype=dtype)
     return temperature.view(-1, *(1,) * (logits.dim() - 1)) if temperature.dim() else temperature
 
 
-def _noise(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, logits: Tensor) -> Tensor | Key:
-    """The explicit noise or the key of it, whichever was given."""
-    if (noise is None) == (seed is None):
-        raise ArgumentError.of(
-            "noise", "both" if noise is not None else "neither", "given, or else seed: one of the two"
-        )
+def _noise_or_key(noise: Tensor | None, seed: int | Tensor | None, step: int | Tensor, logits: Tensor) -> Tensor | Key:
+    """Return the explicit noise, or the key made from seed and step."""
+    if noise is not None and seed is not None:
+        raise ArgumentError("Pass either `noise` or `seed`, not both.")
+    if noise is None and seed is None:
+        raise ArgumentError("Pass `noise` or `seed`; got neither.")
     if noise is not None:
         if noise.dim() not in (0, 1, 2, logits.dim()) or not broadcasts_to(noise.shape, logits.shape):
-            allowed = f"broadcastable to {tuple(logits.shape)}, and of its rank or of 2 at most"
+            allowed = f"broadcastable to {tuple(logits.shape)}, and of the same rank or at most 2-dimensional"
             raise ArgumentError.of("noise", f"shape {tuple(noise.shape)}", allowed)
         return noise
     assert seed is not None
     key = make_key(seed, step, logits.device)
     if key.seed.dim() and (logits.dim() < 3 or logits.shape[0] != len(key.seed)):
         got = f"shape {tuple(key.seed.shape)} for logits {tuple(logits.shape)}"
-        raise ArgumentError.of("seed", got, "one a member, or a single one")
+        raise ArgumentError.of("seed", got, "a single integer, or one per member")
     return key

@@ -1,4 +1,4 @@
-"""x W + b with members."""
+"""Batched affine maps x W + b with members."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from squad.ops.triton_launch import one_by_one
+from squad.ops.triton_launch import vmap_by_loop
 
-__all__ = ["affine", "columns"]
+__all__ = ["affine", "transposed_product"]
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x (M, N, in) W (M, in, out) + b (M, out)."""
+    """Compute x W + b for x (M, N, in), W (M, in, out) and b (M, out)."""
     from squad.ops import has_triton
 
     plain = torch.compiler.is_compiling() or not x.is_cuda or torch.is_autocast_enabled("cuda")
@@ -23,16 +23,16 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return triton_sums.affine(x, weight, bias)
 
 
-def columns(x: Tensor, weight: Tensor) -> Tensor:
-    """x (M, N, in) W (M, in, out) as (M, out, N): each row of x is a column."""
+def transposed_product(x: Tensor, weight: Tensor) -> Tensor:
+    """Compute the transpose of x W for x (M, N, in) and W (M, in, out), contiguous with shape (M, out, N)."""
     if torch.is_autocast_enabled(x.device.type):
         return torch.bmm(weight.mT, x.mT)
-    out: Tensor = _Columns.apply(x, weight)  # type: ignore[no-untyped-call]
+    out: Tensor = _TransposedProduct.apply(x, weight)  # type: ignore[no-untyped-call]
     return out
 
 
-class _Columns(Function):
-    """The product as columns; the gradient of W in its own memory order (torch's would be copied), x's as columns."""
+class _TransposedProduct(Function):
+    """The transposed product; the gradient of W has the memory order of W, where torch's would be copied."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:
@@ -45,11 +45,11 @@ class _Columns(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight = ctx.needs_input_grad
-        return torch.bmm(weight, grad).mT if of_x else None, torch.bmm(x.mT, grad.mT) if of_weight else None
+        needs_x, needs_weight = ctx.needs_input_grad
+        return torch.bmm(weight, grad).mT if needs_x else None, torch.bmm(x.mT, grad.mT) if needs_weight else None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """As :func:`one_by_one`."""
-        (out,), (dim,) = one_by_one(_Columns, info.batch_size, in_dims, inputs)
+        """Map by a loop."""
+        (out,), (dim,) = vmap_by_loop(_TransposedProduct, info.batch_size, in_dims, inputs)
         return out, dim

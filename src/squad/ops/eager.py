@@ -1,4 +1,4 @@
-"""The operation in plain torch with a backward pass of its own: no compiler, any device, few passes over memory.
+"""Backend in plain torch with a hand-written backward pass: no compiler, any device, few passes over memory.
 
 With p = softmax(a), y = softmax((a + g) / t), z = sum_c y v and kl = sum_c p (log p - log r), the gradients are
 
@@ -23,8 +23,8 @@ __all__ = ["sample_with_kl"]
 
 AnyInput = TypeVar("AnyInput", bound=Tensor | Key | float)
 
-# Numbers of logits in a block on the CPU.  The allocator gives memory above a few MiB back at once, and taking it anew
-# page by page costs much of a large call; in blocks time is linear in C (benchmarks/op_bins.py measures both).
+#: Number of logits per block on the CPU.  The allocator returns blocks above a few MiB to the system at once, and
+#: requesting them page by page dominates a large call; in blocks the time is linear in C (benchmarks/op_bins.py).
 BLOCK = 1 << 19
 
 LOG2_E = 1 / math.log(2)
@@ -33,34 +33,35 @@ LOG2_E = 1 / math.log(2)
 def sample_with_kl(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K)."""
+    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K)."""
     logits = logits.to(values.dtype)
     size = logits.numel()
     if logits.device.type != "cpu" or size <= 2 * BLOCK or logits.dim() < 3:
-        return _whole(logits, values, log_prior, temperature, as_tensor(noise, logits))
+        return _compute(logits, values, log_prior, temperature, as_tensor(noise, logits))
     rows = logits.shape[-3]
     step = max(1, rows * BLOCK // size)
     if isinstance(noise, Key) and logits.dim() != 3 + noise.seed.dim():
-        noise = as_tensor(noise, logits)  # what a key counts as rows is not the axis that is cut
-    blocks = []
-    # split, not slices: the gradient of each slice would be as large as the whole.
-    parts = (_parts(x, step, rows) for x in (logits, values, log_prior, temperature, noise))
-    for index, (part, v, r, t, drawn) in enumerate(zip(*parts, strict=True)):
-        blocks.append(_whole(part, v, r, t, as_tensor(drawn, part, index * step)))
-    z, kl = zip(*blocks, strict=True)
+        noise = as_tensor(noise, logits)  # the rows that a key numbers are not the axis that is split
+    results = []
+    # torch.split, not slices: the gradient of each slice would be as large as the whole tensor.
+    parts = (_split_rows(x, step, rows) for x in (logits, values, log_prior, temperature, noise))
+    for index, (a, v, r, t, g) in enumerate(zip(*parts, strict=True)):
+        results.append(_compute(a, v, r, t, as_tensor(g, a, index * step)))
+    z, kl = zip(*results, strict=True)
     return torch.cat(z, -2), torch.cat(kl, -2)
 
 
-def _parts(x: AnyInput, step: int, rows: int) -> Sequence[AnyInput]:
-    """The rows of x (..., N, C, K) in blocks of ``step``; what has one row for all, or is a key, is in every block."""
+def _split_rows(x: AnyInput, step: int, rows: int) -> Sequence[AnyInput]:
+    """Split the rows of x (..., N, C, K) into blocks of ``step``; a key or an input shared by all rows is repeated."""
     if isinstance(x, Tensor) and x.dim() > 2 and x.shape[-3] > 1:
         return cast(Sequence[AnyInput], torch.split(x, step, -3))
     return [x] * -(-rows // step)
 
 
-def _whole(
+def _compute(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
 ) -> tuple[Tensor, Tensor]:
+    """Compute z and KL of one block."""
     z, kl, *_ = SampleWithKL.apply(logits, values, log_prior, temperature, noise)  # type: ignore[no-untyped-call]
     return z, kl
 
@@ -68,13 +69,13 @@ def _whole(
 def forward(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """z and kl (..., K), and what their gradients need: y and dkl / da, (..., C, K)."""
-    # Three tensors of this size are written, over and over: what is in a core's cache takes a third of the time.
+    """Compute z and kl (..., K), and the tensors their gradients need: y and dkl / da, (..., C, K)."""
+    # Only three tensors of this size are written, in place: what stays in a core's cache takes a third of the time.
     work = logits + noise
     y = work.div_(temperature).softmax(-2)
     z = torch.mul(y, values, out=work).sum(-2)
-    # torch's powers of 2 take half the time of its exponentials.  Floors instead of masks: a bin without mass has
-    # p = 0, and 0 times a finite number is 0.
+    # exp2 takes half the time of exp in torch.  Clamping instead of masking: a bin without mass has p = 0, and 0 times
+    # a finite number is 0.
     slope = logits.log_softmax(-2)
     p = torch.mul(slope, LOG2_E, out=work).exp2_()
     slope.clamp_min_(categorical.floor(slope.dtype)).sub_(categorical.floored(log_prior)).mul_(p)
@@ -85,25 +86,36 @@ def forward(
 def grad_of_logits(
     values: Tensor, temperature: Tensor | float, z: Tensor, slope: Tensor, weighted: Tensor, grad_kl: Tensor | None
 ) -> Tensor:
-    """From ``weighted``, y times the gradient of z, and the gradient of the KL if there is one."""
-    away = _away(values, temperature, z)
-    return weighted * away if grad_kl is None else torch.addcmul(slope * grad_kl.unsqueeze(-2), weighted, away)
+    """Compute the gradient of the logits.
+
+    Args:
+        values: Bin values.
+        temperature: Temperature.
+        z: Relaxed samples.
+        slope: dkl / da.
+        weighted: y times the gradient of z.
+        grad_kl: Gradient of the KL, or None.
+    """
+    deviation = _scaled_deviation(values, temperature, z)
+    return (
+        weighted * deviation if grad_kl is None else torch.addcmul(slope * grad_kl.unsqueeze(-2), weighted, deviation)
+    )
 
 
 def grad_of_logits_(
     values: Tensor, temperature: Tensor | float, z: Tensor, slope: Tensor, weighted: Tensor, grad_kl: Tensor
 ) -> Tensor:
-    """The same in place of ``slope``, for one who needs it once."""
-    return slope.mul_(grad_kl.unsqueeze(-2)).addcmul_(weighted, _away(values, temperature, z))
+    """Compute :func:`grad_of_logits` in the memory of ``slope``, which is overwritten."""
+    return slope.mul_(grad_kl.unsqueeze(-2)).addcmul_(weighted, _scaled_deviation(values, temperature, z))
 
 
-def _away(values: Tensor, temperature: Tensor | float, z: Tensor) -> Tensor:
-    """(v - z) / t, divided while they are small."""
+def _scaled_deviation(values: Tensor, temperature: Tensor | float, z: Tensor) -> Tensor:
+    """Compute (v - z) / t, dividing before the broadcast, while the tensors are small."""
     return values / temperature - z.unsqueeze(-2) / temperature
 
 
 class SampleWithKL(Function):
-    """Returns what its backward needs as further outputs, so that torch.func can see through it."""
+    """Autograd function that returns the tensors its backward needs as extra outputs, as torch.func requires."""
 
     @staticmethod
     def forward(
@@ -117,11 +129,11 @@ class SampleWithKL(Function):
         z, _, y, slope = output
         ctx.mark_non_differentiable(y, slope)
         ctx.set_materialize_grads(False)
-        # logits and log_prior are kept for second derivatives only; they are alive anyway.
-        kept = [logits, values, log_prior, z, y, slope]
-        # A tensor is saved as one, so that torch notices if it is changed before the backward pass.
+        # logits and log_prior are saved for second derivatives only; they are alive anyway.
+        saved = [logits, values, log_prior, z, y, slope]
+        # A tensor is saved with save_for_backward, so that torch detects changes before the backward pass.
         ctx.temperature = None if isinstance(temperature, Tensor) else temperature
-        ctx.save_for_backward(*kept, *([temperature] if isinstance(temperature, Tensor) else []))
+        ctx.save_for_backward(*saved, *([temperature] if isinstance(temperature, Tensor) else []))
 
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
@@ -143,20 +155,20 @@ class SampleWithKL(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        """A mapped axis is one more in front of the others: the forward pass works in place, which vmap cannot see."""
+        """Treat the mapped axis as one more leading axis: vmap cannot trace the in-place forward pass."""
         rank = inputs[0].dim() + (in_dims[0] is None)
-        logits, *rest = (_fronted(x, axis, rank) for x, axis in zip(inputs[:5], in_dims, strict=False))
+        logits, *rest = (_move_to_front(x, axis, rank) for x, axis in zip(inputs[:5], in_dims, strict=False))
         assert isinstance(logits, Tensor)
         logits = logits.expand(info.batch_size, *logits.shape[1:])
         return SampleWithKL.apply(logits, *rest), (0,) * 4  # type: ignore[no-untyped-call]
 
 
-# torch binds the arguments of every call by this signature; kept here, it need not be worked out each time.
+# torch binds the arguments of every call to this signature; stored here, it is not computed each time.
 SampleWithKL.forward.__signature__ = inspect.signature(SampleWithKL.forward)  # type: ignore[attr-defined]
 
 
-def _fronted(x: Tensor | float, axis: int | None, rank: int) -> Tensor | float:
-    """``x`` in the given rank with its mapped axis in front; what is not mapped is for all."""
+def _move_to_front(x: Tensor | float, axis: int | None, rank: int) -> Tensor | float:
+    """Return ``x`` in the given rank with its mapped axis first; an input that is not mapped broadcasts."""
     if not isinstance(x, Tensor) or (axis is None and x.dim() == 0):
         return x
     x = x.unsqueeze(0) if axis is None else x.movedim(axis, 0)
@@ -164,7 +176,7 @@ def _fronted(x: Tensor | float, axis: int | None, rank: int) -> Tensor | float:
 
 
 def sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """``x`` summed to ``shape``, over the axes before the bins first: that is fast, and leaves little to sum."""
+    """Sum ``x`` to ``shape``, over the axes before the bins first: that is fast and leaves little to sum."""
     lead = [axis for axis in range(x.dim() - 2) if shape[axis] == 1]
     return (x.sum(lead, keepdim=True) if lead else x).sum_to_size(shape)
 
@@ -172,9 +184,9 @@ def sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:
 def _differentiable(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, y: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """z, y and the slope of the KL once more, as functions of logits and values, for gradients of gradients.
+    """Recompute z, y and dkl / da as differentiable functions of logits and values, for second derivatives.
 
-    y is known; that it is a softmax of logits / temperature and something fixed is enough to differentiate it.
+    y is known, and it is the softmax of logits / temperature plus a constant, which suffices to differentiate it.
     """
     y = (categorical.floored(y.log()) + (logits - logits.detach()).nan_to_num() / temperature).softmax(-2)
     log_p = categorical.log_softmax(logits, -2)

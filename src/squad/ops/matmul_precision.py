@@ -1,4 +1,4 @@
-"""How exact matrix products on a GPU are: a switch of torch's for the whole process, kept in order."""
+"""Precision of matrix products on a GPU, as a context manager around torch's process-wide setting."""
 
 import contextlib
 import threading
@@ -10,15 +10,17 @@ __all__ = ["PRECISIONS", "matmul_precision"]
 
 PRECISIONS = ("tf32", "float32")
 
-#: One at a time: who leaves first would otherwise set back what the other still needs.
+#: One block at a time: otherwise a thread that leaves first would reset the setting that another still needs.
 _lock = threading.RLock()
 
 
 @contextlib.contextmanager
 def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
-    """Inside, products on a GPU are in "float32", or in "tf32", which rounds factors to 10 bits and is faster.
+    """Set the precision of matrix products on a GPU inside the ``with`` block.
 
-    On other devices nothing is looked at or changed.
+    Args:
+        precision: "float32", or "tf32", which rounds the factors to 10 bits and is faster.
+        device: Device that computes; on any device except a GPU nothing is read or changed.
     """
     if device.type != "cuda":
         yield
@@ -36,7 +38,7 @@ def _get() -> str:
     matmul = torch.backends.cuda.matmul
     try:
         return "tf32" if matmul.allow_tf32 else "float32"
-    except RuntimeError:  # the user has used the newer switch, and torch (2.9 on) refuses to answer the older one
+    except RuntimeError:  # the user has set the newer fp32_precision, and torch >= 2.9 refuses to read the older one
         return str(matmul.fp32_precision)
 
 

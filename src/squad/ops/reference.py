@@ -1,4 +1,4 @@
-"""The operation as the paper writes it, with gradients by autograd: what every other backend is measured against."""
+"""Reference implementation, as in the paper and with gradients by autograd; other backends are tested against it."""
 
 import torch
 from torch import Tensor
@@ -18,9 +18,9 @@ def sample_with_kl(
     *,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`squad.ops.sample_with_kl`, on checked tensors (..., C, K).
+    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K).
 
-    ``dtype=torch.float64`` computes in double whatever the inputs are.
+    ``dtype=torch.float64`` computes in double precision whatever the dtypes of the inputs.
     """
     dtype = dtype or values.dtype
     logits, values, log_prior = logits.to(dtype), values.to(dtype), log_prior.to(dtype)
@@ -31,10 +31,10 @@ def sample_with_kl(
 
 
 def as_tensor(noise: Tensor | Key, logits: Tensor, first_row: int = 0) -> Tensor:
-    """Gumbel noise for ``logits``: the explicit one, or that of a key, in the dtype of logits.
+    """Return Gumbel noise for ``logits`` in their dtype: explicit noise, or noise generated from a key.
 
-    A key of M members takes the first axis of logits for theirs; the axes between it and (C, K) are counted as rows,
-    from ``first_row`` on.
+    With a key of M members, the first axis of logits enumerates the members.  The axes between it and (C, K) are
+    numbered as rows, from ``first_row`` on.
     """
     if isinstance(noise, Tensor):
         return noise.to(logits.dtype)

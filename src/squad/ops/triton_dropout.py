@@ -1,6 +1,6 @@
-"""Dropout as one Triton kernel that draws its mask, forward and backward, instead of keeping it."""
+"""Dropout as one Triton kernel that regenerates its mask in the backward pass instead of storing it."""
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from typing import Any
@@ -13,12 +13,13 @@ from torch.autograd import Function
 
 from squad.core import noise
 from squad.core.noise import Key
-from squad.ops.dropout import masked
-from squad.ops.triton_launch import INTERPRETED, all_in_memory, on, one_by_one, strides
+from squad.ops.dropout import apply_mask
+from squad.ops.triton_launch import INTERPRETED, have_storage, on, strides, vmap_by_loop
 from squad.ops.triton_noise import bin_word, keys, row_word, uniform
 
 __all__ = ["drop"]
 
+#: Numbers per program.
 BLOCK = 4096 if INTERPRETED else 1024
 
 
@@ -27,14 +28,14 @@ def _kernel(x, rate, seed, step, out, size, x_m, rate_m, seed_m, step_m, BLOCK: 
     member = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     first, second = keys(tl.load(seed + member * seed_m), tl.load(step + member * step_m))
-    share = tl.load(rate + member * rate_m)
-    kept = uniform(row_word(at, first), bin_word(0, second)) >= share
+    p = tl.load(rate + member * rate_m)
+    kept = uniform(row_word(at, first), bin_word(0, second)) >= p
     numbers = tl.load(x + member * x_m + at, at < size, 0.0)
-    tl.store(out + member * size + at, tl.where(kept, numbers * (1 / (1 - share)).to(numbers.dtype), 0.0), at < size)
+    tl.store(out + member * size + at, tl.where(kept, numbers * (1 / (1 - p)).to(numbers.dtype), 0.0), at < size)
 
 
 class _Drop(Function):
-    """x (M, N, features), its first axis of any stride -> the same."""
+    """Dropout of x (M, N, features), whose first axis may have any stride."""
 
     @staticmethod
     def forward(x: Tensor, rate: Tensor, seed: Tensor, step: Tensor) -> Tensor:
@@ -55,19 +56,19 @@ class _Drop(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rate, seed, step = ctx.saved_tensors
-        if not all_in_memory(grad):
+        if not have_storage(grad):
             uniforms = noise.uniform(Key(seed, step), grad.shape[-2], 1, grad.shape[-1]).squeeze(-2)
-            return masked(grad, uniforms, rate.view(-1, 1, 1)), None, None, None
+            return apply_mask(grad, uniforms, rate.view(-1, 1, 1)), None, None, None
         return _Drop.apply(grad, rate, seed, step), None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """As :func:`one_by_one`."""
-        (out,), (dim,) = one_by_one(_Drop, info.batch_size, in_dims, inputs)
+        """Map by a loop."""
+        (out,), (dim,) = vmap_by_loop(_Drop, info.batch_size, in_dims, inputs)
         return out, dim
 
 
 def drop(x: Tensor, rate: Tensor, key: Key) -> Tensor:
-    """x (M, N, features) with features dropped at ``rate`` (M,), by a key (M,)."""
+    """Drop features of x (M, N, features) with probability ``rate`` (M,); key of shape (M,)."""
     out: Tensor = _Drop.apply(x, rate, key.seed, key.step)
     return out

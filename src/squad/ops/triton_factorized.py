@@ -1,12 +1,12 @@
-"""Sampling and KL of a factorized layer as two Triton kernels that never write its logits.
+"""Sampling and KL of a factorized layer in two Triton kernels that never write the logits.
 
-A logit is B multiply-adds from the B numbers of its neuron, so it is cheaper to compute it again than to read it.  A
-program has one neuron and a block of rows: its weights are single numbers, and sums over rows are a warp's own.  So
-rows are what lies side by side in memory, in all tensors that come and go here.  The walk along the bins is that of
-:mod:`squad.ops.triton_sample`; backward sums the gradients of the weights over its rows as it goes.
+A logit takes B multiply-adds from the B inner numbers of its neuron, so recomputing it is cheaper than reading it.  A
+program handles one neuron and a block of rows: its weights are scalars, and sums over rows stay within a warp.  Hence
+rows are contiguous in memory in all tensors here.  The loop over the bins is that of :mod:`squad.ops.triton_bins`;
+the backward kernel accumulates the gradients of the weights over its rows.
 """
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from functools import partial
@@ -20,24 +20,24 @@ from torch.autograd import Function
 
 from squad.core.noise import Key
 from squad.ops import reference
-from squad.ops.triton_launch import INTERPRETED, all_in_memory, gradients, on, one_by_one, strides
+from squad.ops.triton_bins import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, slopes, start, tile_size
+from squad.ops.triton_launch import INTERPRETED, differentiable_gradients, have_storage, on, strides, vmap_by_loop
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
-from squad.ops.triton_sample import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, lanes, slopes, start
-from squad.ops.triton_sums import ROWS, summed
+from squad.ops.triton_sums import MAX_ROWS, sum_rows
 
-__all__ = ["RANKS", "sample_with_kl"]
+__all__ = ["MAX_RANK", "sample_with_kl"]
 
-#: The largest B the kernels are written for.
-RANKS = 8
-#: Rows of a program, which is one warp's: (forward, backward).
+#: Largest rank B that the kernels support.
+MAX_RANK = 8
+#: Rows per program, i.e. per warp: (forward, backward).
 TILES = (8192, 512) if INTERPRETED else (128, 256)
-#: Programs that keep a GPU busy: where rows and neurons make fewer, backward shares out the bins as well.
+#: Number of programs that keeps a GPU busy: if rows and neurons give fewer, the backward kernel splits the bins, too.
 PROGRAMS = 1 if INTERPRETED else 1024
 
 
 @triton.jit
 def inner_of(at, bias, b: tl.constexpr, stride_b, bias_b, inside, B: tl.constexpr):
-    """Number b of B of a neuron's rows, its bias added; what stands for those that are not there does not matter."""
+    """Load inner number b of a neuron's rows and add its bias; beyond B the result is not used."""
     which: tl.constexpr = b if b < B else 0
     return tl.load(at + tl.cast(stride_b, tl.int64) * which, inside, 0.0).to(tl.float32) + tl.load(
         bias + which * bias_b
@@ -46,13 +46,13 @@ def inner_of(at, bias, b: tl.constexpr, stride_b, bias_b, inside, B: tl.constexp
 
 @triton.jit
 def weight_of(at, b: tl.constexpr, K, exists, B: tl.constexpr):
-    """Number b of B; the first for one that is not there."""
+    """Load weight b; weight 0 beyond B, where the result is not used."""
     return tl.load(at + (b if b < B else 0) * K, exists, 0.0)
 
 
 @triton.jit
 def weights_of(weights, c, K, C: tl.constexpr, B: tl.constexpr):
-    """A neuron's weights of bin c from (C, B + 1, K), and its bias; beyond the last bin one that leaves no mass."""
+    """Load a neuron's weights and bias of bin c from (C, B + 1, K); beyond the last bin the bias leaves no mass."""
     exists = c < C
     at = weights + c * ((B + 1) * K)
     return (
@@ -64,7 +64,7 @@ def weights_of(weights, c, K, C: tl.constexpr, B: tl.constexpr):
 
 @triton.jit
 def product(h0, h1, h2, h3, h4, h5, h6, h7, w0, w1, w2, w3, w4, w5, w6, w7, bias, B: tl.constexpr):
-    """The logits of a bin."""
+    """Compute the logits of a bin."""
     out = h0 * w0 + bias
     if B > 1:
         out += h1 * w1
@@ -85,7 +85,7 @@ def product(h0, h1, h2, h3, h4, h5, h6, h7, w0, w1, w2, w3, w4, w5, w6, w7, bias
 
 @triton.jit
 def logit_of(weights, c, K, h0, h1, h2, h3, h4, h5, h6, h7, C: tl.constexpr, B: tl.constexpr):
-    """The logits of bin c; none beyond the last bin."""
+    """Compute the logits of bin c; beyond the last bin there is no mass."""
     w0, w1, w2, w3, w4, w5, w6, w7, bias = weights_of(weights, c, K, C, B)
     out = floored(product(h0, h1, h2, h3, h4, h5, h6, h7, w0, w1, w2, w3, w4, w5, w6, w7, bias, B))
     return tl.where(c < C, out, 4 * FLOOR)
@@ -99,7 +99,7 @@ def forward_kernel(
     weights_m, values_m, values_c, values_k, prior_m, prior_c, prior_k, temperature_m, seed_m, step_m,
     C: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """R rows of one neuron of one member; ``out``, which is z, is (M, N, K), what is kept (M, K, N)."""
+    """Process R rows of one neuron of one member; ``out`` is z as (M, N, K), saved tensors are (M, K, N)."""
     member = tl.program_id(1).to(tl.int64)
     k = tl.program_id(0) % K
     n = (tl.program_id(0) // K) * R + tl.arange(0, R)
@@ -150,14 +150,14 @@ def forward_kernel(
 
 @triton.jit
 def store_sum(at, b: tl.constexpr, numbers, c, most: tl.constexpr, C: tl.constexpr):
-    """The sum over rows as bin c of line b of ``at`` (..., C), if there is such a line and bin."""
+    """Store the sum over rows as bin c of line b of ``at`` (..., C), if that line and bin exist."""
     if b < most:
         tl.store(at + b * C + c, tl.sum(numbers), c < C)
 
 
 @triton.jit
 def store_inner(out, bias_part, b: tl.constexpr, d, inside, N, B: tl.constexpr):
-    """The gradient of inner number b and its sum over the rows, if there is such a number."""
+    """Store the gradient of inner number b and its sum over the rows, if b < B."""
     if b < B:
         tl.store(out + tl.cast(N, tl.int64) * b, d, inside)
         tl.store(bias_part + b, tl.sum(d))
@@ -174,11 +174,11 @@ def backward_kernel(
     C: tl.constexpr, B: tl.constexpr, HAS_Z: tl.constexpr, HAS_KL: tl.constexpr, WANTS_VALUES: tl.constexpr,
     PART: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """R rows and PART bins of one neuron of one member.
+    """Process R rows and PART bins of one neuron of one member.
 
-    What it sums goes to ``inner_parts`` (parts, M, K, B, N), over bins; ``inner_bias_parts`` (M, parts, row blocks, K,
-    B), over bins and rows; ``weight_parts`` (M, row blocks, K, B, C), ``bias_parts`` and ``value_parts`` (M, row
-    blocks, K, C), over rows.
+    Partial sums are written to ``inner_parts`` (parts, M, K, B, N), over bins; ``inner_bias_parts`` (M, parts, row
+    blocks, K, B), over bins and rows; ``weight_parts`` (M, row blocks, K, B, C), ``bias_parts`` and ``value_parts``
+    (M, row blocks, K, C), over rows.
     """
     member, part = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     k, block = tl.program_id(0) % K, tl.program_id(0) // K
@@ -200,7 +200,7 @@ def backward_kernel(
     neuron = member * K + k
     lane = neuron * N + n
     z, kl = tl.load(z_in + lane, inside, 0.0) * inverse, tl.load(kl_in + lane, inside, 0.0) * LOG2E
-    # Beyond the edge p and y are 0.
+    # Beyond the last row p and y are 0.
     top, log_total = tl.load(top_in + lane, inside, 1e30), tl.load(log_total_in + lane, inside, 0.0)
     level = tl.load(level_in + lane, inside, 1e30)
     gz, gkl = tl.zeros((R,), tl.float32), tl.zeros((R,), tl.float32)
@@ -212,18 +212,18 @@ def backward_kernel(
         gkl = tl.load(from_kl, inside, 0.0).to(tl.float32) * LN2
     d0, d1, d2, d3 = gz * 0, gz * 0, gz * 0, gz * 0
     d4, d5, d6, d7 = gz * 0, gz * 0, gz * 0, gz * 0
-    place = (member * blocks + block) * K + k
-    weight_parts += place * (B * C)
-    bias_parts += place * C
+    offset = (member * blocks + block) * K + k
+    weight_parts += offset * (B * C)
+    bias_parts += offset * C
     if WANTS_VALUES:
-        value_parts += place * C
+        value_parts += offset * C
     begin = tl.program_id(2) * PART
     w0, w1, w2, w3, w4, w5, w6, w7, bias = weights_of(weights, begin, K, C, B)
     v = bin_of(values, begin, values_c, k, 0, inside, C, False)
     r = bin_of(log_prior, begin, prior_c, k, 0, inside, C, False)
     for index in range(PART):
         c = begin + index
-        # What the next bin needs is asked for before this one stores anything, which a load could not overtake.
+        # Load the next bin's weights before this bin's stores, which a later load could not overtake.
         n0, n1, n2, n3, n4, n5, n6, n7, next_bias = weights_of(weights, c + 1, K, C, B)
         next_v = bin_of(values, c + 1, values_c, k, 0, inside, C, False)
         next_r = bin_of(log_prior, c + 1, prior_c, k, 0, inside, C, False)
@@ -276,7 +276,7 @@ def backward_kernel(
 def pack_kernel(
     weight, bias, out, K, weight_m, bias_m, C: tl.constexpr, B: tl.constexpr, KB: tl.constexpr, L: tl.constexpr
 ):
-    """W'' (M, K, B, C) and b'' (M, K, C), of any strides along M, as (M, C, B + 1, K)."""
+    """Pack W'' (M, K, B, C) and b'' (M, K, C), with any stride along M, as (M, C, B + 1, K)."""
     member = tl.program_id(1).to(tl.int64)
     line = tl.program_id(0) % (B + 1)
     k = (tl.program_id(0) // (B + 1)) * KB + tl.arange(0, KB)[:, None]
@@ -284,14 +284,14 @@ def pack_kernel(
     for begin in range(0, C, L):
         c = begin + tl.arange(0, L)[None, :]
         inside = (k < K) & (c < C)
-        of_bias = tl.load(bias + member * bias_m + k * C + c, inside & (line == B), 0.0).to(tl.float32)
+        b = tl.load(bias + member * bias_m + k * C + c, inside & (line == B), 0.0).to(tl.float32)
         at = weight + member * weight_m + (k * B + line) * C + c
-        of_weight = tl.load(at, inside & (line < B), 0.0).to(tl.float32)
-        tl.store(out + c * ((B + 1) * K) + k, of_bias + of_weight, inside)
+        w = tl.load(at, inside & (line < B), 0.0).to(tl.float32)
+        tl.store(out + c * ((B + 1) * K) + k, b + w, inside)
 
 
-def _packed(weight: Tensor, bias: Tensor) -> Tensor:
-    """W'' and b'' as the kernels read them, neighbouring neurons side by side: (M, C, B + 1, K)."""
+def _pack(weight: Tensor, bias: Tensor) -> Tensor:
+    """Return W'' and b'' in the layout of the kernels, with contiguous neurons: (M, C, B + 1, K)."""
     members, neurons, rank, bins = weight.shape
     if not weight[0].is_contiguous() or not bias[0].is_contiguous():
         weight, bias = weight.contiguous(), bias.contiguous()
@@ -306,9 +306,9 @@ def _packed(weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _SampleWithKL(Function):
-    """inner (M, N, K or 1, B), inner_bias (M, K or 1, B), weight (M, K, B, C), bias (M, K, C), values ..., total.
+    """Autograd function of the kernels; shapes as in :func:`sample_with_kl`.
 
-    Gives z (M, N, K), kl (M, N, K) or in total (M, N), and what backward needs.
+    Returns z (M, N, K), kl (M, N, K), or (M, N) with ``total``, and the tensors that the backward pass needs.
     """
 
     @staticmethod
@@ -318,21 +318,21 @@ class _SampleWithKL(Function):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         members, rows, _, rank = inner.shape
         _, neurons, _, bins = weight.shape
-        weights = _packed(weight, bias)
-        height = min(lanes(members * rows * neurons, TILES[0], 64), max(32, triton.next_power_of_2(rows)))
+        weights = _pack(weight, bias)
+        height = min(tile_size(members * rows * neurons, TILES[0], 64), max(32, triton.next_power_of_2(rows)))
         out = values.new_empty(members, rows, neurons)
         z, top, log_total, level = (values.new_empty(members, neurons, rows) for _ in range(4))
-        # Of the shape of z, in the memory order of the others: no view, so that one may write into it.
+        # The shape of z in the memory order of the others; not a view, so that callers may write into it.
         kl = values.new_empty_strided((members, rows, neurons), (neurons * rows, 1, rows))
         with on(inner.device):
             forward_kernel[(triton.cdiv(rows, height) * neurons, members)](
                 inner, inner_bias, weights, values, log_prior, temperature, seed, step, out, z, kl, top,
                 log_total, level, rows, neurons, rows_m,
-                *_walks(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
+                *_strides(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
                 C=bins, B=rank, R=height, num_warps=1,
             )  # fmt: skip
-        kept = z, top, log_total, level, weights
-        return (out, summed(kl.mT)[0], *kept, kl) if total else (out, kl, *kept)
+        saved = z, top, log_total, level, weights
+        return (out, sum_rows(kl.mT)[0], *saved, kl) if total else (out, kl, *saved)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -345,18 +345,19 @@ class _SampleWithKL(Function):
     def backward(ctx: Any, grad_z: Tensor | None, grad_kl: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if grad_z is None and grad_kl is None:
             return (None,) * 11
-        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, *kept = ctx.saved_tensors
-        z, top, log_total, level, weights, kl = kept
+        inner, inner_bias, weight, bias, values, log_prior, temperature, seed, step, *saved = ctx.saved_tensors
+        z, top, log_total, level, weights, kl = saved
         members, rows, _, rank = inner.shape
         _, neurons, _, bins = weight.shape
-        if grad_kl is not None and grad_kl.dim() == 2:  # that of the sum
+        if grad_kl is not None and grad_kl.dim() == 2:  # the gradient of the sum over neurons
             grad_kl = grad_kl.unsqueeze(-1).expand(-1, -1, neurons)
-        if torch.is_grad_enabled() or not all_in_memory(grad_z, grad_kl):
+        if torch.is_grad_enabled() or not have_storage(grad_z, grad_kl):
             plain = partial(
                 _plain, log_prior=log_prior, temperature=temperature, seed=seed, step=step, rows_m=ctx.rows_m
             )
             leaves = inner, inner_bias, weight, bias, values
-            return *gradients(plain, leaves, ctx.needs_input_grad[:5], (grad_z, grad_kl)), *[None] * 6
+            grads = differentiable_gradients(plain, leaves, ctx.needs_input_grad[:5], (grad_z, grad_kl))
+            return *grads, *[None] * 6
         height = min(TILES[1], max(32, triton.next_power_of_2(rows)))
         blocks = triton.cdiv(rows, height)
         parts = min(triton.cdiv(bins, 4), triton.cdiv(PROGRAMS, blocks * neurons * members))
@@ -366,61 +367,61 @@ class _SampleWithKL(Function):
         bias_parts = values.new_empty(members, blocks, neurons, bins)
         wants_values = ctx.needs_input_grad[4] and grad_z is not None
         value_parts = torch.empty_like(bias_parts) if wants_values else None
-        grads = grad_z, grad_kl
+        output_grads = grad_z, grad_kl
         with on(inner.device):
             backward_kernel[(blocks * neurons, members, parts)](
                 inner, inner_bias, weights, values, log_prior, temperature, seed, step,
-                z, kl.mT.contiguous(), top, log_total, level, *grads,
+                z, kl.mT.contiguous(), top, log_total, level, *output_grads,
                 inner_parts, inner_bias_parts, weight_parts, bias_parts, value_parts, rows, neurons, ctx.rows_m,
-                *_walks(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
-                *(s for g in grads for s in ([0, 0, 0] if g is None else strides(g))),
+                *_strides(inner, inner_bias, weights, values, log_prior, temperature, seed, step),
+                *(s for g in output_grads for s in ([0, 0, 0] if g is None else strides(g))),
                 C=bins, B=rank, HAS_Z=grad_z is not None, HAS_KL=grad_kl is not None, WANTS_VALUES=wants_values,
                 PART=triton.cdiv(bins, parts), R=height, num_warps=1,
             )  # fmt: skip
         jobs = [inner_bias_parts, weight_parts, bias_parts]
         if parts > 1:
             jobs.append(inner_parts.view(1, parts, -1))
-        # Values that neurons share have one gradient for all of them: at once, unless there are too many to sum.
-        a_neuron, at_once = values.shape[-1] > 1, blocks * neurons <= ROWS
+        # Shared values have one gradient for all neurons: summed in the same launch, unless there are too many rows.
+        per_neuron, at_once = values.shape[-1] > 1, blocks * neurons <= MAX_ROWS
         if value_parts is not None:
-            jobs.append(value_parts if a_neuron or not at_once else value_parts.flatten(1, 2))
-        of_inner_bias, of_weight, of_bias, *more = summed(*jobs)
-        of_inner = more.pop(0).view(inner_parts.shape[1:]) if parts > 1 else inner_parts[0]
-        of_values = None
-        for found in more:
-            of_values = found.mT if a_neuron else (found if at_once else summed(found)[0]).unsqueeze(-1)
-            of_values = of_values.sum_to_size(values.shape)
+            jobs.append(value_parts if per_neuron or not at_once else value_parts.flatten(1, 2))
+        grad_inner_bias, grad_weight, grad_bias, *rest = sum_rows(*jobs)
+        grad_inner = rest.pop(0).view(inner_parts.shape[1:]) if parts > 1 else inner_parts[0]
+        grad_values = None
+        for total in rest:
+            grad_values = total.mT if per_neuron else (total if at_once else sum_rows(total)[0]).unsqueeze(-1)
+            grad_values = grad_values.sum_to_size(values.shape)
         return (
-            of_inner.permute(0, 3, 1, 2).sum_to_size(inner.shape).to(inner.dtype),
-            of_inner_bias.sum_to_size(inner_bias.shape).to(inner_bias.dtype), of_weight.to(weight.dtype),
-            of_bias.to(bias.dtype), of_values, *[None] * 6,
+            grad_inner.permute(0, 3, 1, 2).sum_to_size(inner.shape).to(inner.dtype),
+            grad_inner_bias.sum_to_size(inner_bias.shape).to(inner_bias.dtype), grad_weight.to(weight.dtype),
+            grad_bias.to(bias.dtype), grad_values, *[None] * 6,
         )  # fmt: skip
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """As :func:`one_by_one`."""
-        return one_by_one(_SampleWithKL, info.batch_size, in_dims, inputs)
+        """Map by a loop."""
+        return vmap_by_loop(_SampleWithKL, info.batch_size, in_dims, inputs)
 
 
 def _plain(
     inner: Tensor, inner_bias: Tensor, weight: Tensor, bias: Tensor, values: Tensor, *, log_prior: Tensor,
     temperature: Tensor, seed: Tensor, step: Tensor, rows_m: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """z and kl by the reference, with logits written out."""
+    """Compute z and kl by the reference, with materialized logits."""
     wide = (inner.float() + inner_bias.float().unsqueeze(1)).expand(-1, -1, weight.shape[1], -1)
     logits = torch.einsum("mnkb,mkbc->mnck", wide, weight.float()) + bias.float().mT.unsqueeze(1)
-    # One seed for all members counts its rows through them.
+    # A single seed numbers the rows of all members consecutively.
     key = Key(seed[0], step[0]) if rows_m else Key(seed, step)
     return reference.sample_with_kl(
         logits, values.unsqueeze(1), log_prior.unsqueeze(1), temperature.view(-1, 1, 1, 1), key
     )
 
 
-def _walks(
+def _strides(
     inner: Tensor, inner_bias: Tensor, weights: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor,
     seed: Tensor, step: Tensor,
 ) -> list[int]:  # fmt: skip
-    """Strides in the order of the kernels' arguments."""
+    """Return the strides in the order of the kernels' arguments."""
     return [
         *strides(inner),
         *strides(inner_bias),
@@ -435,19 +436,21 @@ def sample_with_kl(
     inner: Tensor, inner_bias: Tensor, weight: Tensor, bias: Tensor, values: Tensor, log_prior: Tensor,
     temperature: Tensor, key: Key, *, total: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """z and kl, (M, N, K) each, in float32; with ``total`` kl is summed, (M, N).
+    """Compute z and kl of a factorized layer.
 
     Args:
-        inner: W' x, (M, N, K or 1, B), in single or half precision, B being 8 at the most; quickest where rows lie side
-            by side in memory.
-        inner_bias: b', (M, K or 1, B).
-        weight: W'', (M, K, B, C).
-        bias: b'', (M, K, C).
-        values: (M or 1, C, K or 1), float32.
-        log_prior: as values.
-        temperature: (M,) or (1,).
-        key: of one seed for all members, whose rows are then counted through, or (M,).
-        total: sum kl over the neurons.
+        inner: W' x, shape (M, N, K or 1, B), in single or half precision, B <= 8; fastest if rows are contiguous.
+        inner_bias: b', shape (M, K or 1, B).
+        weight: W'', shape (M, K, B, C).
+        bias: b'', shape (M, K, C).
+        values: Bin values, shape (M or 1, C, K or 1), float32.
+        log_prior: Log prior, same shapes as ``values``.
+        temperature: Temperature, shape (M,) or (1,).
+        key: Key of the noise: shape (M,), or () for one seed that numbers the rows of all members consecutively.
+        total: Whether to sum kl over the neurons.
+
+    Returns:
+        z and kl in float32, shape (M, N, K) each; kl of shape (M, N) with ``total``.
     """
     rows_m = 0 if key.seed.dim() else inner.shape[1]
     seed, step = (part.reshape(-1) for part in key)

@@ -1,4 +1,4 @@
-"""Between torch and a Triton kernel: where it runs, how it walks through tensors, what autograd functions share."""
+"""Helpers to launch Triton kernels from torch: device, strides, and parts shared by autograd functions."""
 
 import os
 from collections.abc import Callable
@@ -8,38 +8,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["INTERPRETED", "MEMBERS", "all_in_memory", "gradients", "on", "one_by_one", "strides"]
+__all__ = ["INTERPRETED", "MAX_MEMBERS", "differentiable_gradients", "have_storage", "on", "strides", "vmap_by_loop"]
 
-#: Whether kernels run in Triton's interpreter, on CPU tensors: slow, and for tests.
+#: Whether kernels run in Triton's interpreter, on CPU tensors: slow, for tests only.
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
-#: Members, at the most: CUDA's grids have no more along their second axis.
-MEMBERS = 65_535
+#: Maximum number of members: the limit of the second axis of a CUDA grid.
+MAX_MEMBERS = 65_535
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
-    """Triton launches on torch's current GPU, which need not be the tensors'."""
+    """Make ``device`` torch's current GPU inside the ``with`` block: Triton launches kernels there."""
     if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
         return nullcontext()
     return torch.cuda.device(device)
 
 
 def strides(x: Tensor) -> list[int]:
-    """The strides of ``x``, 0 along an axis of 1: there is one such number for all."""
+    """Return the strides of ``x``, with 0 along axes of size 1, so that they broadcast."""
     return [0 if size == 1 else stride for size, stride in zip(x.shape, x.stride(), strict=True)]
 
 
-def one_by_one(function: Any, size: int, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> tuple[Any, Any]:
-    """A mapped call as one after the other: the mapped axis may be any, and kernels know of members alone."""
-    each = [
+def vmap_by_loop(function: Any, size: int, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Implement vmap of an autograd function by a loop: kernels support only a member axis, not any mapped axis."""
+    results = [
         function.apply(*(x if d is None else x.select(d, i) for x, d in zip(inputs, in_dims, strict=True)))
         for i in range(size)
     ]
-    outputs = [one if isinstance(one, tuple) else (one,) for one in each]
+    outputs = [result if isinstance(result, tuple) else (result,) for result in results]
     return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0,) * len(outputs[0])
 
 
-def all_in_memory(*tensors: Tensor | None) -> bool:
-    """Whether kernels can read these: not what torch maps over, of which there is no single tensor."""
+def have_storage(*tensors: Tensor | None) -> bool:
+    """Return whether kernels can read the tensors: tensors wrapped by torch.func have no storage of their own."""
     try:
         for tensor in tensors:
             if tensor is not None:
@@ -49,38 +49,41 @@ def all_in_memory(*tensors: Tensor | None) -> bool:
     return True
 
 
-def gradients(
+def differentiable_gradients(
     plain: Callable[..., tuple[Tensor, ...]],
-    leaves: tuple[Tensor | None, ...],
+    inputs: tuple[Tensor | None, ...],
     needed: tuple[bool, ...],
     grads: tuple[Tensor | None, ...],
 ) -> list[Tensor | None]:
-    """Gradients for the leaves that need one, as functions of them: for gradients of gradients, and for torch.func.
+    """Compute gradients as differentiable functions of the inputs, for second derivatives and torch.func.
 
     Args:
-        plain: the formula in torch's own operations, of all leaves.
-        leaves: some of them may be None, and need none.
-        needed: for each of the leaves.
-        grads: for each of the outputs, None being zeros.
+        plain: The formula in torch's own operations, a function of all inputs.
+        inputs: Inputs of the formula; None for an input that is absent.
+        needed: For each input, whether its gradient is needed.
+        grads: For each output, its gradient; None for zeros.
+
+    Returns:
+        For each input, its gradient, or None if it is not needed.
     """
-    given = [place for place, grad in enumerate(grads) if grad is not None]
-    wanted = [place for place, needs in enumerate(needed) if needs]
-    if not given or not wanted:
-        return [None] * len(leaves)
+    outputs_used = [index for index, grad in enumerate(grads) if grad is not None]
+    inputs_used = [index for index, needs in enumerate(needed) if needs]
+    if not outputs_used or not inputs_used:
+        return [None] * len(inputs)
 
-    def of_wanted(*changing: Tensor) -> tuple[Tensor, ...]:
-        whole = list(leaves)
-        for place, leaf in zip(wanted, changing, strict=True):
-            whole[place] = leaf
-        outputs = plain(*whole)
-        return tuple(outputs[place] for place in given)
+    def restricted(*changed: Tensor) -> tuple[Tensor, ...]:
+        arguments = list(inputs)
+        for index, tensor in zip(inputs_used, changed, strict=True):
+            arguments[index] = tensor
+        outputs = plain(*arguments)
+        return tuple(outputs[index] for index in outputs_used)
 
-    own = [leaves[place] for place in wanted]
-    by = [grads[place] for place in given]
-    if torch.is_grad_enabled() and all_in_memory(*own, *by):
-        found = torch.autograd.grad(of_wanted(*own), own, by, create_graph=True, allow_unused=True)  # type: ignore[arg-type]
-    else:  # which autograd.grad sees nothing of; vjp in turn does not know hooks on saved tensors
-        _, pull, *_ = torch.func.vjp(of_wanted, *own)
-        found = pull(tuple(by))
-    by_place = dict(zip(wanted, found, strict=True))
-    return [by_place.get(place) for place in range(len(leaves))]
+    leaves = [inputs[index] for index in inputs_used]
+    cotangents = [grads[index] for index in outputs_used]
+    if torch.is_grad_enabled() and have_storage(*leaves, *cotangents):
+        results = torch.autograd.grad(restricted(*leaves), leaves, cotangents, create_graph=True, allow_unused=True)  # type: ignore[arg-type]
+    else:  # autograd.grad does not see tensors wrapped by torch.func; vjp does not support hooks on saved tensors
+        _, pullback, *_ = torch.func.vjp(restricted, *leaves)
+        results = pullback(tuple(cotangents))
+    by_index = dict(zip(inputs_used, results, strict=True))
+    return [by_index.get(index) for index in range(len(inputs))]

@@ -1,15 +1,16 @@
-"""Prediction with T samples as Triton kernels: :mod:`squad.layers.sampling_modes` without tensors of T times C bins.
+"""Sampling modes as Triton kernels: :mod:`squad.layers.sampling_modes` without tensors of size T x C.
 
-A program has a tile of samples x lanes, a lane being one latent variable of one row, and walks along the bins:
-neighbouring lanes read neighbouring words, logits that the samples share are read once for all of them, and sums stand
-in registers.  :func:`linear` makes the logits itself, so that a latent layer behind another writes none.
+A program handles a tile of samples x lanes, where a lane is one latent variable of one row, and loops over the bins:
+neighbouring lanes read neighbouring words, logits shared by the samples are read once, and sums stay in registers.
+:func:`linear` also computes the logits, so that a latent layer after another one does not write them.
 
 Axes as in :mod:`squad.layers.sampling_modes`: logits (M, S, N, C, K), values (M, 1, 1, C, 1 or K), noise (M, T, ...)
-whose last two axes are contiguous.  Arithmetic is in the dtype of the result; a choice is made in that of the logits.
+whose last two axes are contiguous.  Computations are in the dtype of the result; winners are selected in the dtype of
+the logits.
 """
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
-# A branch that the compiler takes stays an if: the other side need not be one that it could compile.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
+# Compile-time branches stay if statements: the branch not taken need not compile.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803, SIM108
 import torch
@@ -21,38 +22,39 @@ from squad.ops.triton_launch import INTERPRETED, on
 
 __all__ = ["add_answers", "hard", "linear", "mean", "relaxed", "serves_linear", "stratified"]
 
-#: Samples and lanes of a tile, and warps for it.  The interpreter's time goes by the number of tiles.
+#: Samples per tile, lanes per tile and warps per program.  The interpreter's time is proportional to the tiles.
 SAMPLES = 32
 LANES = 4096 if INTERPRETED else 128
 WARPS = 4
-#: Samples of a tile of stratified ones, which have twice the state.
+#: Samples per tile of stratified and hard samples; stratified ones have twice the state.
 STRATA = 16
-#: Numbers of a tile of x in :func:`linear` (rows times inputs), its neurons, and warps for it.
+#: Numbers per tile of x in :func:`linear` (rows times inputs), neurons per tile, warps and pipeline stages.
 INPUT_TILE = 4096
 NEURONS = 32
 LINEAR_WARPS = 4
 LINEAR_STAGES = 2
-#: Of matrix products in kernels.  Three products of tensor cores, which keep 21 bits, are as good as one in float32,
-#: whose sums round as much; "ieee" is the latter, without tensor cores.
+#: Precision of matrix products in kernels.  Three tensor-core products, which keep 21 bits, are as accurate as one in
+#: float32, whose sums round as much; "ieee" is float32 without tensor cores.
 PRECISION = "tf32x3"
-#: The most inputs of :func:`linear`: beyond, a tile of x no longer fits, and a product of its own pays for itself.
-MOST_INPUTS = 64
-#: Rows of a tile of :func:`add_answers`, and warps for it.
+#: Maximum number of inputs of :func:`linear`: beyond, a tile of x does not fit, and a separate product is worthwhile.
+MAX_INPUTS = 64
+#: Rows per tile of :func:`add_answers`, and warps per program.
 ANSWER_ROWS = 1024 if INTERPRETED else 32
 ANSWER_WARPS = 2
 
-#: Below what has mass; finite, so that no difference is of two infinities.
+#: Finite stand-in for -inf, so that differences are never between two infinities.
 _FLOOR = tl.constexpr(-1e30)
-#: What noise is: none; added to logits / temperature; or a factor of their exponential.
+#: Kinds of noise: none; added to logits / temperature; or a factor of their exponential.
 _NONE, _ADDED, _FACTOR = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-_KINDS = {"none": 0, "added": 1, "factor": 2}
+_NOISE_KINDS = {"none": 0, "added": 1, "factor": 2}
 
 
 @triton.jit
 def _one_bin(top, total, sums, a, noise, v, NOISE: tl.constexpr):
-    """A further bin of softmaxes: a is logit / temperature.  One exponential serves whether the maximum moves or not.
+    """Update the running softmax with one more bin; a is logit / temperature.
 
-    With noise as a factor the maximum is that of a alone, and serves all samples.
+    One exponential suffices, whether or not the maximum changes.  With noise as a factor, the maximum is that of a
+    alone and is shared by all samples.
     """
     if NOISE == _ADDED:
         a = a + noise
@@ -69,7 +71,7 @@ def _one_bin(top, total, sums, a, noise, v, NOISE: tl.constexpr):
 
 @triton.jit
 def _tile(samples, count, SAMPLES: tl.constexpr, LANES: tl.constexpr):
-    """The samples (SAMPLES, 1) and lanes (1, LANES) of this program; neighbours share lanes, hence what they read."""
+    """Return the samples (SAMPLES, 1) and lanes (1, LANES) of this program; neighbouring programs share lanes."""
     tiles = tl.cdiv(samples, SAMPLES)
     program = tl.program_id(0)
     sample = (program % tiles) * SAMPLES + tl.arange(0, SAMPLES)
@@ -143,7 +145,7 @@ def _stratified(
     level = tl.load(levels_at + member * levels_member + sample * neurons + neuron, mask=drawn, other=0.0)
     first = tl.load(first_at + member * first_member + sample * first_sample + neuron, mask=drawn, other=1.0)
     others_at += member * others_member + sample * others_sample + neuron
-    # The normalizer first.  The second walk finds the logits of this tile in the cache.
+    # First the normalizer; the second loop finds the logits of this tile in the cache.
     top, whole = zero + _FLOOR, zero
     for index in range(bins):
         a = tl.load(logits_at + index * neurons, mask=known, other=0.0)
@@ -161,7 +163,7 @@ def _stratified(
         others = tl.load(others_at + index * neurons, mask=drawn, other=1.0)
         p = tl.exp(a - top) / whole
         above = below + p
-        # The first bin whose distribution function exceeds the level; the last one's is 1, whatever rounding says.
+        # The winner is the first bin whose distribution function exceeds the level; for the last bin it is 1, exactly.
         won = (level >= below) & ((level < above) | (index == bins - 1))
         below = above
         ahead = first * p.to(number)
@@ -213,10 +215,10 @@ def _linear(
     x_member, noise_member, value_member, value_bin, value_neuron,
     NOISE: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, INPUTS: tl.constexpr, NEURONS: tl.constexpr,
 ):  # fmt: skip
-    sides = tl.cdiv(neurons, NEURONS)
-    sample, place = tl.program_id(0) % samples, tl.program_id(0) // samples
-    row = ((place // sides) * ROWS + tl.arange(0, ROWS))[:, None]
-    neuron = ((place % sides) * NEURONS + tl.arange(0, NEURONS))[None, :]
+    columns = tl.cdiv(neurons, NEURONS)
+    sample, tile = tl.program_id(0) % samples, tl.program_id(0) // samples
+    row = ((tile // columns) * ROWS + tl.arange(0, ROWS))[:, None]
+    neuron = ((tile % columns) * NEURONS + tl.arange(0, NEURONS))[None, :]
     member = tl.program_id(1).to(tl.int64)
     wide = bins * neurons
     across, down = tl.arange(0, INPUTS)[None, :], tl.arange(0, INPUTS)[:, None]
@@ -275,39 +277,40 @@ def _add_answers(
 
 
 def mean(logits: Tensor, values: Tensor, ones: Tensor) -> Tensor:
-    """The expectation of each latent: logits (M, S, N, C, K), ones (M,) -> (M, S, N, K)."""
-    return _weighed(logits, values, None, "none", ones)
+    """Compute the expectation of each latent: logits (M, S, N, C, K), ones (M,) -> (M, S, N, K)."""
+    return _softmax_average(logits, values, None, "none", ones)
 
 
 def relaxed(logits: Tensor, values: Tensor, scaled: Tensor | None, factors: Tensor | None, inverse: Tensor) -> Tensor:
-    """T relaxed samples, (M, T, N, K).
+    """Draw T relaxed samples, shape (M, T, N, K).
 
     Args:
-        logits: (M, S, N, C, K).
-        values: (M, 1, 1, C, 1 or K).
-        scaled: Gumbel numbers over the temperature, (M, T, 1, C, K); or
-        factors: their exponentials, for S = 1 and logits that can be taken apart from their noise.
-        inverse: 1 / temperature, (M,).
+        logits: Logits of shape (M, S, N, C, K).
+        values: Bin values, shape (M, 1, 1, C, 1 or K).
+        scaled: Gumbel numbers divided by the temperature, shape (M, T, 1, C, K); not used if ``factors`` is given.
+        factors: Exponentials of ``scaled``, if S = 1 and the noise can be separated from the logits.
+        inverse: 1 / temperature, shape (M,).
     """
     if factors is not None:
-        return _weighed(logits, values, factors, "factor", inverse)
-    return _weighed(logits, values, scaled, "added", inverse)
+        return _softmax_average(logits, values, factors, "factor", inverse)
+    return _softmax_average(logits, values, scaled, "added", inverse)
 
 
-def _weighed(logits: Tensor, values: Tensor, noise: Tensor | None, kind: str, inverse: Tensor) -> Tensor:
-    members, given, rows, bins, neurons = logits.shape
-    samples = given if noise is None else noise.shape[1]
+def _softmax_average(logits: Tensor, values: Tensor, noise: Tensor | None, kind: str, inverse: Tensor) -> Tensor:
+    """Compute the average of the values under softmax(logits / temperature, combined with noise of ``kind``)."""
+    members, logit_samples, rows, bins, neurons = logits.shape
+    samples = logit_samples if noise is None else noise.shape[1]
     out = logits.new_empty(members, samples, rows, neurons)
     logits = logits.contiguous()
-    noise = logits if noise is None else _inner(noise)
-    # What the samples do not share is read once anyhow, and small tiles leave room for more programs.
-    shared = given == 1 and samples > 1
-    tile = _tile_of(samples, SAMPLES) if shared else 1
+    noise = logits if noise is None else _contiguous_per_member(noise)
+    # Logits that samples do not share are read once anyway, and small tiles allow more programs.
+    shared = logit_samples == 1 and samples > 1
+    tile = _samples_per_tile(samples, SAMPLES) if shared else 1
     with on(logits.device):
         _relaxed[_grid(samples, tile, rows * neurons, members)](
             logits, values, noise, inverse, out, samples, rows, bins, neurons,
             noise.stride(0), *_value_strides(values),
-            NOISE=_KINDS[kind], SHARED=given == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
+            NOISE=_NOISE_KINDS[kind], SHARED=logit_samples == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
         )  # fmt: skip
     return out
 
@@ -315,65 +318,65 @@ def _weighed(logits: Tensor, values: Tensor, noise: Tensor | None, kind: str, in
 def stratified(
     logits: Tensor, values: Tensor, levels: Tensor, first: Tensor, others: Tensor, inverse: Tensor, squares: bool
 ) -> Tensor:
-    """T stratified relaxed samples, (M, T, N, K), in the dtype of ``first``.
+    """Draw T stratified relaxed samples, shape (M, T, N, K), in the dtype of ``first``.
 
     Args:
-        logits: (M, S, N, C, K).
-        values: (M, 1, 1, C, 1 or K).
-        levels: (M, T, K); for this and the next two see :class:`squad.layers.sampling_modes.Strata`.
-        first: (M, T, K).
-        others: (M, T, C, K).
-        inverse: 1 / temperature, (M,).
-        squares: whether that is 2 for all members.
+        logits: Logits of shape (M, S, N, C, K).
+        values: Bin values, shape (M, 1, 1, C, 1 or K).
+        levels: Quantile levels, shape (M, T, K); see :class:`squad.layers.sampling_modes.Strata`.
+        first: Exponential numbers of the winners, shape (M, T, K).
+        others: Exponential numbers of the other bins, shape (M, T, C, K).
+        inverse: 1 / temperature, shape (M,).
+        squares: Whether ``inverse`` is 2 for all members.
     """
-    members, given, rows, bins, neurons = logits.shape
+    members, logit_samples, rows, bins, neurons = logits.shape
     samples = levels.shape[1]
     out = first.new_empty(members, samples, rows, neurons)
-    logits, levels = logits.contiguous(), _inner(levels)
-    tile = _tile_of(samples, STRATA) if given == 1 else 1
+    logits, levels = logits.contiguous(), _contiguous_per_member(levels)
+    tile = _samples_per_tile(samples, STRATA) if logit_samples == 1 else 1
     with on(logits.device):
         _stratified[_grid(samples, tile, rows * neurons, members)](
             logits, values, levels, first, others, inverse, out, samples, rows, bins, neurons,
             levels.stride(0), first.stride(0), first.stride(1), others.stride(0), others.stride(1),
             *_value_strides(values),
-            SQUARES=squares, SHARED=given == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
+            SQUARES=squares, SHARED=logit_samples == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
         )  # fmt: skip
     return out
 
 
 def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
-    """T samples on the values by the Gumbel-max trick, (M, T, N, K): gumbels (M, T, 1, C, K)."""
-    members, given, rows, bins, neurons = logits.shape
+    """Draw T samples on the bin values by the Gumbel-max trick, with gumbels (M, T, 1, C, K): (M, T, N, K)."""
+    members, logit_samples, rows, bins, neurons = logits.shape
     samples = gumbels.shape[1]
     out = logits.new_empty(members, samples, rows, neurons)
-    logits, gumbels = logits.contiguous(), _inner(gumbels)
-    tile = _tile_of(samples, STRATA) if given == 1 else 1
+    logits, gumbels = logits.contiguous(), _contiguous_per_member(gumbels)
+    tile = _samples_per_tile(samples, STRATA) if logit_samples == 1 else 1
     with on(logits.device):
         _hard[_grid(samples, tile, rows * neurons, members)](
             logits, values, gumbels, out, samples, rows, bins, neurons, gumbels.stride(0), *_value_strides(values),
-            SHARED=given == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
+            SHARED=logit_samples == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
         )  # fmt: skip
     return out
 
 
 def serves_linear(inputs: int, dtype: torch.dtype) -> bool:
-    """Whether :func:`linear` takes a layer of so many inputs."""
-    return inputs <= MOST_INPUTS and dtype == torch.float32
+    """Return whether :func:`linear` supports a layer with this number of inputs and dtype."""
+    return inputs <= MAX_INPUTS and dtype == torch.float32
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tensor | None, inverse: Tensor) -> Tensor:
-    """A linear layer of latents in one kernel: its logits x W + b are never written.
+    """Compute a linear layer of latents in one kernel, without writing its logits x W + b.
 
     Args:
-        x: (M or 1, S, N, in), with S = T.
-        weight: (M, in, C * K).
-        bias: (M, C * K).
-        values: (M, 1, 1, C, 1 or K).
-        scaled: Gumbel numbers over the temperature, (M, T, 1, C, K), for relaxed samples; None for means.
-        inverse: 1 / temperature, (M,); ones for means.
+        x: Input of shape (M or 1, S, N, in), with S = T.
+        weight: Weights, shape (M, in, C * K).
+        bias: Bias, shape (M, C * K).
+        values: Bin values, shape (M, 1, 1, C, 1 or K).
+        scaled: Gumbel numbers divided by the temperature, shape (M, T, 1, C, K), for relaxed samples; None for means.
+        inverse: 1 / temperature, shape (M,); ones for means.
 
     Returns:
-        (M, S, N, K).
+        Samples or means, shape (M, S, N, K).
     """
     x, weight, bias = x.contiguous(), weight.contiguous(), bias.contiguous()
     members, inputs, wide = weight.shape
@@ -381,7 +384,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tens
     bins = values.shape[-2]
     neurons = wide // bins
     out = x.new_empty(members, samples, rows, neurons)
-    noise = out if scaled is None else _inner(scaled)
+    noise = out if scaled is None else _contiguous_per_member(scaled)
     block = max(16, triton.next_power_of_2(inputs))
     height, width = max(16, INPUT_TILE // block), min(NEURONS, max(16, triton.next_power_of_2(neurons)))
     grid = (triton.cdiv(rows, height) * triton.cdiv(neurons, width) * samples, members)
@@ -389,14 +392,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tens
         _linear[grid](
             x, weight, bias, values, noise, inverse, out, samples, rows, inputs, bins, neurons,
             0 if x.shape[0] == 1 else x.stride(0), noise.stride(0), *_value_strides(values),
-            NOISE=_KINDS["none" if scaled is None else "added"], PRECISION=PRECISION,
+            NOISE=_NOISE_KINDS["none" if scaled is None else "added"], PRECISION=PRECISION,
             ROWS=height, INPUTS=block, NEURONS=width, num_warps=LINEAR_WARPS, num_stages=LINEAR_STAGES,
         )  # fmt: skip
     return out
 
 
 def add_answers(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
-    """:func:`squad.layers.sampling_modes.add_answers`, in one kernel."""
+    """Compute :func:`squad.layers.sampling_modes.add_answers` in one kernel."""
     members, samples, rows, classes = logits.shape
     count = probabilities.shape[1]
     with on(logits.device):
@@ -411,15 +414,15 @@ def _grid(samples: int, tile: int, lanes: int, members: int) -> tuple[int, int]:
     return triton.cdiv(lanes, LANES) * triton.cdiv(samples, tile), members
 
 
-def _tile_of(samples: int, most: int) -> int:
-    return int(min(most, triton.next_power_of_2(samples)))
+def _samples_per_tile(samples: int, maximum: int) -> int:
+    return int(min(maximum, triton.next_power_of_2(samples)))
 
 
-def _inner(table: Tensor) -> Tensor:
-    """A table (M, T, ...), or some of its samples, with all but the first axis contiguous."""
+def _contiguous_per_member(table: Tensor) -> Tensor:
+    """Return a table (M, T, ...), or a slice of its samples, contiguous within each member."""
     return table if table[0].is_contiguous() else table.contiguous()
 
 
 def _value_strides(values: Tensor) -> tuple[int, int, int]:
-    """From member to member, bin to bin and neuron to neuron."""
+    """Return the strides of the values along members, bins and neurons; 0 for values shared by neurons."""
     return values.stride(0), values.stride(-2), values.stride(-1) if values.shape[-1] > 1 else 0

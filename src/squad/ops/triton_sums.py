@@ -1,9 +1,9 @@
-"""Sums over rows as one small Triton kernel: the gradient of a bias, and of what tiles have summed in part.
+"""Sums over rows in one small Triton kernel: gradients of biases, and sums of the partial results of tiles.
 
-torch's own takes several times as long where there are few columns.
+torch's sum takes several times as long if there are few columns.
 """
 
-# Kernels have no Python types, and what they are compiled for is written in capitals, as Triton's own are.
+# Kernels have no Python types, and their compile-time constants are in capitals, as in Triton itself.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN202, N803
 from typing import Any
@@ -14,24 +14,24 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from squad.ops.triton_launch import all_in_memory, on, one_by_one
+from squad.ops.triton_launch import have_storage, on, vmap_by_loop
 
-__all__ = ["affine", "summed"]
+__all__ = ["affine", "sum_rows"]
 
 
-#: How many tensors one launch sums.
-JOBS = 5
-#: Rows that are few enough for it; torch's kernel shares out more of them, too.
-ROWS = 1024
-#: Rows that one lane sums.
-FEW = tl.constexpr(8)
+#: Maximum number of tensors summed in one launch.
+MAX_TENSORS = 5
+#: Maximum number of rows for this kernel; for more rows torch's sum is faster, because it splits them.
+MAX_ROWS = 1024
+#: Maximum number of rows summed by a single lane.
+ROWS_PER_LANE = tl.constexpr(8)
 
 
 @triton.jit
 def _sum(x, out, program, rows, width, columns, R: tl.constexpr, W: tl.constexpr):
-    """W columns of x (M, rows, width); few rows are a lane's own."""
+    """Sum W columns of x (M, rows, width) over the rows; up to ROWS_PER_LANE rows in a single lane."""
     member = (program // columns).to(tl.int64)
-    if R <= FEW:
+    if R <= ROWS_PER_LANE:
         at = (program % columns) * W + tl.arange(0, W)
         total = tl.zeros((W,), tl.float32)
         for n in tl.static_range(R):
@@ -56,7 +56,7 @@ def _kernel(
     R0: tl.constexpr, R1: tl.constexpr, R2: tl.constexpr, R3: tl.constexpr, R4: tl.constexpr,
     W0: tl.constexpr, W1: tl.constexpr, W2: tl.constexpr, W3: tl.constexpr, W4: tl.constexpr,
 ):  # fmt: skip
-    """Up to five sums, J in all: programs below ``end0`` make the first, and so on."""
+    """Compute J <= 5 sums: programs below ``end0`` the first, those below ``end1`` the second, and so on."""
     program = tl.program_id(0)
     if program < end0:
         _sum(x0, out0, program, rows0, width0, columns0, R0, W0)
@@ -73,47 +73,48 @@ def _kernel(
                     _sum(x4, out4, program - end3, rows4, width4, columns4, R4, W4)
 
 
-def summed(*tensors: Tensor) -> list[Tensor]:
-    """Each of ``tensors`` (M, N, ...), five at the most, summed over its rows in float32; few rows in one launch."""
-    assert len(tensors) <= JOBS
+def sum_rows(*tensors: Tensor) -> list[Tensor]:
+    """Sum each of up to five tensors (M, N, ...) over its rows, in float32; tensors of few rows in one launch."""
+    assert len(tensors) <= MAX_TENSORS
     outs = [x.new_empty((x.shape[0], *x.shape[2:]), dtype=torch.float32) for x in tensors]
     jobs = []
-    for place, x in enumerate(tensors):
-        if x.shape[1] > ROWS or not x.is_contiguous():
-            outs[place] = x.sum(1, dtype=torch.float32)
-        elif outs[place].numel():
-            jobs.append((x, outs[place]))
+    for index, x in enumerate(tensors):
+        if x.shape[1] > MAX_ROWS or not x.is_contiguous():
+            outs[index] = x.sum(1, dtype=torch.float32)
+        elif outs[index].numel():
+            jobs.append((x, outs[index]))
     if not jobs:
         return outs
-    numbers: list[list[int]] = [[] for _ in range(6)]
+    # Arguments of the kernel, one list per argument: rows, width, columns, end, R, W.
+    arguments: list[list[int]] = [[] for _ in range(6)]
     for x, out in jobs:
         rows, width = x.shape[1], out[0].numel()
-        # All rows at once, as far as a tile may be so large: waiting for memory is what takes time here.
+        # As many rows at once as a tile can hold: memory latency dominates.
         height = min(triton.next_power_of_2(max(1, rows)), 256)
-        across = min(triton.next_power_of_2(width), 512 if height <= FEW else max(16, 1024 // height))
-        columns = triton.cdiv(width, across)
-        end = (numbers[3][-1] if numbers[3] else 0) + columns * len(x)
-        for kept, number in zip(numbers, (rows, width, columns, end, height, across), strict=True):
-            kept.append(number)
-    more = JOBS - len(jobs)
-    x, out = jobs[0]  # stand for those that are not there
-    every = [[*kept, *[1] * more] for kept in numbers]
+        tile_width = min(triton.next_power_of_2(width), 512 if height <= ROWS_PER_LANE else max(16, 1024 // height))
+        columns = triton.cdiv(width, tile_width)
+        end = (arguments[3][-1] if arguments[3] else 0) + columns * len(x)
+        for argument, number in zip(arguments, (rows, width, columns, end, height, tile_width), strict=True):
+            argument.append(number)
+    missing = MAX_TENSORS - len(jobs)
+    x, out = jobs[0]  # also passed in place of the missing tensors, which the kernel does not read
+    padded = [[*argument, *[1] * missing] for argument in arguments]
     with on(x.device):
-        _kernel[(numbers[3][-1],)](
-            *(job[0] for job in jobs), *[x] * more, *(job[1] for job in jobs), *[out] * more,
-            *every[0], *every[1], *every[2], *every[3][:4], J=len(jobs),
-            **{f"R{i}": height for i, height in enumerate(every[4])},
-            **{f"W{i}": across for i, across in enumerate(every[5])}, num_warps=4,
+        _kernel[(arguments[3][-1],)](
+            *(job[0] for job in jobs), *[x] * missing, *(job[1] for job in jobs), *[out] * missing,
+            *padded[0], *padded[1], *padded[2], *padded[3][:4], J=len(jobs),
+            **{f"R{i}": height for i, height in enumerate(padded[4])},
+            **{f"W{i}": tile_width for i, tile_width in enumerate(padded[5])}, num_warps=4,
         )  # fmt: skip
     return outs
 
 
 class _Affine(Function):
-    """torch's product, with a gradient of the bias that is one small kernel."""
+    """torch's matrix product, with the gradient of the bias in one small kernel."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        if len(x) == 1:  # the library adds the bias itself; for several, torch first copies it into the result
+        if len(x) == 1:  # cuBLAS adds the bias; for several members torch first copies it into the result
             return torch.addmm(bias[0], x[0], weight[0]).unsqueeze(0)
         return torch.baddbmm(bias.unsqueeze(1), x, weight)
 
@@ -124,19 +125,19 @@ class _Affine(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        wanted = ctx.needs_input_grad
-        plain = torch.is_grad_enabled() or not all_in_memory(grad)
-        total = (grad.sum(1) if plain else summed(grad)[0]) if wanted[2] else None
-        return grad @ weight.mT if wanted[0] else None, x.mT @ grad if wanted[1] else None, total
+        needs = ctx.needs_input_grad
+        plain = torch.is_grad_enabled() or not have_storage(grad)
+        grad_bias = (grad.sum(1) if plain else sum_rows(grad)[0]) if needs[2] else None
+        return grad @ weight.mT if needs[0] else None, x.mT @ grad if needs[1] else None, grad_bias
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
-        """As :func:`one_by_one`."""
-        (out,), (dim,) = one_by_one(_Affine, info.batch_size, in_dims, inputs)
+        """Map by a loop."""
+        (out,), (dim,) = vmap_by_loop(_Affine, info.batch_size, in_dims, inputs)
         return out, dim
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x (M, N, in) W (M, in, out) + b (M, out), in float32."""
+    """Compute x W + b for x (M, N, in), W (M, in, out) and b (M, out), in float32."""
     out: Tensor = _Affine.apply(x, weight, bias)
     return out
