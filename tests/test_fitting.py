@@ -350,9 +350,9 @@ def test_a_data_frame_is_not_a_table_by_accident(arguments: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"members": 0}, "members must be a whole number of at least 1, got 0"),
-        ({"members": True}, "members must be a whole number of at least 1, got True"),
-        ({"seed": -1}, "seed must be a whole number between 0 and 4611686018427387904, got -1"),
+        ({"members": 0}, "members must be an integer >= 1, got 0"),
+        ({"members": True}, "members must be an integer >= 1, got True"),
+        ({"seed": -1}, "seed must be an integer between 0 and 4611686018427387904, got -1"),
         ({"seed": 1.5}, "seed must be a whole number"),
         ({"validation": 0.0}, "validation must be a number above 0 and at most 0.9, got 0.0"),
         ({"validation": 0.95}, "validation must be a number above 0 and at most 0.9, got 0.95"),

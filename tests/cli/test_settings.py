@@ -74,7 +74,7 @@ def test_settings_are_saved_and_give_the_same_model(run: Run, here: Path) -> Non
         ("training.lr=-1", "lr must be a number above 0"),
         ("training.lr=", "lr must be a number above 0, got ''"),
         ("training.lr=[0.1,0.2]", "one for each of 1 members, got 2"),
-        ("network.bins=1", "bins must be a whole number of at least 2"),
+        ("network.bins=1", "bins must be an integer >= 2"),
         ("network.bins=2.5", "bins must be a whole number"),
         ("validation=2", "validation must be"),
         ("training=1", "training must be a table"),

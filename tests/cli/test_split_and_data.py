@@ -77,7 +77,7 @@ def test_nothing_is_replaced_unasked(run: Run, here: Path) -> None:
         (["data.csv", "--target", "y", "--fractions", "0.5,0.5"], "--fractions must be three positive numbers"),
         (["data.csv", "--target", "y", "--fractions", "0.5,0.5,0"], "--fractions must be three positive numbers"),
         (["data.csv", "--target", "y", "--fractions", "nan,nan,nan"], "--fractions must be three positive numbers"),
-        (["data.csv", "--target", "y", "--seed", "-1"], "--seed must be a whole number of at least 0"),
+        (["data.csv", "--target", "y", "--seed", "-1"], "--seed must be an integer >= 0"),
         (["data.csv", "--target", "y", "--out", "new.csv"], "new.csv is a file"),
         (["rows.npy"], "has no labels"),
     ],

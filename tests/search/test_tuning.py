@@ -282,7 +282,7 @@ def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"trials": 0}, "trials must be a whole number of at least 1, got 0"),
+        ({"trials": 0}, "trials must be an integer >= 1, got 0"),
         ({"trials": 2.5}, "trials must be a whole number"),
         ({"slotz": 3}, "slotz is not a setting of a search. Did you mean slots?"),
         ({"max_epochs": 3}, 'but of a fit: settings={"training": {"max_epochs": ...}}.'),
@@ -378,7 +378,7 @@ def test_means_of_a_cluster_are_not_looked_for_here() -> None:
         with pytest.raises(ArgumentError, match="device must be"):
             SearchOptions(device="cuda")
     assert SearchOptions(device="cuda", ray="10.0.0.1:6379", workers=2).workers == 2
-    with pytest.raises(ArgumentError, match="workers must be a whole number of at least 1"):
+    with pytest.raises(ArgumentError, match="workers must be an integer >= 1"):
         SearchOptions(ray="auto", workers=0)
     with pytest.raises(ArgumentError, match="ray must be auto, local or HOST:PORT"):
         SearchOptions(ray="somewhere")
