@@ -15,20 +15,9 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 __all__ = [
-    "backend_of",
-    "check_trial",
-    "heartbeat_ages",
-    "is_missing",
-    "kernel_estimator",
-    "run_callbacks",
-    "set_estimator",
-    "stale_trials",
-    "stop_requested",
-    "storage_id",
-    "storage_of",
-    "study_id",
-    "tables",
-]
+    "backend_of", "check_trial", "heartbeat_ages", "is_missing", "kernel_estimator", "run_callbacks",
+    "set_estimator", "stale_trials", "stop_requested", "storage_id", "storage_of", "study_id", "tables",
+]  # fmt: skip
 
 
 def storage_of(study: "optuna.Study") -> Any:

@@ -250,15 +250,7 @@ def _key(figure: "Figure", search: Search, scale: "tuple[ScalarMappable, str] | 
         shown.ax.tick_params(labelsize=7, length=2, pad=1.5)
         shown.set_label(f"{measure.title}{' (%)' if measure.percent else ''}", fontsize=8.5)
     marks = [
-        Line2D(
-            [],
-            [],
-            marker="o",
-            linestyle="",
-            color=COLOURS[-1],
-            markeredgecolor="k",
-            markersize=5.5,
-        ),
+        Line2D([], [], marker="o", linestyle="", color=COLOURS[-1], markeredgecolor="k", markersize=5.5),
         Line2D([], [], marker="o", linestyle="", color=COLOURS[-1 if scale is None else 1], markersize=3),
     ]
     names = [f"the best {leaders}" if leaders > 1 else "the best", "other trials"]

@@ -43,7 +43,7 @@ class _Group:
     def __init__(self, device_data: DeviceData, shape: Shape, make_room: Callable[[int], None]) -> None:
         self.device_data, self.shape, self.make_room = device_data, shape, make_room
         self.parameters = count_parameters(shape.wide, device_data.x.shape[1], device_data.classes)
-        self.models: dict[int, Slots] = {}
+        self.made: dict[int, Slots] = {}  # models by number of slots
         self.slots = self._slots(self._size(1, 0))
         self.trials: dict[int, Trial] = {}  # by slot
         self.waiting: list[tuple[Trial, Run]] = []  # until the epoch ends
@@ -52,13 +52,13 @@ class _Group:
 
     def _slots(self, size: int) -> Slots:
         """Return a model with ``size`` slots; on a GPU it is kept for reuse, with its graph."""
-        if size in self.models:
-            return self.models[size]
+        if size in self.made:
+            return self.made[size]
         if self.device_data.device.type == "cuda":
             self.make_room(COPIES * self.parameters * size * self.device_data.x.element_size())
         slots = Slots(self.device_data, self.shape.wide, size, self.shape.training)
         if self.device_data.device.type != "cpu":
-            self.models[size] = slots
+            self.made[size] = slots
         return slots
 
     def launch(self) -> None:
@@ -84,7 +84,7 @@ class _Group:
 
     def forget(self) -> None:
         """Drop models that are not in use."""
-        self.models = {size: slots for size, slots in self.models.items() if slots is self.slots}
+        self.made = {size: slots for size, slots in self.made.items() if slots is self.slots}
 
     def end(self, slot: int) -> None:
         """Free a slot."""

@@ -98,7 +98,7 @@ def _fill(file: Path, search: Search) -> None:
                 try:
                     if not (type(first) is int and first <= number):
                         raise ValueError(f"retries {first!r}")
-                    frozen = _surplus(number) if trial is None else _frozen(trial, distributions, latest.get(first))
+                    frozen = _surplus() if trial is None else _frozen(trial, distributions, latest.get(first))
                     storage.create_new_trial(optuna_private.study_id(study), template_trial=frozen)
                 except (*RECORD_ERRORS, DamagedError) as cause:
                     raise ValueError(f"trial {number} ({type(cause).__name__}: {cause})") from cause
@@ -135,24 +135,11 @@ def _frozen(trial: TrialRecord, distributions: "dict[str, BaseDistribution]", pr
     return frozen
 
 
-def _surplus(number: int) -> "FrozenTrial":
+def _surplus() -> "FrozenTrial":
     """Return a placeholder for a surplus trial, which a record leaves out, so that numbers stay the same."""
-    from optuna.trial import FrozenTrial, TrialState
+    import optuna
 
-    now = datetime.now()
-    return FrozenTrial(
-        number=number,
-        state=TrialState.FAIL,
-        value=None,
-        datetime_start=now,
-        datetime_complete=now,
-        params={},
-        distributions={},
-        user_attrs={"ended": "surplus"},
-        system_attrs={},
-        intermediate_values={},
-        trial_id=-1,
-    )
+    return optuna.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs={"ended": "surplus"})
 
 
 def _local(time: str | None) -> datetime | None:

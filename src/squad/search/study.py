@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -131,10 +132,9 @@ class Standing:
     @classmethod
     def of(cls, trials: Sequence["FrozenTrial"]) -> "Standing":
         """Count the trials of a study."""
-        counts = {"COMPLETE": 0, "PRUNED": 0, "RUNNING": 0, "WAITING": 0, "FAIL": 0}
+        counts = Counter(trial.state.name for trial in trials)
         best: tuple[float, int] | None = None
         for trial in trials:
-            counts[trial.state.name] += 1
             ended = str(trial.user_attrs.get("ended"))
             if trial.state.name == "COMPLETE" and ended != "diverged" and not ended.startswith("refused"):
                 value = trial.value
@@ -145,15 +145,8 @@ class Standing:
                 tied = best is not None and value == best[0] and trial.user_attrs.get("defaults")
                 if best is None or value > best[0] or tied:
                     best = value, trial.number
-        return cls(
-            complete=counts["COMPLETE"],
-            pruned=counts["PRUNED"],
-            running=counts["RUNNING"],
-            waiting=counts["WAITING"],
-            failed=counts["FAIL"],
-            best=best and best[0],
-            best_trial=best and best[1],
-        )
+        states = ("COMPLETE", "PRUNED", "RUNNING", "WAITING", "FAIL")
+        return cls(*(counts[state] for state in states), *(best or (None, None)))
 
     @property
     def done(self) -> int:

@@ -11,21 +11,9 @@ from squad.search.parameters import Choices, Fixed, Integers, Octaves, Reals
 from squad.search.search_record import Search, TrialRecord, TrialsError, value_of
 
 __all__ = [
-    "LABELS",
-    "TOP",
-    "Axis",
-    "Row",
-    "axes",
-    "best_settings",
-    "best_toml",
-    "best_trial",
-    "doubt",
-    "facts",
-    "rows",
-    "spread_heading",
-    "top",
-    "warning",
-]
+    "LABELS", "TOP", "Axis", "Row", "axes", "best_settings", "best_toml", "best_trial", "doubt", "facts", "rows",
+    "spread_heading", "top", "warning",
+]  # fmt: skip
 
 #: Number of best trials that are marked and summarized, as in the paper.
 TOP = 60
