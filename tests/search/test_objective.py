@@ -199,7 +199,7 @@ def test_worst_values() -> None:
         ("", "'coverage', 'aurc', 'accuracy'"),
         ("covrage@risk=.02", r"'covrage'.*coverage@risk=\.02"),
         ("coverage", r"no risk.*coverage@risk=\.02"),
-        ("coverage@", r"'' in .*coverage@risk=\.02"),
+        ("coverage@", r"coverage@risk=\.02.*got '' in 'coverage@'"),
         ("coverage@delta=.05", "no risk"),
         ("coverage@.02", r"'\.02' in"),
         ("coverage@risk=", "risk .*must be a number"),

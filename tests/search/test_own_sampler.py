@@ -76,16 +76,16 @@ def test_an_exception_in_a_callback_ends_the_search(out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "pattern"),
     [
-        ({"sampler": "random"}, "sampler must be a sampler of Optuna's, got 'random'"),
+        ({"sampler": "random"}, "sampler must be .*Optuna.*got 'random'"),
         ({"sampler": optuna.samplers.RandomSampler}, r"RandomSampler\(seed=1\)"),
-        ({"callbacks": print}, "callbacks must be a list of functions"),
-        ({"callbacks": [print, 3]}, "callbacks must be a list of functions"),
+        ({"callbacks": print}, "callbacks must be .*got "),
+        ({"callbacks": [print, 3]}, "callbacks must be .*got "),
     ],
 )
-def test_invalid_samplers_and_callbacks(out: Path, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ArgumentError, match=words):
+def test_invalid_samplers_and_callbacks(out: Path, options: dict[str, Any], pattern: str) -> None:
+    with pytest.raises(ArgumentError, match=pattern):
         tune(out, **options)
     assert not out.exists()
 

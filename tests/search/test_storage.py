@@ -111,7 +111,9 @@ class TestGlobalState:
 
     def test_heavy_packages_are_imported_lazily(self) -> None:
         code = (
-            "import sys, squad.search.study, squad.search.cluster\n"
+            "import sys, squad.search.study, squad.search.cluster, squad.search.objective\n"
+            "from squad.search.space import Space\n"
+            "Space.default('squad').most('network.bins')\n"
             "print([name for name in ('optuna', 'ray', 'sqlalchemy', 'psycopg') if name in sys.modules])"
         )
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

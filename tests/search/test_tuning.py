@@ -307,7 +307,7 @@ def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
         ),
         ({"settings": {"netwrk": {}}}, r"netwrk .*Did you mean network\?"),
         ({"settings": {"training": {"lr": float("inf")}}}, "lr must be .*got inf"),
-        ({"settings": {"training": {"lr": (0.1, 0.2)}}}, r"training\.lr must be one number.*got \[0\.1, 0\.2\]"),
+        ({"settings": {"training": {"lr": (0.1, 0.2)}}}, "lr must be one number.*got 2"),
         ({"labels": np.zeros(120)}, "two classes"),
         ({"labels": np.arange(3)}, "labels must be"),
         ({"x": np.full((120, 5), np.nan)}, "x must be finite"),
