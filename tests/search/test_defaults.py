@@ -163,7 +163,7 @@ def test_no_defaults(out: Path) -> None:
     found = tune(out, trials=3, defaults=False)
     assert found.defaults() is None
     assert "defaults" not in found.table().columns
-    # A study that has begun without gets none.
+    # A study that began without the defaults gets none.
     assert tune(out, trials=4).defaults() is None
     (out / "study.db").unlink()
     assert tune(out, trials=5).defaults() is None

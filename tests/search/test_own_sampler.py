@@ -72,7 +72,7 @@ def test_an_exception_in_a_callback_ends_the_search(out: Path) -> None:
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         tune(out, callbacks=[fail])
-    assert len(read(out).measured) == 1  # what was told before stays
+    assert len(read(out).measured) == 1  # earlier outcomes are kept
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_the_estimate_uses_trials_of_this_run() -> None:
     assert remaining.seconds(snapshot(320, running=0)) == pytest.approx(60 * 380 / 20)
     # Those that run count for half: 32 of them are 16 that are done, and 16 that are left.
     assert remaining.seconds(snapshot(320)) == pytest.approx(60 * (380 - 16) / (20 + 16))
-    # No more of them than are left: others may have begun more.
+    # Surplus running trials of other workers do not count.
     assert remaining.seconds(snapshot(690)) == pytest.approx(60 * (10 - 5) / (390 + 5))
 
 
@@ -112,7 +112,7 @@ def test_lines_for_new_best_values_and_every_ten_seconds() -> None:
     assert lines(4, 0.6, 9) == 0
     assert lines(5, 0.6, 2) == 1  # 11 s since the last
     assert lines(5, 0.6, 30) == 0  # nothing has changed
-    assert lines(5, 0.6, 31) == 1  # but it lives
+    assert lines(5, 0.6, 31) == 1  # a sign of life
 
 
 def test_the_final_state_is_printed_once() -> None:
@@ -139,7 +139,7 @@ def test_closing_without_a_line() -> None:
     [
         (COVERAGE, 0.6951, "best coverage 69.5 %"),
         ("accuracy", 0.9, "best accuracy 90.0 %"),
-        # It is the negative that is maximized, and the area that is told.
+        # The negative AURC is maximized; the AURC is displayed.
         ("aurc", -0.01234, "best AURC 0.01234"),
     ],
 )

@@ -168,7 +168,7 @@ def test_killed_while_restoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     assert not (sent / "study.db").exists()
     assert read(sent).trials == found.trials
-    monkeypatch.setattr(Population, "run", None)  # nobody need work
+    monkeypatch.setattr(Population, "run", None)  # nothing is trained
     assert tune(sent, trials=2).trials == found.trials
 
 

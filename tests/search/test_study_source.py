@@ -109,7 +109,7 @@ class TestCounts:
         mine.tell(trial, outcome(trial))
         with pytest.raises(ArgumentError, match="number 0"):
             mine.beat([trial])
-        mine.give_back([trial])  # it is done: whoever stops need not know
+        mine.give_back([trial])  # finished trials are ignored
         assert (mine.standing().complete, mine.standing().failed, mine.standing().waiting) == (1, 0, 0)
         with pytest.raises(ArgumentError, match="number 7"):
             mine.tell(Trial(7, {}), outcome(trial))
@@ -178,7 +178,7 @@ class TestInterruptions:
         mine.reclaim()
         work(mine)
         check_complete(mine.study, 3)
-        first.tell(kept, outcome(kept))  # it was not dead after all
+        first.tell(kept, outcome(kept))  # the first worker was still alive
         check_complete(mine.study, 3)
 
     def test_given_back_trials_come_first_and_are_not_retries(self, url: str) -> None:

@@ -309,16 +309,16 @@ def test_folders_that_cannot_be_shown(shown: Shown) -> None:
     assert [path.name for path in Path("study").iterdir()] == [TRIALS]
 
 
-def begun(folder: Path, trials: int, told: int, name: str = "mine") -> None:
-    """A study in a file with ``told`` finished trials and one running."""
+def begun(folder: Path, trials: int, finished: int, name: str = "mine") -> None:
+    """A study in a file with ``finished`` finished trials and one running."""
     space = Space.of("squad", SPACE)
     meta = {**record(1, space=space).settings, "fingerprint": "a", "notes": ["a note"]}
     storage = open_storage(file_url(folder / DATABASE), stale_after=60)
     source = StudySource(open_study(storage, name, meta), space, trials, worker="w", seed=0, shared=False)
-    for place in range(told + 1):
+    for index in range(finished + 1):
         trial = source.ask()
         assert trial is not None
-        if place < told:
+        if index < finished:
             value = 1 - float(trial.settings["network.dropout"])
             source.tell(trial, Outcome(value, "stopped early", {"rows": 100, "accuracy": value}))
     storage.remove_session()

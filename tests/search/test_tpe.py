@@ -96,7 +96,7 @@ class TestWidths:
             assert kernels.sigma[:-1].min() == pytest.approx(rule)
             assert np.median(kernels.sigma[:-1]) == pytest.approx(rule)
             assert kernels.sigma[-1] == pytest.approx(kernels.adapted_high - kernels.adapted_low)  # the prior
-        # Optuna's own, where it is wider: one that stands alone reaches to its neighbour.
+        # Optuna's width if it is larger: an isolated kernel reaches its neighbour.
         assert found[2].sigma[199] == pytest.approx(0.9 - dropout[:199].max())
 
     @pytest.mark.parametrize("count", [0, 1])

@@ -266,7 +266,6 @@ def test_numpy_numbers(out: Path) -> None:
 @pytest.mark.parametrize(
     ("x", "labels"),
     [
-        (rows(12, 2)[0], rows(12, 2)[1]),
         (rows(12, 2)[0], ["one"] * 11 + ["other"]),
         (rows(5, 5)[0], list("abcde")),  # one row per class: validated on the training rows
         (rows(2, 2)[0], [False, True]),
@@ -274,10 +273,10 @@ def test_numpy_numbers(out: Path) -> None:
 )
 def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
     """Fewer rows than the smallest batch."""
-    found = tune(out, x, labels, trials=3)
-    assert [trial.state for trial in found.trials] == ["complete"] * 3
+    found = tune(out, x, labels)
+    assert [trial.state for trial in found.trials] == ["complete"] * 2
     assert found.notes[-1].endswith("-AURC is maximized instead of coverage.")
-    assert (len(set(labels)) == len(labels)) == (len(found.notes) > 1)
+    assert (len(set(labels)) == len(labels)) == any("accuracy" in note for note in found.notes)
     assert found.best_settings()
 
 

@@ -104,7 +104,7 @@ def test_killed_at_any_moment(run: Run, here: Path) -> None:
     )
     codes, kept = json.loads(killer.stdout)
     assert codes == [-signal.SIGKILL] * (len(moments) + halfway)
-    assert [len(found) for found in kept] == sorted({len(found) for found in kept})  # each life got further
+    assert [len(found) for found in kept] == sorted({len(found) for found in kept})  # each run got further
     # What anybody sees meanwhile, from the study's own file.
     assert f"{len(kept[-1])} measured" in run("search", "show", "study", "--no-figures").out
     assert run(*LONG).code == 0

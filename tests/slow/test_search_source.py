@@ -85,7 +85,7 @@ class TestInterruptions:
         assert mine.reclaim() == 0
         assert {"COMPLETE": before["COMPLETE"], "FAIL": len(lost)}.items() <= states(mine.study).items()
         queued = [trial for trial in mine.study.get_trials() if trial.state.name == "WAITING"]
-        assert {tuple(trial.user_attrs) for trial in queued} == {("settings",)}  # nobody's yet
+        assert {tuple(trial.user_attrs) for trial in queued} == {("settings",)}  # no worker yet
         again = [must(mine.ask()) for _ in lost]
         assert [trial.settings for trial in again] == [trial.user_attrs["settings"] for trial in lost]
         for trial in again:

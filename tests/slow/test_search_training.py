@@ -115,7 +115,7 @@ def check_whole(folder: Path, count: int) -> list[dict[str, Any]]:
         assert trial["ended"] == "at max_epochs"
         assert trial["details"]["epochs"] == 40
         assert trial["value"] == -trial["details"]["aurc"]
-    for trial in lost:  # tried again, by somebody, once
+    for trial in lost:  # retried once
         again = [one for one in done if one["params"] == trial["params"]]
         assert len(again) == 1
         assert again[0]["retried_from"] is not None
@@ -179,7 +179,7 @@ def descendants(pid: int) -> dict[int, str]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                # The name stands in brackets, and may hold blanks and brackets.
+                # The name is in brackets, and may contain blanks and brackets.
                 parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 names[int(folder.name)] = (
                     (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -268,14 +268,14 @@ def test_searches_on_one_database_and_one_is_killed(
     assert workers == {str(first.pid), str(second.pid)}
     assert check_whole(here / "c", 10) == []
     assert {trial["worker"].split("-")[-2] for trial in trials(here / "c")} == {str(beside.pid)}
-    # Whoever was killed sees from its folder what the others made of it; the same command finds nothing left to do.
+    # The folder of the killed search shows the shared results; the same command has nothing left to do.
     capfd.readouterr()
     assert main(["search", "show", "b", "--storage", url, "--study", "ours", "--no-figures"]) == 0
     shown = capfd.readouterr()
     assert "24 measured" in shown.out
     assert main([*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "b"]) == 0
     assert trials(here / "b") == trials(here / "a")
-    # What is wrong is told in a line; the password nowhere.
+    # Errors are one line, without the password.
     again = capfd.readouterr()
     assert main([*SEARCH, *shared, "--study", "ours", "--trials", "24", "--seed", "1", "--out", "d"]) == 2
     other = capfd.readouterr()

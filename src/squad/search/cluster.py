@@ -24,7 +24,7 @@ __all__ = ["Share", "check", "run", "share"]
 #: Maximum number of restarts of a worker.  Settings that kill their worker do so a few times
 #: (squad.search.storage.MAX_RETRIES), and a study may have several of those.
 MAX_RESTARTS = 20
-#: Seconds between two calls of ``on_wait``, for workers to stop when told to, and to connect to a cluster.
+#: Seconds between two calls of ``on_wait``, for workers to stop, and to connect to a cluster.
 WAIT_INTERVAL, STOP_TIMEOUT, CONNECT_TIMEOUT = 1.0, 30.0, 5.0
 
 #: Function that a worker runs, with the worker's name, which is the same after a restart, and the payload.

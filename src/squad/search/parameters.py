@@ -270,7 +270,7 @@ class Octaves(_Range):
         if len(set(self.values)) != len(self.values):
             shown = ", ".join(map(str, self.values[:8]))
             raise ArgumentError(
-                f"octaves = {octaves:g} gives {shown}, ..., of which some are equal once rounded. "
+                f"octaves = {octaves:g} gives {shown}, ..., and some of these are equal once rounded. "
                 "Use a larger low or more octaves per step."
             )
 

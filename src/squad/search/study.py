@@ -166,7 +166,7 @@ def standing(study: "optuna.Study") -> Standing:
 
 
 def _meta(study: "optuna.Study") -> dict[str, Any] | None:
-    """Return the description of a study; None if nobody writes it within :data:`META_TIMEOUT` seconds."""
+    """Return the description of a study; None if it is not written within :data:`META_TIMEOUT` seconds."""
     deadline = time.monotonic() + META_TIMEOUT
     while True:
         # In this order, because a study of squad has its description before its first trial.

@@ -231,7 +231,7 @@ def _spread(axis: Axis, values: Sequence[Any]) -> str:
 def count_text(search: Search) -> str:
     """Return the number of trials by state, such as ``612 measured, 70 pruned, 12 diverged``; zeros are left out."""
     fates = Counter(map(search.fate, search.trials))
-    # Until the study is resumed, a trial whose worker was killed cannot be told from one that is running.
+    # Until the study is resumed, a trial whose worker was killed cannot be distinguished from a running one.
     words = {"interrupted": "interrupted and tried again", "running": "running, or interrupted"}
     kinds = ("measured", "pruned", "diverged", "failed", "interrupted", "waiting", "running")
     return ", ".join(f"{fates[kind]:,} {words.get(kind, kind)}" for kind in kinds if fates[kind])
