@@ -204,7 +204,7 @@ class StudySource:
     def awaited(self) -> str | None:
         """Return a message about the workers whose trials are unfinished; None if there are none."""
         with quiet_optuna():
-            others = [trial for trial in self._running() if trial.number not in self._mine]
+            others = self._running()
             if not others:
                 return None
             ids = [optuna_private.storage_id(trial) for trial in others]
@@ -275,11 +275,10 @@ class StudySource:
         # Workers that start at once all find an empty study; only the first trial of the defaults is kept.
         if attrs.get("defaults") and not attrs.get("retry"):
             surplus |= any(trial.user_attrs.get("defaults") and trial.number < number for trial in self._all())
-        with suppress(*_finished()):
-            if surplus:
+        if surplus:
+            with suppress(*_finished()):
                 self._storage.set_trial_user_attr(trial_id, "ended", "surplus")
                 self._storage.set_trial_state_values(trial_id, _state("FAIL"))
-        if surplus:
             return None
         with suppress(*_finished()):
             self._storage.set_trial_user_attr(trial_id, "worker", self.worker)
