@@ -1,6 +1,7 @@
-"""squad search: what it makes, what it refuses, and how it goes on after whatever stopped it."""
+"""squad search: results, errors, and resuming."""
 
 import json
+import re
 import shutil
 import signal
 import sqlite3
@@ -23,12 +24,10 @@ QUICK = [
     *("search", "train.csv", "--target", "y", "--drop", "patient_id"),
     *("--hidden", "4", "--max-epochs", "3", "--out", "study"),
 ]
-#: One that takes long enough to be stopped: no trial ends early, and three train at once.
+#: A study that takes long enough to be stopped: no trial stops early, and three train together.
 LONG = [*QUICK, "--max-epochs", "30", "--set", "training.stop_patience=99", "--slots", "3", "--trials", "9"]
-NOTE = (
-    "There are {} validation rows, fewer than 3 times the 228 that an error-free certificate of at most 2 % wrong "
-    "answers with 99 % certainty takes: -AURC is maximized instead of coverage."
-)
+#: Pattern of the note about too few validation rows.
+NOTE = "{} validation rows, .*3 times the 228 .*2 %.*99 %.*-AURC is maximized instead of coverage"
 
 
 def trials(folder: Path) -> list[dict[str, Any]]:
@@ -45,7 +44,7 @@ def params(trial: dict[str, Any]) -> str:
 
 
 def check_whole(folder: Path, count: int) -> None:
-    """So many trials are complete, no settings among them twice, and nothing is left over."""
+    """Check that ``count`` trials are complete, with different settings, and none is left over."""
     assert states(folder).keys() <= {"complete", "failed"}
     done = [trial for trial in trials(folder) if trial["state"] == "complete"]
     assert len(done) == count
@@ -56,7 +55,7 @@ def check_whole(folder: Path, count: int) -> None:
 
 
 def database(folder: Path) -> Counter[str]:
-    """States of the trials in the study's file, which another process may be writing; nothing before there are any."""
+    """Number of trials by state in the study's file, which another process may be writing."""
     if not (folder / "study.db").exists():
         return Counter()
     connection = sqlite3.connect(folder / "study.db")
@@ -69,19 +68,19 @@ def database(folder: Path) -> Counter[str]:
 
 
 def started(*arguments: str) -> "subprocess.Popen[str]":
-    """The command in a process of its own."""
+    """Start the command in a separate process."""
     return subprocess.Popen(
         [*COMMAND, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # What a shell runs in the background does not listen to interrupts, and hands that on.
+        # Processes in a shell's background ignore interrupts, and so do their children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
 def wait(process: "subprocess.Popen[str]", folder: Path, complete: int) -> None:
-    """Until so many trials are complete, and others are being trained."""
+    """Wait until ``complete`` trials are complete and others are running."""
     deadline = time.monotonic() + 60
     while not ((found := database(folder))["COMPLETE"] >= complete and found["RUNNING"]):
         assert process.poll() is None, f"it had ended: {process.communicate()}"
@@ -91,7 +90,7 @@ def wait(process: "subprocess.Popen[str]", folder: Path, complete: int) -> None:
 
 @pytest.fixture(scope="module")
 def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished study of QUICK's with two trials, to be copied."""
+    """A finished study of QUICK with two trials, to be copied."""
     folder = tmp_path_factory.mktemp("made") / "study"
     arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in QUICK]
     assert main([*arguments, "--trials", "2", "--out", str(folder), "--quiet"]) == 0
@@ -100,13 +99,14 @@ def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def study(made: Path, here: Path) -> Path:
-    """The same, in the working directory."""
+    """A copy of that study in the working directory."""
     return Path(shutil.copytree(made, here / "study"))
 
 
-def test_quiet_says_only_what_must_be_said(run: Run) -> None:
+def test_quiet(run: Run) -> None:
     done = run(*QUICK, "--trials", "1", "--quiet")
-    assert done.err.splitlines()[:-1] == [NOTE.format(31)]
+    [line] = done.err.splitlines()[:-1]
+    assert re.search(NOTE.format(31), line)
     assert done.out.count("\n") == 1
 
 
@@ -143,7 +143,7 @@ def test_every_model(run: Run, here: Path, model: str) -> None:
     assert run("fit", "train.csv", "--config", "study/best.toml", "--out", "tuned", "--quiet").code == 0
 
 
-def test_what_is_set_is_not_searched(run: Run, here: Path) -> None:
+def test_settings_that_are_set_are_not_searched(run: Run, here: Path) -> None:
     (here / "shared.toml").write_text("[network]\nhidden = [3]\n[training]\nbatch_size = 50\n", encoding="utf-8")
     options = ("--set", "network.bins=7", "--config", "shared.toml", "--trials", "3", "--quiet")
     assert run(*[word for word in QUICK if word not in ("--hidden", "4")], *options).code == 0
@@ -158,7 +158,7 @@ def test_what_is_set_is_not_searched(run: Run, here: Path) -> None:
     assert (saved["network"]["bins"], saved["record"]["training"]["batch_size"]) == (7, 50)
 
 
-def test_a_space_of_ones_own(run: Run, here: Path) -> None:
+def test_user_defined_space(run: Run, here: Path) -> None:
     (here / "space.toml").write_text(
         'model = "mlp"\n[network]\nhidden = {choices = [[3], [5, 5]]}\ndropout = 0.25\n'
         "[training]\nlr = {low = 1e-3, high = 1e-2, log = true}\n",
@@ -176,14 +176,14 @@ def test_a_space_of_ones_own(run: Run, here: Path) -> None:
 def test_a_study_in_which_every_trial_diverges(run: Run, here: Path) -> None:
     (here / "space.toml").write_text("[training]\nlr = {low = 1e30, high = 1e31}\n", encoding="utf-8")
     done = run(*QUICK, "--space", "space.toml", "--trials", "2", "--quiet", "--no-defaults")
-    assert (done.code, done.out) == (0, "study: 2 of 2 trials, none with a value\n")
-    assert done.err.splitlines()[-1] == "every trial diverged: name a --space of lower learning rates"
+    assert (done.code, done.out[:21]) == (0, "study: 2 of 2 trials,")
+    assert re.search("every trial diverged.*--space", done.err.splitlines()[-1])
     assert not (here / "study/best.toml").exists()
-    assert "has no finished trial to show yet: 2 diverged" in run("search", "show", "study").refusal
+    assert re.search("no finished trial .*2 diverged", run("search", "show", "study").refusal)
 
 
-def test_the_defaults_are_a_line(run: Run, here: Path) -> None:
-    """As trial 0, in what is said at the end, in what is shown, and in the record."""
+def test_the_defaults_are_reported(run: Run, here: Path) -> None:
+    """As trial 0, in the last line, in the summary, and in the record."""
     done = run(*QUICK, "--trials", "3", "--quiet")
     found = trials(here / "study")
     assert [trial.get("defaults") for trial in found] == [True, None, None]
@@ -195,7 +195,7 @@ def test_the_defaults_are_a_line(run: Run, here: Path) -> None:
     ]
     assert line.split()[0] == "defaults"
     assert "in trial 0" in line
-    # The settings of the fit that nobody tuned.
+    # The settings of a plain fit.
     assert found[0]["settings"]["network.bins"] == 15
     assert found[0]["settings"]["network.dropout"] == 0
     assert run(*QUICK, "--trials", "2", "--out", "without", "--no-defaults", "--quiet").code == 0
@@ -212,16 +212,16 @@ def test_a_study_is_extended(run: Run, study: Path) -> None:
     assert trials(study)[:2] == before
     check_whole(study, 4)
     fewer = run(*QUICK, "--trials", "3")
-    assert (fewer.code, fewer.out[:28]) == (0, "study: has 4 trials already,")
+    assert (fewer.code, fewer.out[:28]) == (0, "study: already has 4 trials,")
     assert len(trials(study)) == 4
 
 
-def test_what_is_said_can_be_pasted(run: Run, here: Path) -> None:
+def test_suggested_commands_are_quoted(run: Run, here: Path) -> None:
     shutil.copy(here / "train.csv", here / "my rows.csv")
     done = run("search", "my rows.csv", *QUICK[2:], "--trials", "1", "--out", "a study")
-    assert done.err.splitlines()[-1] == (
-        "squad search show 'a study' shows it; squad fit 'my rows.csv' --config 'a study/best.toml' trains it"
-    )
+    line = done.err.splitlines()[-1]
+    assert "squad search show 'a study' " in line
+    assert "squad fit 'my rows.csv' --config 'a study/best.toml' " in line
 
 
 def test_the_model_of_a_space(run: Run, here: Path) -> None:
@@ -232,7 +232,7 @@ def test_the_model_of_a_space(run: Run, here: Path) -> None:
     assert "This space is for mlp" in refusal
 
 
-def test_a_folder_that_was_renamed_goes_on(run: Run, study: Path, here: Path) -> None:
+def test_a_renamed_folder_is_resumed(run: Run, study: Path, here: Path) -> None:
     before = trials(study)
     study.rename(here / "elsewhere")
     assert run(*QUICK, "--trials", "3", "--out", "elsewhere").code == 0
@@ -241,7 +241,7 @@ def test_a_folder_that_was_renamed_goes_on(run: Run, study: Path, here: Path) ->
     assert "3 measured" in run("search", "show", "elsewhere", "--no-figures").out
 
 
-def test_settings_as_they_are_by_default_may_be_said(run: Run, study: Path) -> None:
+def test_explicit_defaults_are_the_same_study(run: Run, study: Path) -> None:
     said = ("--model", "squad", "--seed", "0", "--set", "validation=0.1", "--set", "training.lr_patience=10")
     assert run(*QUICK, *said, "--trials", "2").code == 0
     assert len(trials(study)) == 2
@@ -269,68 +269,68 @@ def test_another_search_in_the_same_folder(run: Run, study: Path, here: Path, op
         options = []
     before = listing(study)
     refusal = run(*QUICK, "--trials", "2", *options).refusal
-    assert refusal.startswith("Study 'study' is of another search: ")
+    assert refusal.startswith("Study 'study' belongs to another search: ")
     assert words in refusal
-    assert refusal.endswith("or begin anew with --restart.")
+    assert refusal.endswith("with --restart.")
     assert listing(study) == before
 
 
-def test_beginning_anew(run: Run, study: Path) -> None:
+def test_restart(run: Run, study: Path) -> None:
     before = trials(study)
     assert run(*QUICK, "--trials", "3", "--seed", "1", "--restart").code == 0
     check_whole(study, 3)
     assert not {params(trial) for trial in before[1:]} & {params(trial) for trial in trials(study)[1:]}
-    # Stopped before its first trial has ended: nothing of the old study is left to be taken for the new one's.
+    # Stopped before the first trial has ended: nothing of the old study is left.
     assert run(*QUICK, "--trials", "3", "--seed", "2", "--restart", "--minutes", "1e-9").code == 0
     assert trials(study) == []
     assert {path.name for path in study.iterdir()} == {"study.db", "trials.json", "trials.csv"}
 
 
-#: Told before rows are read.
+#: Options, and a pattern of the error that is raised before rows are read.
 EARLY = [
-    (["--space", "unknown.toml"], "unknown.toml: network.binz is not a setting of the network squad that can be "),
-    (["--space", "unknown.toml"], "Did you mean bins?"),
-    (["--space", "empty.toml"], "empty.toml: network.bins: low must be below high, 5, got 9. The range is empty."),
-    (["--space", "log.toml"], "log.toml: training.lr: low must be above 0 where log = true, got 0."),
-    (["--space", "wrong.toml"], "wrong.toml: network.bins: bins must be an integer >= 2, got 1."),
-    (["--space", "missing.toml"], "missing.toml cannot be read: No such file or directory."),
-    (["--space", "words.toml"], "words.toml is not TOML: "),
-    (["--space", "bins.toml", "--set", "network.bins=5"], "Nothing is left to search: you have set network.bins."),
-    (["--space", "bins.toml", "--model", "mlp"], "bins.toml: network.bins is not a setting of the network mlp"),
-    (["--space", "anneal.toml"], "training.anneal_epochs: anneal_epochs must be below max_epochs, 3, got 5."),
-    (["--objective", "cov"], "objective must be one of 'coverage', 'aurc', 'accuracy', got 'cov'."),
-    (["--objective", "coverage@risk=2%"], "A percentage is written as a share: 2 % is .02."),
-    (["--objective", "coverage"], "such as coverage@risk=.02, got no risk."),
-    (["--trials", "0"], "trials must be an integer >= 1, got 0."),
-    (["--workers", "2"], "workers must be given together with ray, got 2."),
-    (["--ray", "local", "--workers", "0"], "workers must be an integer >= 1, got 0."),
-    (["--ray", "nonsense"], "ray must be auto, local or HOST:PORT, got 'nonsense'."),
-    (["--slots", "0"], "slots must be an integer >= 1, got 0."),
-    (["--minutes", "0"], "minutes must be a number above 0, got 0.0."),
-    (["--minutes", "nan"], "minutes must be a number above 0, got nan."),
-    (["--stale-after", "0"], "stale_after must be a number at least 1, got 0.0."),
+    (["--space", "unknown.toml"], r"unknown\.toml: network\.binz is not .*squad"),
+    (["--space", "unknown.toml"], r"Did you mean bins\?"),
+    (["--space", "empty.toml"], r"empty\.toml: network\.bins: low must be below high, 5, got 9\."),
+    (["--space", "log.toml"], r"log\.toml: training\.lr: low must be above 0.*log.*got 0\."),
+    (["--space", "wrong.toml"], r"wrong\.toml: network\.bins: bins must be .*2, got 1\."),
+    (["--space", "missing.toml"], r"missing\.toml cannot be read: No such file or directory"),
+    (["--space", "words.toml"], r"words\.toml is not TOML: "),
+    (["--space", "bins.toml", "--set", "network.bins=5"], r"Nothing is left to search: network\.bins "),
+    (["--space", "bins.toml", "--model", "mlp"], r"bins\.toml: network\.bins is not .*mlp"),
+    (["--space", "anneal.toml"], r"training\.anneal_epochs: anneal_epochs .*max_epochs.*3.*5"),
+    (["--objective", "cov"], "objective must be one of 'coverage', 'aurc', 'accuracy', got 'cov'"),
+    (["--objective", "coverage@risk=2%"], r"risk .*2 % is \.02"),
+    (["--objective", "coverage"], r"no risk.*coverage@risk=\.02"),
+    (["--trials", "0"], "trials must be .*1, got 0"),
+    (["--workers", "2"], "workers = 2 needs .*ray"),
+    (["--ray", "local", "--workers", "0"], "workers must be .*1, got 0"),
+    (["--ray", "nonsense"], "ray must be .*HOST:PORT, got 'nonsense'"),
+    (["--slots", "0"], "slots must be .*1, got 0"),
+    (["--minutes", "0"], r"minutes must be .*0, got 0\.0"),
+    (["--minutes", "nan"], "minutes must be .*0, got nan"),
+    (["--stale-after", "0"], r"stale_after must be .*1, got 0\.0"),
     (["--storage", "nonsense"], "storage must be sqlite:///FILE or postgresql://"),
     (["--storage", ""], "storage must be sqlite:///FILE or postgresql://"),
-    (["--storage", "mysql://me:secret@there/x"], "got mysql://...@there/x."),
-    (["--storage", "postgresql://me:secret@127.0.0.1:1/x"], "storage postgresql://...@127.0.0.1:1/x cannot be used: "),
-    (["--set", "network.binz=3"], "binz is not a setting of the network squad. Did you mean bins?"),
-    (["--set", "network.bins=1"], "bins must be an integer >= 2, got 1."),
-    (["--set", "training.lr=[0.1]"], "training.lr must be one number: a trial is one network, got one a member."),
-    (["--set", "members=0"], "members must be an integer >= 1, got 0."),
-    (["--model", "sqad"], "Did you mean 'squad'?"),
-    (["--seed", "-1"], "seed must be an integer between 0 and "),
-    (["--hidden", "a"], "--hidden must be sizes with commas"),
-    (["--device", "cuda:99"], "device must be 'auto', 'cpu' or a GPU of this machine, got 'cuda:99'."),
-    (["--device", "tpu"], "device must be 'auto', 'cpu' or a GPU of this machine, got 'tpu'. The first GPU is cuda"),
-    (["--config", "missing.toml"], "missing.toml cannot be read: No such file or directory."),
-    (["--out", "train.csv"], "train.csv is a file. Name another place."),
-    (["--out", "train.csv/study"], "train.csv is a file. Name another place."),
+    (["--storage", "mysql://me:secret@there/x"], r"got mysql://\.\.\.@there/x"),
+    (["--storage", "postgresql://me:secret@127.0.0.1:1/x"], r"postgresql://\.\.\.@127\.0\.0\.1:1/x cannot be used: "),
+    (["--set", "network.binz=3"], r"binz is not .*squad.*Did you mean bins\?"),
+    (["--set", "network.bins=1"], "bins must be .*2, got 1"),
+    (["--set", "training.lr=[0.1]"], r"training\.lr must be one number.*got \[0\.1\]"),
+    (["--set", "members=0"], "members must be .*1, got 0"),
+    (["--model", "sqad"], r"Did you mean 'squad'\?"),
+    (["--seed", "-1"], "seed must be .*0 .*got -1"),
+    (["--hidden", "a"], "--hidden must be .*got '?a"),
+    (["--device", "cuda:99"], "device must be .*got 'cuda:99'"),
+    (["--device", "tpu"], "device must be .*got 'tpu'"),
+    (["--config", "missing.toml"], r"missing\.toml cannot be read: No such file or directory"),
+    (["--out", "train.csv"], r"train\.csv is a file"),
+    (["--out", "train.csv/study"], r"train\.csv is a file"),
 ]
 
 
-@pytest.mark.parametrize(("options", "words"), EARLY)
-def test_what_is_refused_before_rows_are_read(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
+@pytest.mark.parametrize(("options", "pattern"), EARLY)
+def test_errors_before_rows_are_read(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], pattern: str
 ) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("read too early")
@@ -349,45 +349,46 @@ def test_what_is_refused_before_rows_are_read(
     monkeypatch.setattr("squad.cli.inputs.read", never)
     before = listing(here)
     refusal = run(*QUICK, "--out", "deep/er/study", *options).refusal
-    assert words in refusal
+    assert re.search(pattern, refusal), refusal
     assert "secret" not in refusal
     assert listing(here) == before
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "words"),
+    ("data", "options", "pattern"),
     [
-        ("train.csv", [], "Say with --target which column of train.csv holds the labels: 'patient_id', 'age"),
-        ("train.csv", ["--target", "Y"], "no column 'Y'; did you mean 'y'?"),
-        ("train.csv", ["--target", "y", "--drop", "ag"], "no column 'ag'; did you mean 'age'?"),
-        ("train.csv", ["--target", "y", "--group", "patient"], "did you mean 'patient_id'?"),
-        ("missing.csv", ["--target", "y"], "missing.csv does not exist."),
-        ("one.csv", ["--target", "y"], "two classes at least"),
-        ("digit", [], "Did you mean digits?"),
+        ("train.csv", [], r"--target .*train\.csv.*'patient_id', 'age"),
+        ("train.csv", ["--target", "Y"], r"'Y'.*[Dd]id you mean 'y'\?"),
+        ("train.csv", ["--target", "y", "--drop", "ag"], r"'ag'.*[Dd]id you mean 'age'\?"),
+        ("train.csv", ["--target", "y", "--group", "patient"], r"[Dd]id you mean 'patient_id'\?"),
+        ("missing.csv", ["--target", "y"], r"missing\.csv does not exist"),
+        ("one.csv", ["--target", "y"], "two classes"),
+        ("digit", [], r"Did you mean digits\?"),
     ],
 )
-def test_rows_that_cannot_be_used(run: Run, here: Path, data: str, options: list[str], words: str) -> None:
+def test_invalid_rows(run: Run, here: Path, data: str, options: list[str], pattern: str) -> None:
     (here / "one.csv").write_text("a,y\n1,p\n2,p\n", encoding="utf-8")
     before = listing(here)
-    assert words in run("search", data, *options, "--out", "deep/study").refusal
+    refusal = run("search", data, *options, "--out", "deep/study").refusal
+    assert re.search(pattern, refusal), refusal
     assert listing(here) == before
 
 
-def test_columns_of_a_data_set(run: Run) -> None:
+def test_drop_needs_a_table(run: Run) -> None:
     done = run("search", "digits", "--drop", "x", "--trials", "1")
     assert done.code == 2
-    assert done.err.splitlines()[-1] == "squad: --drop must be left out for digits, which has no columns, got x."
+    assert re.search("^squad: --drop x .*digits", done.err.splitlines()[-1])
 
 
 def test_two_searches_in_one_folder(run: Run, here: Path, study: Path) -> None:
     before = listing(study)
     with exclusive_output(here / "study"):
-        assert run(*QUICK, "--trials", "3").refusal.startswith("Another command is making study.")
+        assert run(*QUICK, "--trials", "3").refusal.startswith("Another command ")
     assert listing(study) == before
 
 
-def test_killed_while_the_database_was_made(run: Run, here: Path) -> None:
-    """SQLite makes a table and its indexes one after the other; between the two, Optuna takes it for made."""
+def test_killed_while_the_database_was_created(run: Run, here: Path) -> None:
+    """SQLite creates a table and its indexes one after the other; in between, Optuna takes the table for complete."""
     assert run(*QUICK, "--trials", "1", "--minutes", "1e-9").code == 0
     connection = sqlite3.connect(here / "study/study.db")
     for table in ("study_user_attributes", "study_directions", "studies"):
@@ -401,17 +402,17 @@ def test_killed_while_the_database_was_made(run: Run, here: Path) -> None:
         check_whole(here / "study", count)
 
 
-def test_a_database_that_is_none(run: Run, here: Path) -> None:
+def test_a_file_that_is_not_a_database(run: Run, here: Path) -> None:
     (here / "study").mkdir()
-    (here / "study/study.db").write_text("nothing of the kind\n" * 100, encoding="utf-8")
+    (here / "study/study.db").write_text("not a database\n" * 100, encoding="utf-8")
     refusal = run(*QUICK, "--trials", "1").refusal
     assert "study.db cannot be used: file is not a database" in refusal
-    assert refusal.endswith("or begin anew with --restart.")
+    assert refusal.endswith("with --restart.")
     assert run(*QUICK, "--trials", "1", "--restart").code == 0
     check_whole(here / "study", 1)
 
 
-def test_a_password_in_an_address_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warning_about_a_password(capsys: pytest.CaptureFixture[str]) -> None:
     from squad.cli.search import warn_of_password
 
     for address in ("postgresql://me:secret@db/x", "postgresql://db/x?user=me&password=secret"):

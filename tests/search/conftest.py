@@ -17,7 +17,7 @@ from tests.search.workers import (
 
 @pytest.fixture(scope="session", autouse=True)
 def migrations() -> Iterator[None]:
-    """Optuna's scripts are loaded once: whenever a storage is opened, Alembic compiles all of them anew."""
+    """Load Optuna's migration scripts once; otherwise Alembic compiles all of them whenever a storage is opened."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(util, "load_python_file", functools.cache(util.load_python_file))
         yield
@@ -25,14 +25,14 @@ def migrations() -> Iterator[None]:
 
 @pytest.fixture
 def closed() -> Iterator[None]:
-    """Lets go of what a test has opened."""
+    """Close the storages that a test has opened."""
     yield
     close_all()
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A storage without studies: its tables take a third of a second to make."""
+    """A storage without studies, whose tables take a third of a second to create."""
     path = tmp_path_factory.mktemp("storage") / "study.db"
     close_storage(open_storage(file_url(path), stale_after=60))
     return path
@@ -40,7 +40,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def new(tmp_path: Path, empty: Path, closed: None) -> Callable[[], str]:
-    """The address of another storage at every call."""
+    """A function that returns the URL of a new storage at every call."""
     numbers = count()
 
     def make() -> str:
@@ -58,5 +58,5 @@ def url(new: Callable[[], str]) -> str:
 
 @pytest.fixture
 def nothing(tmp_path: Path, closed: None) -> str:
-    """Where there is no storage yet."""
+    """URL of a storage that does not exist yet."""
     return file_url(tmp_path / "nothing.db")

@@ -1,4 +1,4 @@
-"""Searches that nobody ran: records with a known answer, for what is shown of them."""
+"""Synthetic records of searches with known results."""
 
 import math
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ BASE = {
 
 
 def draw(space: Space, random: np.random.Generator, good: float = 0.0) -> dict[str, Any]:
-    """Settings from all over the space, or with probability ``good`` near what :func:`coverage` likes."""
+    """Draw settings from the whole space, or with probability ``good`` near the optimum of :func:`coverage`."""
     found: dict[str, Any] = {}
     for name, entry in space.entries.items():
-        like = LIKED.get(name) if random.random() < good else None
+        like = OPTIMUM.get(name) if random.random() < good else None
         if isinstance(entry, Fixed):
             found[name] = entry.plain()
         elif isinstance(entry, Choices):
@@ -53,8 +53,8 @@ def draw(space: Space, random: np.random.Generator, good: float = 0.0) -> dict[s
     return found
 
 
-#: What :func:`coverage` likes.
-LIKED: dict[str, Any] = {
+#: Optimum of :func:`coverage`.
+OPTIMUM: dict[str, Any] = {
     "network.bins": 15,
     "network.dropout": 0.05,
     "network.init_scale": 3.2,
@@ -69,7 +69,7 @@ LIKED: dict[str, Any] = {
 
 
 def coverage(settings: Mapping[str, Any], random: np.random.Generator) -> float:
-    """As a network's might be: ruined by dropout, made by the learning rate, little moved by the rest."""
+    """A plausible coverage: ruined by dropout, dominated by the learning rate, hardly affected by the rest."""
     value = 0.70
     value -= 0.75 * max(0.0, settings.get("network.dropout", 0.0) - 0.05) ** 1.3
     value -= 0.08 * abs(math.log10(settings.get("training.lr", 8e-4) / 8e-4)) ** 2
@@ -81,7 +81,7 @@ def coverage(settings: Mapping[str, Any], random: np.random.Generator) -> float:
 
 
 def details(value: float) -> dict[str, Any]:
-    """Of a trial, as :meth:`squad.search.objective.Objective.measure` gives them, and the population."""
+    """Details of a trial, as returned by :meth:`squad.search.objective.Objective.measure` and the population."""
     return {
         "epochs": 60,
         "rows": 6000,
@@ -94,13 +94,13 @@ def details(value: float) -> dict[str, Any]:
 def record(
     count: int = 700, seed: int = 0, model: str = "squad", objective: str = COVERAGE, space: Space | None = None
 ) -> Record:
-    """Of a finished search: one in 12 pruned, one in 40 diverged, one in 90 failed."""
+    """Record of a finished search: one trial in 12 pruned, one in 40 diverged, one in 90 failed."""
     random = np.random.default_rng(seed)
     space = space or Space.paper(model)
     begun = datetime(2031, 5, 4, 12, 0, 0, tzinfo=UTC)
     trials = []
     for number in range(count):
-        # As TPE does: after some time most trials are near the good ones.
+        # As with TPE, most later trials are near the good ones.
         settings = draw(space, random, good=min(0.75, number / max(count, 1)))
         value: float | None = coverage(settings, random)
         state, ended = "complete", "stopped early"
@@ -128,7 +128,7 @@ def record(
                 "worker": "here",
             }
         )
-    settings_of_it = {
+    settings_of_record = {
         "model": model,
         "objective": {"asked": objective, "used": objective},
         "base": {**BASE, "model": model},
@@ -137,10 +137,10 @@ def record(
         "slots": 32,
         "data": {"source": "train.csv", "training": 54000, "validation": 6000},
     }
-    return Record("search", model, settings_of_it, {"notes": [], "trials": trials}, seed=3, machine={}, versions={})
+    return Record("search", model, settings_of_record, {"notes": [], "trials": trials}, seed=3, machine={}, versions={})
 
 
 def saved(folder: Path, **options: Any) -> Search:
-    """The same, written and read."""
+    """Write a record to a folder and read it back."""
     record(**options).save(folder / TRIALS)
     return read(folder)

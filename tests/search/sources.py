@@ -13,7 +13,7 @@ from squad.train import TrainingData
 
 
 class Listed:
-    """Settings one after the other; what was told is kept."""
+    """A source of listed settings that stores the outcomes."""
 
     def __init__(self, settings: Sequence[dict[str, Any]]) -> None:
         self.left = [Trial(number, own) for number, own in enumerate(settings)]
@@ -42,7 +42,7 @@ class Listed:
 
 
 def clouds(dtype: torch.dtype = torch.float32, rows: int = 240, validation: int = 60, seed: int = 3) -> TrainingData:
-    """Three classes in six dimensions."""
+    """Three Gaussian classes in six dimensions."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.randint(3, (rows,), generator=generator)
     x = torch.randn(rows, 6, generator=generator, dtype=torch.float64) + 1.5 * torch.eye(3, 6, dtype=torch.float64)[y]
@@ -53,7 +53,7 @@ def clouds(dtype: torch.dtype = torch.float32, rows: int = 240, validation: int 
 def problem(
     model: str = "squad", data: TrainingData | None = None, objective: str = "aurc", **training: Any
 ) -> Problem:
-    """Small and quick."""
+    """A small problem."""
     settings = {
         "model": model,
         "network": {"hidden": [5, 4]},

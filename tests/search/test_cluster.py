@@ -1,4 +1,4 @@
-"""How a cluster is divided, and what is said where there is none; tests/slow/test_search_cluster.py has a real one."""
+"""Division of a cluster, and errors without one; tests/slow/test_search_cluster.py uses a real cluster."""
 
 import signal
 import socket
@@ -32,48 +32,48 @@ from tests.needs import need_package
 def test_share(nodes: list[tuple[int, int]], workers: int | None, device: str, expected: Share) -> None:
     found = share(nodes, workers, device)
     assert found == expected
-    # They fit: each on one machine, with a GPU of its own where it has one.
-    room = sum(min(cpus // found.cpus, gpus) if found.gpus else cpus // found.cpus for cpus, gpus in nodes)
-    assert room >= found.workers
+    # The workers fit: each on one machine, with its own GPU if it uses one.
+    capacity = sum(min(cpus // found.cpus, gpus) if found.gpus else cpus // found.cpus for cpus, gpus in nodes)
+    assert capacity >= found.workers
 
 
-def test_more_workers_than_there_is_room_for() -> None:
-    with pytest.raises(ArgumentError, match="workers must be 8 at the most, one a CPU of the cluster, got 9"):
+def test_more_workers_than_fit() -> None:
+    with pytest.raises(ArgumentError, match=r"workers .*8.*CPU.*got 9"):
         share([(8, 0)], 9)
-    with pytest.raises(ArgumentError, match="workers must be 2 at the most, one a GPU of the cluster, got 3"):
+    with pytest.raises(ArgumentError, match=r"workers .*2.*GPU.*got 3"):
         share([(8, 2)], 3)
-    with pytest.raises(ArgumentError, match="workers must be 1 or more"):
+    with pytest.raises(ArgumentError, match=r"workers .*1, got 0"):
         share([(8, 0)], 0)
-    with pytest.raises(ArgumentError, match="0 at the most"):
+    with pytest.raises(ArgumentError, match=r"workers .*at most 0"):
         share([(0, 0)])
-    with pytest.raises(SearchError, match="no GPU that Ray knows of"):
+    with pytest.raises(SearchError, match=r"no GPU.*device"):
         share([(8, 0)], device="cuda")
 
 
-def test_no_cluster_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     need_package("ray")
-    with socket.socket() as one:  # a port that nobody listens on
+    with socket.socket() as one:  # a closed port
         one.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{one.getsockname()[1]}"
-        with pytest.raises(SearchError, match=r"No Ray cluster at '127.*refused\. Start one with ray start --head"):
+        with pytest.raises(SearchError, match=r"Ray cluster at '127.*refused.*ray start --head"):
             cluster.run(address, print, None, storage="sqlite:///x")
         monkeypatch.setenv("RAY_ADDRESS", address)
-        with pytest.raises(SearchError, match=r"No Ray cluster at 'auto': .*refused"):
+        with pytest.raises(SearchError, match=r"Ray cluster at 'auto': .*refused"):
             cluster.run("auto", print, None, storage="sqlite:///x")
     for nonsense in ("nonsense", "host:", ":6379", "host:port"):
-        with pytest.raises(ArgumentError, match="ray must be auto, local or HOST:PORT"):
+        with pytest.raises(ArgumentError, match=r"ray .*auto, local or HOST:PORT"):
             cluster.run(nonsense, print, None, storage="sqlite:///x")
 
 
-def test_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SearchError, match=r"pip install 'squad-torch\[ray\]'"):
         cluster.run("local", print, None, storage="sqlite:///x")
 
 
 @pytest.mark.parametrize("before", [signal.SIG_IGN, signal.default_int_handler])
-def test_a_worker_hears_that_it_is_to_leave(before: signal.Handlers) -> None:
-    """Also one whose cluster was started in a shell's background, where interrupts are ignored."""
+def test_a_worker_receives_interrupts(before: signal.Handlers) -> None:
+    """Also if its cluster was started in a shell's background, where interrupts are ignored."""
     own = signal.signal(signal.SIGINT, before)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The default settings as trial 0: what tuning is compared with, and never falls below."""
+"""The default settings as trial 0, the baseline of tuning."""
 
 import json
 import math
@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from squad.files.plain import plain_json
 from squad.fitting import fit_predictor
 from squad.search import study_figures, summary
 from squad.search.defaults import Defaults, default_trial
 from squad.search.objective import Objective
-from squad.search.search_record import Search, TrialRecord, plain, read
+from squad.search.request import pose
+from squad.search.search_record import Search, TrialRecord, read
 from squad.search.storage import quiet_optuna
 from squad.search.study import standing
 from squad.search.trial import Outcome, Trial
-from squad.search.tuning import pose
 from squad.settings import fit_settings
-from tests.search.test_tuning import SMALL, Told, rows, tune
+from tests.search.test_tuning import SMALL, RecordedProgress, rows, tune
 from tests.search.workers import SPACE, check_complete, must, source, states, work
 
 #: A point of the squad's space for sources that train nothing.
-ENDS = plain({name: entry.ends[0] for name, entry in SPACE.entries.items()})
+ENDS = plain_json({name: entry.ends[0] for name, entry in SPACE.entries.items()})
 FIRST = Defaults(ENDS, SPACE.params(ENDS))
 #: The same where it is none.
 OUTSIDE = Defaults({**FIRST.settings, "training.lr": 7.0}, {}, ("training.lr",))
@@ -43,8 +44,8 @@ def first(found: Search) -> Any:
 
 @pytest.mark.parametrize("model", ["squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp"])
 @pytest.mark.parametrize("settings", [{}, {"network": {"hidden": [4], "dropout": 0.2}, "seed": 3}])
-def test_they_are_what_a_fit_trains_without_a_search(model: str, settings: dict[str, Any]) -> None:
-    """With settings that all trials share, such as a fit is given; whatever is left to the rows is resolved."""
+def test_defaults_are_the_settings_of_a_plain_fit(model: str, settings: dict[str, Any]) -> None:
+    """With shared settings as for a fit; settings that depend on the rows are resolved."""
     given = {**settings, "model": model}
     problem = pose(*rows(800), given, None, "aurc")
     trial = default_trial(problem)
@@ -77,7 +78,7 @@ def test_trial_0_trains_the_network_of_a_plain_fit(out: Path) -> None:
 
 
 def value_of(found: Sequence[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let trials have these values, in the order in which they end."""
+    """Give trials these values, in the order in which they end."""
     left = list(found)
     measure = Objective.measure
 
@@ -97,7 +98,7 @@ def value_of(found: Sequence[float], monkeypatch: pytest.MonkeyPatch) -> None:
         ([-0.2, -0.2, -0.2], 0),
     ],
 )
-def test_the_best_is_never_worse_than_they_are(
+def test_the_best_is_never_worse_than_the_defaults(
     out: Path, monkeypatch: pytest.MonkeyPatch, values: list[float], best: int
 ) -> None:
     value_of(values, monkeypatch)
@@ -109,8 +110,8 @@ def test_the_best_is_never_worse_than_they_are(
     assert found.best_settings().network.to_dict()["bins"] == (15 if best == 0 else chosen.settings["network.bins"])
 
 
-def test_ties_go_to_them_whatever_else_is_better() -> None:
-    """On hard rows no trial has any coverage; after a restart they are not the first, either."""
+def test_defaults_win_ties() -> None:
+    """For example if no trial has any coverage; after a retry they are not the first trial, either."""
     base: dict[str, Any] = {"settings": {}, "params": {}, "ended": "", "started": None, "finished": None}
     trials = [
         {**base, "number": 0, "state": "complete", "value": 0.5, "details": {"aurc": 0.1, "nll": 0.1}},
@@ -127,7 +128,7 @@ def test_ties_go_to_them_whatever_else_is_better() -> None:
     assert [trial.number for trial in Search(None, made).top(2)] == [1, 0]  # type: ignore[arg-type]
 
 
-def test_where_the_study_stands_ties_go_to_them_too(url: str) -> None:
+def test_defaults_win_ties_in_the_standing(url: str) -> None:
     mine = source(url, 3, defaults=FIRST)
     running = [must(mine.ask()) for _ in range(3)]
     for trial in running[1:]:
@@ -137,9 +138,9 @@ def test_where_the_study_stands_ties_go_to_them_too(url: str) -> None:
     assert standing(mine.study).best_trial == 0
 
 
-def test_outside_the_users_space_they_are_tried_and_told_of(out: Path) -> None:
+def test_defaults_outside_the_space_are_tried_with_a_note(out: Path) -> None:
     space = {"network": {"bins": {"low": 5, "high": 9, "step": 2}}, "training": {"lr": {"low": 0.1, "high": 0.2}}}
-    told = Told()
+    told = RecordedProgress()
     found = tune(out, space=space, trials=8, progress=told, objective="aurc")
     [text] = [text for name, text in told.calls if name == "message"]
     assert "network.bins = 15, training.lr = 0.003" in text
@@ -158,18 +159,18 @@ def test_outside_the_users_space_they_are_tried_and_told_of(out: Path) -> None:
     assert [trial.defaults for trial in again.trials] == [True, *[False] * 8]
 
 
-def test_without_them(out: Path) -> None:
+def test_no_defaults(out: Path) -> None:
     found = tune(out, trials=3, defaults=False)
     assert found.defaults() is None
     assert "defaults" not in found.table().columns
-    # A study that has begun without gets none.
+    # A study that began without the defaults gets none.
     assert tune(out, trials=4).defaults() is None
     (out / "study.db").unlink()
     assert tune(out, trials=5).defaults() is None
     assert not [name for name, _ in summary.facts(read(out)) if name == "defaults"]
 
 
-def test_what_is_shown(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_in_the_summary(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value_of([-0.0034, -0.0031, -0.5, -0.001], monkeypatch)
     found = tune(out, trials=2, slots=1, objective="aurc")
     facts = dict(summary.facts(found))
@@ -180,7 +181,7 @@ def test_what_is_shown(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestSource:
-    def test_they_are_the_first_and_the_rest_is_proposed(self, url: str) -> None:
+    def test_defaults_come_first(self, url: str) -> None:
         mine = source(url, 4, defaults=FIRST)
         asked = [must(mine.ask()) for _ in range(4)]
         assert [trial.settings == FIRST.settings for trial in asked] == [True, False, False, False]
@@ -188,7 +189,7 @@ class TestSource:
 
     @pytest.mark.parametrize("given", [FIRST, OUTSIDE])
     @pytest.mark.parametrize("lost", [False, True])
-    def test_given_back_or_lost_they_are_tried_again_as_they_are(self, url: str, given: Defaults, lost: bool) -> None:
+    def test_defaults_are_retried_unchanged(self, url: str, given: Defaults, lost: bool) -> None:
         mine = source(url, 2, defaults=given)
         for _ in range(2):
             mine.give_back([must(mine.ask())], lost=lost)
@@ -198,7 +199,7 @@ class TestSource:
         assert [trial.user_attrs.get("defaults") for trial in mine.study.get_trials()] == [True] * 3
         assert must(mine.ask()).settings != given.settings
 
-    def test_they_are_not_pruned(self, url: str) -> None:
+    def test_defaults_are_not_pruned(self, url: str) -> None:
         mine = source(url, 30, defaults=FIRST, prune=True)
         plain = must(mine.ask())
         for _ in range(12):
@@ -211,7 +212,7 @@ class TestSource:
         assert not any(pruned[0])
         assert any(pruned[1])
 
-    def test_tpe_learns_from_them_where_they_are_inside(self, url: str, new: Any) -> None:
+    def test_tpe_learns_from_defaults_inside_the_space(self, url: str, new: Any) -> None:
         for address, given, kept in ((url, FIRST, 1), (new(), OUTSIDE, 0)):
             mine = source(address, 40, defaults=given)
             work(mine, 1, most=12)
@@ -219,7 +220,7 @@ class TestSource:
             assert bool(below[0].params) == bool(kept)
             assert states(mine.study)["COMPLETE"] == 12
 
-    def test_of_workers_that_begin_at_once_one_has_them(self, nothing: str) -> None:
+    def test_only_one_of_several_workers_gets_the_defaults(self, nothing: str) -> None:
         def one(n: int) -> list[Trial]:
             mine = source(nothing, 9, worker=f"w{n}", shared=True, defaults=FIRST)
             work(mine, 2)
@@ -232,24 +233,24 @@ class TestSource:
         plain = [trial for trial in mine.study.get_trials() if trial.user_attrs.get("defaults")]
         assert [trial.number for trial in plain if trial.state.name == "COMPLETE"] == [0]
 
-    def test_two_that_find_an_empty_study_make_one(self, url: str) -> None:
-        """The second looks before the first has written, and writes after it."""
+    def test_two_workers_on_an_empty_study(self, url: str) -> None:
+        """The second worker reads before the first has written, and writes after it."""
         mine, other = (source(url, 3, worker=name, shared=True, defaults=FIRST) for name in ("a", "b"))
-        begin, found = mine._begin, list[Trial]()
+        begin, found = mine._propose_defaults, list[Trial]()
 
         def late() -> Any:
             found.append(must(other.ask()))
             return begin()
 
-        mine._begin = late  # type: ignore[method-assign]
+        mine._propose_defaults = late  # type: ignore[method-assign]
         assert mine.ask() is None  # one too many, which the next attempt finds done
         assert found[0].settings == FIRST.settings
         assert must(mine.ask()).settings != FIRST.settings
         assert states(mine.study) == {"RUNNING": 2, "FAIL": 1}
 
 
-def test_tiny_tables(out: Path) -> None:
-    """A batch of fewer rows than any of the space."""
+def test_small_tables(out: Path) -> None:
+    """With fewer rows than the smallest batch of the space."""
     found = tune(out, *rows(12, 2), trials=2, settings=SMALL)
     assert first(found).settings["training.batch_size"] < 16
     assert math.isfinite(first(found).value)

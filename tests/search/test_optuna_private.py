@@ -1,4 +1,4 @@
-"""Private names of Optuna's: that they are there, and nowhere else than in one file."""
+"""Optuna's private names exist, and are used in one file only."""
 
 import re
 from pathlib import Path
@@ -20,13 +20,13 @@ PRIVATE = re.compile(
 )
 
 
-def test_they_are_used_in_one_file() -> None:
+def test_private_names_are_used_in_one_file() -> None:
     found = {path.name for path in FOLDER.glob("*.py") if PRIVATE.search(path.read_text(encoding="utf-8"))}
     assert found == {"optuna_private.py"}
 
 
-def test_what_is_used_of_a_study_in_a_database(url: str) -> None:
-    """Each by what it is for; a name that is gone fails here, and says which."""
+def test_names_for_a_study_in_a_database(url: str) -> None:
+    """Each function is called; a missing name fails here."""
     mine = source(url, 3)
     trial = must(mine.ask())
     study = mine.study
@@ -44,7 +44,7 @@ def test_what_is_used_of_a_study_in_a_database(url: str) -> None:
     assert not optuna_private.is_missing(KeyError("other"))
 
 
-def test_a_trial_that_is_none() -> None:
+def test_an_inconsistent_trial() -> None:
     frozen = optuna.create_trial(value=1.0, params={}, distributions={})
     optuna_private.check_trial(frozen)
     frozen.params["x"] = 1
@@ -52,8 +52,8 @@ def test_a_trial_that_is_none() -> None:
         optuna_private.check_trial(frozen)
 
 
-def test_kernels() -> None:
-    """The bound is asked for, and kept: with another one TPE proposes otherwise."""
+def test_kernel_widths() -> None:
+    """The bound is used and respected: with another one, TPE proposes something else."""
     asked = []
 
     def wide(places: Any, settings: int) -> float:
@@ -74,9 +74,9 @@ def test_stopping_from_a_callback() -> None:
     study = optuna.create_study()
     with pytest.raises(RuntimeError):
         study.stop()
-    assert not optuna_private.stop_asked(study)
+    assert not optuna_private.stop_requested(study)
     with optuna_private.run_callbacks(study):
         study.stop()
-    assert optuna_private.stop_asked(study)
+    assert optuna_private.stop_requested(study)
     with pytest.raises(RuntimeError):
         study.stop()

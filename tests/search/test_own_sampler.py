@@ -1,4 +1,4 @@
-"""A sampler and callbacks of one's own, as Optuna has them."""
+"""User-defined samplers and callbacks, with Optuna's interfaces."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def rates(found: Any) -> list[float]:
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_another_sampler(out: Path) -> None:
+def test_random_sampler(out: Path) -> None:
     drawn = [rates(tune(out.with_name(name), space=LR, trials=5, sampler=sampler)) for name, sampler in (
         ("a", optuna.samplers.RandomSampler(seed=1)),
         ("b", optuna.samplers.RandomSampler(seed=1)),
@@ -38,8 +38,8 @@ def test_another_sampler(out: Path) -> None:
     assert "sampler" not in read(out.with_name("d")).record.settings
 
 
-def test_a_grid_is_gone_on_with(out: Path) -> None:
-    """What a sampler keeps in its trials is in the study: none is tried twice."""
+def test_a_grid_search_is_resumed(out: Path) -> None:
+    """What a sampler stores in its trials is in the study, so that no point is tried twice."""
     for trials in (2, 4):
         found = tune(out, space=LR, trials=trials, sampler=optuna.samplers.GridSampler(GRID, seed=0))
     assert sorted(rates(found)) == GRID["training.lr"]
@@ -66,38 +66,38 @@ def test_a_callback_stops_the_search(out: Path) -> None:
     assert sum(trial.state == "complete" for trial in again.trials) == 5
 
 
-def test_what_a_callback_raises_ends_the_search(out: Path) -> None:
+def test_an_exception_in_a_callback_ends_the_search(out: Path) -> None:
     def fail(study: object, trial: object) -> None:
         raise ZeroDivisionError("mine")
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         tune(out, callbacks=[fail])
-    assert len(read(out).measured) == 1  # what was told before stays
+    assert len(read(out).measured) == 1  # earlier outcomes are kept
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "pattern"),
     [
-        ({"sampler": "random"}, "sampler must be a sampler of Optuna's, got 'random'"),
+        ({"sampler": "random"}, "sampler must be .*Optuna.*got 'random'"),
         ({"sampler": optuna.samplers.RandomSampler}, r"RandomSampler\(seed=1\)"),
-        ({"callbacks": print}, "callbacks must be a list of functions"),
-        ({"callbacks": [print, 3]}, "callbacks must be a list of functions"),
+        ({"callbacks": print}, "callbacks must be .*got "),
+        ({"callbacks": [print, 3]}, "callbacks must be .*got "),
     ],
 )
-def test_what_is_refused(out: Path, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ArgumentError, match=words):
+def test_invalid_samplers_and_callbacks(out: Path, options: dict[str, Any], pattern: str) -> None:
+    with pytest.raises(ArgumentError, match=pattern):
         tune(out, **options)
     assert not out.exists()
 
 
-def test_a_sampler_that_fails_is_named(out: Path) -> None:
+def test_a_failing_sampler(out: Path) -> None:
     grid = optuna.samplers.GridSampler({"x": [1.0, 2.0]})
-    with pytest.raises(SearchError, match="The sampler GridSampler proposed no trial"):
+    with pytest.raises(SearchError, match=r"sampler GridSampler .*sampler="):
         tune(out, space=LR, sampler=grid)
 
 
-def test_workers_draw_for_themselves(url: str) -> None:
-    """All are sent the same sampler."""
+def test_workers_reseed_the_sampler(url: str) -> None:
+    """All workers receive the same sampler."""
     from tests.search.workers import must, source
 
     drawn = [

@@ -1,4 +1,4 @@
-"""Trials of a population: all are told once, whatever their shapes, and come to what a fit comes to."""
+"""Populations: every trial is reported once, whatever its shape, and has the outcome of a separate fit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from squad.search.population import Population, slots_for
-from squad.search.problem import count_numbers
+from squad.search.problem import count_parameters
 from squad.search.trial import Trial
 from squad.train import fit
 from tests.search.sources import Listed, clouds, problem
@@ -29,9 +29,7 @@ def settings(count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("slots", [4])  # tests/slow has others
 @pytest.mark.parametrize("large", [False, True])
-def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(
-    slots: int, large: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_trial_equals_a_separate_fit(slots: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
     posed, source = problem(), Listed(settings(9))
     population = Population(posed, source, slots)
@@ -49,8 +47,8 @@ def test_every_trial_is_told_once_and_is_what_a_fit_comes_to(
         assert outcome.value == -outcome.details["aurc"]
 
 
-def test_the_same_every_time() -> None:
-    """To the bit, times aside: the order in which trials are asked and told goes by no clock."""
+def test_populations_are_reproducible() -> None:
+    """To the bit, except times: the order of trials does not depend on a clock."""
 
     def outcomes() -> tuple[list[Any], list[int], list[list[int]]]:
         source = Listed(settings(7))
@@ -61,8 +59,8 @@ def test_the_same_every_time() -> None:
     assert outcomes() == outcomes()
 
 
-def test_one_that_ends_makes_room_at_once_for_the_next() -> None:
-    """Epochs of their own: with two slots, seven trials of one shape, asked one by one."""
+def test_a_free_slot_is_refilled_at_once() -> None:
+    """With two slots and seven trials of one shape, each with its own number of epochs."""
     source = Listed(
         [{**own, "training.batch_size": 16, "training.max_epochs": 3 + n} for n, own in enumerate(settings(7))]
     )
@@ -76,7 +74,7 @@ def test_one_that_ends_makes_room_at_once_for_the_next() -> None:
 
 
 def turns_of(population: Population, what: Callable[[Any], int]) -> list[int]:
-    """Run it; what of the shape of each group whose epoch was looked at, one after the other."""
+    """Run the population, and return an attribute of the shape of each group in the order of their epochs."""
     turns: list[int] = []
     finish = population._finish
 
@@ -97,7 +95,7 @@ def turns_of(population: Population, what: Callable[[Any], int]) -> list[int]:
     ],
 )
 def test_slots_of_a_model_on_a_gpu(large: bool, counts: list[int], expected: list[int]) -> None:
-    """They grow when they are too few, and shrink when many are empty: of large networks sooner."""
+    """Their number grows if it is too small, and shrinks if many are empty; earlier for large networks."""
     now, found = 0, []
     for count in counts:
         now = slots_for(count, now, large)
@@ -106,7 +104,7 @@ def test_slots_of_a_model_on_a_gpu(large: bool, counts: list[int], expected: lis
     assert found == expected
 
 
-def test_a_stopped_one_says_what_was_running() -> None:
+def test_running_trials_of_a_stopped_population() -> None:
     source = Listed(settings(6))
     population = Population(problem(), source, 4)
     left = iter([False] * 5 + [True])
@@ -115,17 +113,17 @@ def test_a_stopped_one_says_what_was_running() -> None:
     assert len(population.running) >= 3
 
 
-def test_settings_that_do_not_go_together_are_told_and_not_trained() -> None:
+def test_incompatible_settings_are_refused() -> None:
     own = settings(2)
     own[0] = {**own[0], "training.anneal_epochs": 9}
     source = Listed(own)
     Population(problem(), source, 2).run()
-    assert source.told[0].ended.startswith("refused: anneal_epochs must be below max_epochs")
+    assert source.told[0].ended.startswith("refused: anneal_epochs")
     assert source.told[0].value == -1.0
     assert source.told[1].ended == "at max_epochs"
 
 
-def test_one_that_diverges_has_the_worst_value() -> None:
+def test_a_diverged_trial_has_the_worst_value() -> None:
     own = settings(2)
     own[0] = {**own[0], "training.lr": 1e30}
     source = Listed(own)
@@ -135,7 +133,7 @@ def test_one_that_diverges_has_the_worst_value() -> None:
     assert source.told[1].value > -1
 
 
-def test_pruned_ones_are_told_so_and_others_take_their_slot() -> None:
+def test_pruned_trials_free_their_slots() -> None:
     class Pruning(Listed):
         asked_at: list[tuple[int, int]]
 
@@ -168,8 +166,8 @@ def test_other_models(model: str) -> None:
         assert outcome.details["accuracy"] == pytest.approx(fitted.best_accuracy)
 
 
-def test_a_class_of_shapes_separates_groups() -> None:
-    """Only model, hidden sizes, B, shared and batch size do."""
+def test_what_separates_groups() -> None:
+    """Only model, hidden sizes, B, shared and batch size separate groups."""
     posed = problem("squad-factorized")
     base = {"network.bins": 5, "training.batch_size": 16, "network.rank": 2, "network.shared": False}
     shape, _ = posed.run(base)
@@ -187,11 +185,13 @@ def test_a_class_of_shapes_separates_groups() -> None:
 def test_large_networks_are_not_padded(model: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     posed = problem(model)
     one, other = ({f"network.{size}": count, "training.batch_size": 16} for count in (5, 9))
-    numbers = {name: count_numbers(posed.fit_settings(own).network, 6, 3) for name, own in (("5", one), ("9", other))}
+    numbers = {
+        name: count_parameters(posed.fit_settings(own).network, 6, 3) for name, own in (("5", one), ("9", other))
+    }
     padded, _ = posed.run(one)
     assert padded == posed.run(other)[0]
     assert not padded.large
-    most = count_numbers(padded.wide, 6, 3)
+    most = count_parameters(padded.wide, 6, 3)
     assert most > numbers["9"]
     # What decides is the padded network: trials of a space are either all of one kind or all of the other.
     monkeypatch.setattr("squad.search.problem.LARGE", most)
@@ -200,7 +200,7 @@ def test_large_networks_are_not_padded(model: str, size: str, monkeypatch: pytes
         assert shape.large
         assert getattr(shape.wide, size) == int(name)
         # Values are still a neuron's own, which is more than a network that learns none or a layer's has.
-        assert numbers[name] <= count_numbers(shape.wide, 6, 3) < most
+        assert numbers[name] <= count_parameters(shape.wide, 6, 3) < most
     monkeypatch.setattr("squad.search.problem.LARGE", most + 1)
     assert posed.run(one)[0] == padded
 

@@ -1,4 +1,4 @@
-"""What a person sees of a search: lines in a file, a bar on a terminal."""
+"""Progress of a search: lines in a file, a bar on a terminal."""
 
 import io
 
@@ -20,7 +20,7 @@ COVERAGE = "coverage@risk=0.02,delta=0.01"
 
 
 class Clock:
-    """One that goes when it is told to."""
+    """A clock that advances on request."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -34,7 +34,7 @@ def snapshot(done: int, best: float | None = None, **changes: object) -> Snapsho
     return Snapshot(done=done, best=best, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_nothing_is_known_before_the_first_trial_ends() -> None:
+def test_no_estimate_before_the_first_trial_ends() -> None:
     clock = Clock()
     remaining = Remaining(300, clock)
     clock.now += 60
@@ -43,7 +43,7 @@ def test_nothing_is_known_before_the_first_trial_ends() -> None:
     assert remaining.seconds(snapshot(700)) == 0
 
 
-def test_the_time_left_comes_from_the_trials_of_this_run() -> None:
+def test_the_estimate_uses_trials_of_this_run() -> None:
     clock = Clock()
     remaining = Remaining(300, clock)
     clock.now += 60
@@ -51,12 +51,12 @@ def test_the_time_left_comes_from_the_trials_of_this_run() -> None:
     assert remaining.seconds(snapshot(320, running=0)) == pytest.approx(60 * 380 / 20)
     # Those that run count for half: 32 of them are 16 that are done, and 16 that are left.
     assert remaining.seconds(snapshot(320)) == pytest.approx(60 * (380 - 16) / (20 + 16))
-    # No more of them than are left: others may have begun more.
+    # Surplus running trials of other workers do not count.
     assert remaining.seconds(snapshot(690)) == pytest.approx(60 * (10 - 5) / (390 + 5))
 
 
-def test_a_steady_search_is_foretold() -> None:
-    """32 slots and trials of 30 to 60 s: from the first dozens on it must be within a fifth of what it will take."""
+def test_the_estimate_for_a_steady_search() -> None:
+    """32 slots and trials of 30 to 60 s: after the first dozens, the estimate must be within a fifth of the truth."""
     clock = Clock()
     begun = clock.now
     remaining = Remaining(0, clock)
@@ -80,7 +80,7 @@ def test_durations(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_lines_say_what_is_asked_for() -> None:
+def test_lines() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainSearchProgress(stream, clock=clock)
     progress.start(0, 700)
@@ -95,7 +95,7 @@ def test_lines_say_what_is_asked_for() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_a_better_best_has_a_line_and_other_trials_one_every_ten_seconds() -> None:
+def test_lines_for_new_best_values_and_every_ten_seconds() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainSearchProgress(stream, clock=clock)
     progress.start(0, 700)
@@ -112,10 +112,10 @@ def test_a_better_best_has_a_line_and_other_trials_one_every_ten_seconds() -> No
     assert lines(4, 0.6, 9) == 0
     assert lines(5, 0.6, 2) == 1  # 11 s since the last
     assert lines(5, 0.6, 30) == 0  # nothing has changed
-    assert lines(5, 0.6, 31) == 1  # but it lives
+    assert lines(5, 0.6, 31) == 1  # a sign of life
 
 
-def test_the_end_is_said_once() -> None:
+def test_the_final_state_is_printed_once() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainSearchProgress(stream, clock=clock)
     progress.start(0, 2)
@@ -128,7 +128,7 @@ def test_the_end_is_said_once() -> None:
     assert lines[-1] == "search: 2 of 2 trials, best coverage 50.0 % in trial 7, 0 running"
 
 
-def test_closing_before_anything_was_said() -> None:
+def test_closing_without_a_line() -> None:
     stream = io.StringIO()
     PlainSearchProgress(stream).close()
     assert stream.getvalue() == ""
@@ -139,11 +139,11 @@ def test_closing_before_anything_was_said() -> None:
     [
         (COVERAGE, 0.6951, "best coverage 69.5 %"),
         ("accuracy", 0.9, "best accuracy 90.0 %"),
-        # It is the negative that is maximized, and the area that is told.
+        # The negative AURC is maximized; the AURC is displayed.
         ("aurc", -0.01234, "best AURC 0.01234"),
     ],
 )
-def test_a_value_is_told_as_people_know_it(objective: str, best: float, text: str) -> None:
+def test_formats_of_values(objective: str, best: float, text: str) -> None:
     assert f", {text} in trial 7" in snapshot(10, best, objective=objective).text()
     assert snapshot(10, best, objective=objective).fitted(len(text)) == text
 
@@ -162,7 +162,7 @@ SNAPSHOT = snapshot(123, 0.6951, best_trial=101, epochs_per_second=412.0)
         (3, ""),
     ],
 )
-def test_what_matters_least_goes_first(room: int, text: str) -> None:
+def test_shortening(room: int, text: str) -> None:
     assert SNAPSHOT.fitted(room) == text
 
 
@@ -193,7 +193,7 @@ def test_the_bar_is_one_line(width: int, elapsed: float, best: float | None) -> 
         assert "32 running" in shown
 
 
-def test_the_bar_says_messages_above_it_and_goes() -> None:
+def test_messages_above_the_bar() -> None:
     console = terminal(80)
     bar = BarSearchProgress(console)
     bar.message("before")
@@ -206,7 +206,7 @@ def test_the_bar_says_messages_above_it_and_goes() -> None:
     assert "while it [runs]" in shown
 
 
-def test_which_one_is_made() -> None:
+def test_make_progress() -> None:
     stream = io.StringIO()
     assert isinstance(make_progress(stream), PlainSearchProgress)
     made: list[SearchProgress] = [make_progress(stream), SilentSearchProgress()]

@@ -1,4 +1,4 @@
-"""The record of a search: what of a study is in it, and that it can be read without one."""
+"""The record of a search: what it has of a study, and reading it without Optuna."""
 
 import csv
 import json
@@ -18,24 +18,15 @@ import pytest
 from optuna.trial import TrialState
 
 from squad.errors import ArgumentError
+from squad.files.plain import plain_json
 from squad.records import Record, RecordError
-from squad.search.search_record import (
-    CSV,
-    META,
-    TRIALS,
-    Measure,
-    Search,
-    TrialRecord,
-    TrialsError,
-    export,
-    plain,
-    read,
-    write_csv,
-)
+from squad.search.export import export_record, write_csv
+from squad.search.measure import Measure
+from squad.search.search_record import CSV, META, TRIALS, Search, TrialRecord, TrialsError, read
 from tests.search.searches import COVERAGE, record, saved
 
 DISTRIBUTIONS: dict[str, Any] = {"training.lr": optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True)}
-META_OF_IT: dict[str, Any] = {
+EXAMPLE_META: dict[str, Any] = {
     "model": "squad",
     "objective": {"asked": COVERAGE, "used": "aurc"},
     "base": {"seed": 3, "network": {"hidden": (32, 32)}},
@@ -57,7 +48,7 @@ def add(study: optuna.Study, state: TrialState, value: float | None = None, **at
             params={"training.lr": lr},
             distributions=DISTRIBUTIONS,
             user_attrs={"settings": {"training.lr": lr}, "worker": "w", **attrs},
-            # What an early stop was told of it: accuracies, which are no values of the objective.
+            # Accuracies reported for pruning, which are not values of the objective.
             intermediate_values={5: 0.87},
         )
     )
@@ -79,8 +70,8 @@ def study() -> optuna.Study:
     return study
 
 
-def test_everything_of_a_study_is_in_its_record(study: optuna.Study, tmp_path: Path) -> None:
-    export(study, META_OF_IT).save(tmp_path / TRIALS)
+def test_the_record_has_all_trials(study: optuna.Study, tmp_path: Path) -> None:
+    export_record(study, EXAMPLE_META).save(tmp_path / TRIALS)
     search = read(tmp_path)
     assert search.model == "squad"
     assert search.notes == ["There are few rows."]
@@ -89,7 +80,7 @@ def test_everything_of_a_study_is_in_its_record(study: optuna.Study, tmp_path: P
     assert search.record.versions["optuna"] == optuna.__version__
     assert all(name in search.record.settings for name in META)
     assert search.record.settings["fingerprint"] == "abc"
-    # The one nobody wanted is not there; all others are, by number.
+    # All trials except the surplus one, by number.
     assert [trial.number for trial in search.trials] == [0, 1, 3, 4, 5, 6, 7, 8]
     states = ["complete", "pruned", "failed", "complete", "complete", "complete", "waiting", "running"]
     assert [trial.state for trial in search.trials] == states
@@ -103,16 +94,16 @@ def test_everything_of_a_study_is_in_its_record(study: optuna.Study, tmp_path: P
     assert search.trials[7].ended is None
 
 
-def test_only_what_was_measured_has_a_value(study: optuna.Study) -> None:
-    trials = {trial["number"]: trial for trial in export(study, META_OF_IT).results["trials"]}
-    # That of a pruned one is the last accuracy that Optuna was told, where it was asked to say so.
+def test_only_complete_trials_have_a_value(study: optuna.Study) -> None:
+    trials = {trial["number"]: trial for trial in export_record(study, EXAMPLE_META).results["trials"]}
+    # Optuna's value of a pruned trial is its last accuracy.
     assert study.trials[1].value == 0.87
     assert trials[1]["value"] is None
     assert [number for number, trial in trials.items() if trial["value"] is not None] == [0, 4, 5, 6]
 
 
-def test_the_best_is_the_first_of_equals_and_never_a_diverged_one(study: optuna.Study, tmp_path: Path) -> None:
-    export(study, META_OF_IT).save(tmp_path / TRIALS)
+def test_the_best_is_the_first_of_ties_and_never_diverged(study: optuna.Study, tmp_path: Path) -> None:
+    export_record(study, EXAMPLE_META).save(tmp_path / TRIALS)
     search = read(tmp_path)
     best = search.best()
     assert best is not None
@@ -125,9 +116,9 @@ def measured(number: int, value: float, **details: float | None) -> TrialRecord:
     return TrialRecord(number, "complete", value, {}, {}, "stopped early", details, None, None, None, None)
 
 
-def test_equal_values_are_told_apart_by_aurc_and_then_nll() -> None:
+def test_ties_are_broken_by_aurc_and_then_nll() -> None:
     trials = (
-        measured(0, 0.0),  # nothing is known of it
+        measured(0, 0.0),  # no details
         measured(1, 0.0, aurc=0.2, nll=0.1),
         measured(2, 0.0, aurc=0.1, nll=None),
         measured(3, 0.0, aurc=0.1, nll=0.5),
@@ -146,11 +137,11 @@ def attempt(number: int, state: str, retried_from: int | None = None) -> TrialRe
     return TrialRecord(number, state, None, {}, {}, None, {}, None, None, retried_from, None)
 
 
-def test_attempts_that_were_made_again_are_no_failures() -> None:
+def test_retried_attempts_are_not_failures() -> None:
     trials = (
-        attempt(0, "failed"),  # tried again by 3, and that by 5
-        attempt(1, "failed"),  # and never again
-        attempt(2, "failed"),  # tried again by 4, which was the last
+        attempt(0, "failed"),  # retried by 3, and again by 5
+        attempt(1, "failed"),  # never retried
+        attempt(2, "failed"),  # retried by 4, the last attempt
         attempt(3, "failed", 0),
         attempt(4, "failed", 2),
         replace(measured(5, 0.5), retried_from=0),
@@ -161,12 +152,12 @@ def test_attempts_that_were_made_again_are_no_failures() -> None:
     assert [trial.number for trial in search.counted] == [1, 4, 5, 6]
     fates = ["interrupted", "failed", "interrupted", "interrupted", "failed", "measured", "running"]
     assert [search.fate(trial) for trial in trials] == fates
-    # The table keeps what the study says.
+    # The table has the study's states.
     states = [row[1] for row in search.rows()[1]]
     assert states == ["failed"] * 5 + ["complete", "running"]
 
 
-def test_a_search_is_told_in_a_line(tmp_path: Path) -> None:
+def test_repr(tmp_path: Path) -> None:
     search = saved(tmp_path, count=40, objective="aurc")
     best = search.best()
     assert best is not None
@@ -175,34 +166,34 @@ def test_a_search_is_told_in_a_line(tmp_path: Path) -> None:
     assert repr(Search(search.record, (attempt(0, "running"),))) == "Search(squad: 1 trial, none measured)"
 
 
-def test_without_a_measured_trial_there_is_no_best() -> None:
+def test_no_best_without_a_measured_trial() -> None:
     study = optuna.create_study(direction="maximize")
     add(study, TrialState.COMPLETE, 0.0, ended="diverged")
-    found = export(study, META_OF_IT)
+    found = export_record(study, EXAMPLE_META)
     search = Search(found, tuple(TrialRecord(**trial) for trial in found.results["trials"]))
     assert search.best() is None
     assert search.top(60) == []
 
 
 def test_the_same_study_gives_the_same_file(study: optuna.Study, tmp_path: Path) -> None:
-    files = [export(study, META_OF_IT).save(tmp_path / name).read_bytes() for name in ("a", "b")]
+    files = [export_record(study, EXAMPLE_META).save(tmp_path / name).read_bytes() for name in ("a", "b")]
     assert files[0] == files[1]
-    record = export(study, META_OF_IT)
+    record = export_record(study, EXAMPLE_META)
     times = [(trial.datetime_start, trial.datetime_complete) for trial in study.trials if trial.number != 2]
     last = max(at for both in times for at in both if at is not None)
     assert record.date == last.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-def test_where_it_was_run_is_kept(study: optuna.Study) -> None:
+def test_machine_and_versions_are_kept(study: optuna.Study) -> None:
     earlier = Record("search", "squad", {}, {}, machine={"gpu": "a large one"}, versions={"torch": "0"})
-    found = export(study, META_OF_IT, earlier)
+    found = export_record(study, EXAMPLE_META, earlier)
     assert found.machine == {"gpu": "a large one"}
     assert found.versions == {"torch": "0"}
 
 
-def test_a_search_must_say_what_it_is(study: optuna.Study) -> None:
-    with pytest.raises(ArgumentError, match="none for slots, data"):
-        export(study, {name: META_OF_IT[name] for name in META if name not in ("slots", "data")})
+def test_incomplete_meta_is_refused(study: optuna.Study) -> None:
+    with pytest.raises(ArgumentError, match="slots, data"):
+        export_record(study, {name: EXAMPLE_META[name] for name in META if name not in ("slots", "data")})
 
 
 @pytest.fixture
@@ -218,7 +209,7 @@ def _in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_times_are_in_utc() -> None:
     study = optuna.create_study(direction="maximize")
     add(study, TrialState.COMPLETE, 0.5)
-    (first, *_) = export(study, META_OF_IT).results["trials"]
+    (first, *_) = export_record(study, EXAMPLE_META).results["trials"]
     then = study.trials[0].datetime_complete
     assert then is not None
     assert first["finished"].endswith("+00:00")
@@ -230,20 +221,20 @@ def timed(number: int, started: float, finished: float | None, state: str = "com
     return TrialRecord(number, state, 0.5, {}, {}, None, {}, begin, end, None, None)
 
 
-def test_time_is_that_in_which_something_was_trained() -> None:
+def test_seconds_of_training() -> None:
     trials = (
         timed(0, 0, 50),
-        timed(1, 10, 60),  # beside it
-        timed(2, 20, 30),  # within it
+        timed(1, 10, 60),  # concurrent
+        timed(2, 20, 30),  # inside the first
         timed(3, 1000, 1040),  # after a pause
-        timed(4, 10, 90000, "failed"),  # lost, and found to be so the next day
+        timed(4, 10, 90000, "failed"),  # lost, and noticed the next day
         timed(5, 2000, None, "running"),
     )
     assert Search(record(1), trials).seconds() == pytest.approx(100)
     assert Search(record(1), ()).seconds() == 0
 
 
-def test_plain_data() -> None:
+def test_plain_json() -> None:
     given = {
         "a": np.float32(0.5),
         "b": (1, np.int64(2)),
@@ -253,11 +244,11 @@ def test_plain_data() -> None:
         3: "x",
         "f": np.array(0.25),
     }
-    found = plain(given)
+    found = plain_json(given)
     assert json.dumps(found) == '{"a": 0.5, "b": [1, 2], "c": null, "d": true, "e": null, "3": "x", "f": 0.25}'
     assert found["d"] is True
-    with pytest.raises(ArgumentError, match=r"plain data, got .*object"):
-        plain({"a": object()})
+    with pytest.raises(ArgumentError, match=r"plain data.*object"):
+        plain_json({"a": object()})
 
 
 @pytest.mark.parametrize(
@@ -280,11 +271,11 @@ def test_measures(objective: str, title: str, value: float, text: str) -> None:
     measure = Measure.of(objective)
     assert measure.title == title
     assert measure.text(value) == text
-    # What is better is so in the direction that the measure says.
+    # Better values are in the direction of the sign.
     assert measure.sign * (measure.shown(value + 0.01) - measure.shown(value)) > 0
 
 
-def test_a_table_has_a_row_a_trial(tmp_path: Path) -> None:
+def test_the_table_has_one_row_per_trial(tmp_path: Path) -> None:
     search = saved(tmp_path, count=30)
     frame = search.table()
     assert list(frame["number"]) == list(range(30))
@@ -294,7 +285,7 @@ def test_a_table_has_a_row_a_trial(tmp_path: Path) -> None:
     assert frame["value"].isna().sum() == 2  # the pruned ones
 
 
-def test_a_csv_for_people(tmp_path: Path) -> None:
+def test_csv(tmp_path: Path) -> None:
     search = saved(tmp_path, count=30, model="squad-factorized")
     path = write_csv(search, tmp_path / CSV)
     with path.open(encoding="utf-8", newline="") as file:
@@ -307,13 +298,13 @@ def test_a_csv_for_people(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [CSV, TRIALS]
 
 
-def test_what_is_no_search(tmp_path: Path) -> None:
-    with pytest.raises(TrialsError, match=r"must be the folder of a search, with trials\.json in it; there is none"):
+def test_invalid_records(tmp_path: Path) -> None:
+    with pytest.raises(TrialsError, match=r"folder of a search.*trials\.json"):
         read(tmp_path)
-    with pytest.raises(TrialsError, match="there is none"):
+    with pytest.raises(TrialsError, match=r"nowhere .*folder of a search"):
         read(tmp_path / "nowhere")
     Record("benchmark", "x", {}, {}).save(tmp_path / TRIALS)
-    with pytest.raises(TrialsError, match="it is one of kind 'benchmark'"):
+    with pytest.raises(TrialsError, match="kind 'benchmark'"):
         read(tmp_path)
     Record("search", "squad", {"model": "squad"}, {"trials": []}).save(tmp_path / TRIALS)
     with pytest.raises(RecordError, match="objective"):
@@ -324,7 +315,7 @@ def test_what_is_no_search(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="'ended'"):
         read(tmp_path)
     (tmp_path / TRIALS).write_text("{", encoding="utf-8")
-    with pytest.raises(RecordError, match="does not parse"):
+    with pytest.raises(RecordError, match=r"trials\.json"):
         read(tmp_path)
 
 

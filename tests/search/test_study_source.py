@@ -1,4 +1,4 @@
-"""A source for one worker: how many trials there are, what is proposed, and what is lost with one that is killed."""
+"""A source of one worker: number of trials, proposals, and what a killed worker loses."""
 
 import math
 import time
@@ -12,7 +12,7 @@ import sqlalchemy
 
 from squad.errors import ArgumentError
 from squad.search import tpe
-from squad.search.storage import RETRIES, SearchError
+from squad.search.storage import MAX_RETRIES, SearchError
 from squad.search.study import Standing, load_study, standing
 from squad.search.study_source import StudySource
 from squad.search.trial import Outcome, Trial
@@ -30,7 +30,7 @@ from tests.search.workers import (
 
 @contextmanager
 def statements(source: StudySource) -> Iterator[list[str]]:
-    """What a source sends to its database inside."""
+    """Record the statements that a source sends to its database."""
     engine = source._storage._backend.engine
     seen: list[str] = []
 
@@ -50,21 +50,21 @@ def params(study: optuna.Study) -> list[dict[str, Any]]:
 
 class TestCounts:
     @pytest.mark.parametrize("slots", [1, 4, 40])
-    def test_exactly_as_many_trials_as_were_asked_for(self, url: str, slots: int) -> None:
+    def test_exact_number_of_trials(self, url: str, slots: int) -> None:
         mine = source(url, 15)
         work(mine, slots)
         check_complete(mine.study, 15)
         assert mine.over()
         assert mine.ask() is None
 
-    def test_more_can_be_asked_for_later(self, url: str) -> None:
+    def test_a_study_can_be_extended(self, url: str) -> None:
         work(source(url, 5))
         mine = source(url, 9)
         assert not mine.over()
         work(mine)
         check_complete(mine.study, 9)
 
-    def test_settings_are_those_of_the_space_and_kept_with_the_trial(self, url: str) -> None:
+    def test_settings_are_stored_with_the_trial(self, url: str) -> None:
         mine = source(url, 1)
         trial = must(mine.ask())
         stored = mine.study.get_trials()[0]
@@ -72,7 +72,7 @@ class TestCounts:
         assert set(trial.settings) == set(SPACE.entries)
         assert stored.user_attrs["worker"] == "w"
 
-    def test_pruned_ones_count_and_have_no_value(self, url: str) -> None:
+    def test_pruned_trials_count_and_have_no_value(self, url: str) -> None:
         mine = source(url, 2)
         mine.tell(must(mine.ask()), Outcome(None, "pruned", {"epochs": 5}))
         mine.tell(must(mine.ask()), Outcome(0.5, "diverged"))
@@ -80,7 +80,7 @@ class TestCounts:
         pruned = mine.study.get_trials()[0]
         assert (pruned.state.name, pruned.value, pruned.user_attrs["ended"]) == ("PRUNED", None, "pruned")
 
-    def test_where_it_stands(self, url: str) -> None:
+    def test_standing(self, url: str) -> None:
         mine = source(url, 6)
         assert mine.standing() == Standing()
         for told in (Outcome(-0.5, "stopped early"), Outcome(9.0, "diverged"), Outcome(None, "pruned")):
@@ -95,25 +95,25 @@ class TestCounts:
         assert kept.number == 4
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf, None])
-    def test_a_value_that_is_no_number_is_a_fault(self, url: str, bad: float | None) -> None:
+    def test_values_must_be_finite(self, url: str, bad: float | None) -> None:
         mine = source(url, 2)
         trial = must(mine.ask())
-        with pytest.raises(SearchError, match="trial 0 must be a number"):
+        with pytest.raises(SearchError, match=r"trial 0 .*number"):
             mine.tell(trial, Outcome(bad, "stopped early"))
         mine.tell(trial, outcome(trial))
         assert mine.standing().complete == 1
 
-    def test_an_outcome_is_told_once_and_by_whom_it_was_asked(self, url: str) -> None:
+    def test_only_own_running_trials_can_be_told(self, url: str) -> None:
         mine = source(url, 3)
         trial = must(mine.ask())
         mine.tell(trial, outcome(trial))
         with pytest.raises(ArgumentError, match="number 0"):
             mine.beat([trial])
-        mine.give_back([trial])  # it is done: whoever stops need not know
+        mine.give_back([trial])  # finished trials are ignored
         assert (mine.standing().complete, mine.standing().failed, mine.standing().waiting) == (1, 0, 0)
         with pytest.raises(ArgumentError, match="number 7"):
             mine.tell(Trial(7, {}), outcome(trial))
-        with pytest.raises(ArgumentError, match="trials must be 1 or more"):
+        with pytest.raises(ArgumentError, match=r"trials .*1, got 0"):
             source(url, 0)
 
 
@@ -128,11 +128,13 @@ class TestProposals:
         assert runs[0] == runs[1]
         assert runs[0] != runs[2]
 
-    def test_workers_at_one_study_draw_for_themselves(self, new: Callable[[], str]) -> None:
+    def test_workers_have_their_own_random_numbers(self, new: Callable[[], str]) -> None:
         drawn = [must(source(new(), 40, shared=True).ask()).settings for _ in range(2)]
         assert drawn[0] != drawn[1]
 
-    def test_they_are_those_of_optunas_own_ask(self, new: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_proposals_equal_those_of_optunas_ask(
+        self, new: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         found = self.run(new())
 
         def plain_sampler(searched: object, startup: int, seed: int) -> optuna.samplers.TPESampler:
@@ -146,8 +148,8 @@ class TestProposals:
 
 class TestInterruptions:
     @pytest.mark.parametrize("step", range(1, 8))
-    def test_killed_at_any_transaction_of_an_ask_nothing_is_lost(self, url: str, step: int) -> None:
-        """A worker that is gone after so many transactions; another life of it goes on."""
+    def test_killed_at_any_transaction_of_ask(self, url: str, step: int) -> None:
+        """A worker is killed after a number of transactions, and its successor resumes."""
 
         class Killed(BaseException):
             pass
@@ -176,12 +178,12 @@ class TestInterruptions:
         mine.reclaim()
         work(mine)
         check_complete(mine.study, 3)
-        first.tell(kept, outcome(kept))  # it was not dead after all
+        first.tell(kept, outcome(kept))  # the first worker was still alive
         check_complete(mine.study, 3)
 
-    def test_given_back_they_come_first_and_are_not_held_against_them(self, url: str) -> None:
+    def test_given_back_trials_come_first_and_are_not_retries(self, url: str) -> None:
         mine = source(url, 8)
-        for _ in range(RETRIES + 2):
+        for _ in range(MAX_RETRIES + 2):
             running = [must(mine.ask()) for _ in range(3)]
             mine.give_back(running)
         other = source(url, 8, worker="other")
@@ -193,20 +195,20 @@ class TestInterruptions:
         work(other)
         check_complete(other.study, 8)
 
-    def test_settings_that_kill_their_worker_are_given_up(self, url: str) -> None:
+    def test_settings_that_kill_their_worker_are_not_retried_forever(self, url: str) -> None:
         tried = []
-        for _ in range(RETRIES + 2):
+        for _ in range(MAX_RETRIES + 2):
             mine = source(url, 2)
             mine.reclaim()
             tried.append(must(mine.ask()).settings)
-        assert tried[: RETRIES + 1] == [tried[0]] * (RETRIES + 1)
+        assert tried[: MAX_RETRIES + 1] == [tried[0]] * (MAX_RETRIES + 1)
         assert tried[-1] != tried[0]
         mine = source(url, 2)
         mine.reclaim()
         work(mine)
         check_complete(mine.study, 2)
 
-    def test_of_others_trials_only_those_of_the_same_name_are_reclaimed(self, url: str) -> None:
+    def test_reclaim_only_trials_of_the_same_worker(self, url: str) -> None:
         first = source(url, 4, worker="a", shared=True)
         trial = must(first.ask())
         assert source(url, 4, worker="b", shared=True).reclaim() == 0
@@ -219,7 +221,7 @@ class TestInterruptions:
 
 
 class TestTraffic:
-    def test_an_ask_and_a_tell_are_few_transactions(self, url: str) -> None:
+    def test_number_of_transactions(self, url: str) -> None:
         mine = source(url, 50)
         for _ in range(20):
             trial = must(mine.ask())
@@ -231,7 +233,7 @@ class TestTraffic:
             mine.tell(trial, outcome(trial))
         assert sum("BEGIN" in each for each in seen) == 3
 
-    def test_beats_are_passed_on_ten_times_in_stale_after(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ten_heartbeats_per_stale_after(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         mine = source(url, 5, stale_after=100)
         running = [must(mine.ask()) for _ in range(3)]
         now = time.monotonic()
@@ -244,14 +246,14 @@ class TestTraffic:
             sent.append(bool(seen))
         assert sum(sent) == 10
 
-    def test_nothing_is_said_of_accuracies_unless_trials_are_pruned(self, url: str) -> None:
+    def test_accuracies_are_stored_only_for_pruning(self, url: str) -> None:
         mine = source(url, 5)
         trial = must(mine.ask())
         with statements(mine) as seen:
             assert not any(mine.prunes(trial, epoch, 0.0) for epoch in range(1, 100))
         assert not seen
 
-    def test_what_is_below_the_median_is_pruned_after_a_while(self, url: str) -> None:
+    def test_trials_below_the_median_are_pruned(self, url: str) -> None:
         mine = source(url, 20, prune=True)
         for n in range(11):
             trial = must(mine.ask())
@@ -270,7 +272,7 @@ class TestTraffic:
         work(mine)
         assert states(mine.study) == {"COMPLETE": 19, "PRUNED": 1}
 
-    def test_one_from_the_queue_is_pruned_by_what_others_did(self, url: str) -> None:
+    def test_a_queued_trial_can_be_pruned(self, url: str) -> None:
         first = source(url, 20, prune=True)
         for n in range(11):
             trial = must(first.ask())
@@ -281,7 +283,7 @@ class TestTraffic:
         trial = must(mine.ask())
         assert [epoch for epoch in range(1, 31) if mine.prunes(trial, epoch, 0.1)] == [20, 25, 30]
 
-    def test_one_that_was_taken_away_is_not_gone_on_with(self, url: str) -> None:
+    def test_a_lost_trial_is_pruned(self, url: str) -> None:
         mine = source(url, 5, prune=True)
         trial = must(mine.ask())
         source(url, 5).reclaim()

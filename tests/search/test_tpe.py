@@ -1,4 +1,4 @@
-"""What is proposed: that a search goes on looking where its first good trials were not."""
+"""Proposals of TPE: a search keeps exploring away from its first good trials."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ TRIALS, SLOTS = 150, 30
 
 
 def deceptive(params: Mapping[str, Any]) -> float:
-    """Dropout ruins everything but near 0; linear spacing is the better one only where the KL's weight is right."""
+    """Dropout must be near 0; linear spacing is better only if the KL multiplier is right."""
     far = abs(np.log10(params["training.kl_multiplier"]) + 2.6) / 4
     kinder = 0.3 if params["network.spacing"] == "gaussian" else 1.0
     better = 0.03 if params["network.spacing"] == "linear" else 0.0
@@ -31,7 +31,7 @@ def deceptive(params: Mapping[str, Any]) -> float:
 
 
 def run(seed: int, value: Callable[[Mapping[str, Any]], float] = deceptive, trials: int = TRIALS) -> list[FrozenTrial]:
-    """A study whose slots are refilled one by one, with noise as between seeds."""
+    """A study with slots that are refilled one by one, and noise as between seeds."""
     noise = np.random.default_rng(seed)
     maker, known, running = Proposals(SPACE, trials, seed), list[FrozenTrial](), list[int]()
     for number in range(trials):
@@ -52,8 +52,8 @@ def studies() -> list[list[FrozenTrial]]:
 
 
 class TestExploration:
-    def test_every_category_is_still_tried_late_where_dropout_is_right(self, studies: list[list[FrozenTrial]]) -> None:
-        """Of the last 75 trials, some value of a category has 11 at least; with Optuna's own kernels it has none."""
+    def test_every_category_is_still_tried_late(self, studies: list[list[FrozenTrial]]) -> None:
+        """Every category value has at least 11 of the last 75 trials; with Optuna's own kernels, some have none."""
         for study in studies:
             low = [trial.params for trial in study[TRIALS // 2 :] if trial.params["network.dropout"] < 0.2]
             assert len(low) >= 50  # it has found what dominates
@@ -61,13 +61,13 @@ class TestExploration:
                 tried = Counter(params[name] for params in low)
                 assert min(tried[choice] for choice in choices) >= 6, (name, tried)
 
-    def test_no_combination_of_categories_takes_over(self, studies: list[list[FrozenTrial]]) -> None:
+    def test_no_combination_of_categories_dominates(self, studies: list[list[FrozenTrial]]) -> None:
         for study in studies:
             late = Counter(tuple(trial.params[name] for name in CATEGORIES) for trial in study[TRIALS // 2 :])
             assert late.most_common(1)[0][1] < 0.45 * late.total()
 
-    def test_a_setting_without_effect_is_spread(self, studies: list[list[FrozenTrial]]) -> None:
-        """The limit does nothing here: its standard deviation is 0.29 of the range if all values are as frequent."""
+    def test_a_setting_without_effect_stays_spread_out(self, studies: list[list[FrozenTrial]]) -> None:
+        """The limit has no effect here; a uniform distribution has a standard deviation of 0.29 of the range."""
         for study in studies:
             limits = [trial.params["network.limit"] for trial in study[TRIALS // 2 :]]
             assert np.std(limits) > 0.15 * (3.5 - 0.7)
@@ -80,10 +80,10 @@ class TestExploration:
 class TestWidths:
     def estimate(self, observations: dict[str, Any], space: dict[str, Any]) -> Any:
         sampler = optuna.samplers.TPESampler()
-        made = kernel_estimator(tpe._least)(observations, space, sampler._parzen_estimator_parameters)
+        made = kernel_estimator(tpe._minimum_width)(observations, space, sampler._parzen_estimator_parameters)
         return made._mixture_distribution.distributions
 
-    def test_they_are_those_of_the_normal_reference_rule(self) -> None:
+    def test_widths_follow_the_normal_reference_rule(self) -> None:
         rng = np.random.default_rng(0)
         names = ["training.kl_multiplier", "network.bins", "network.dropout"]
         space = {name: SPACE[name] for name in names}
@@ -96,11 +96,11 @@ class TestWidths:
             assert kernels.sigma[:-1].min() == pytest.approx(rule)
             assert np.median(kernels.sigma[:-1]) == pytest.approx(rule)
             assert kernels.sigma[-1] == pytest.approx(kernels.adapted_high - kernels.adapted_low)  # the prior
-        # Optuna's own, where it is wider: one that stands alone reaches to its neighbour.
+        # Optuna's width if it is larger: an isolated kernel reaches its neighbour.
         assert found[2].sigma[199] == pytest.approx(0.9 - dropout[:199].max())
 
     @pytest.mark.parametrize("count", [0, 1])
-    def test_with_fewer_than_two_trials_they_are_optunas(self, count: int) -> None:
+    def test_optunas_widths_with_fewer_than_two_trials(self, count: int) -> None:
         space = {"network.dropout": SPACE["network.dropout"]}
         values = {"network.dropout": np.full(count, 0.3)}
         sampler = optuna.samplers.TPESampler()

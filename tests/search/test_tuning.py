@@ -1,5 +1,6 @@
-"""squad.tune: from rows to the best settings, as it is called from Python."""
+"""squad.tune: from rows to the best settings."""
 
+import re
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +21,12 @@ from squad.fitting import fit_predictor
 from squad.output_paths import exclusive_output
 from squad.search.population import Population
 from squad.search.progress import Snapshot
+from squad.search.request import pose
+from squad.search.search_options import SearchOptions
 from squad.search.search_record import Search, read
 from squad.search.storage import SearchError, close_storage, file_url, open_storage
 from squad.search.study import delete_study
 from squad.search.trial import Outcome, Trial
-from squad.search.tuning import SearchOptions, pose
 from squad.train.slots import Slots
 from tests.search.sources import Listed, problem
 
@@ -32,7 +34,7 @@ SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 
 
 
 def rows(count: int = 120, classes: int = 3, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Clouds in five dimensions."""
+    """Gaussian classes in five dimensions."""
     random = np.random.default_rng(seed)
     labels = np.arange(count) % classes
     return random.normal(size=(count, 5)) + 2 * np.eye(5)[labels], labels
@@ -45,24 +47,24 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Python's own handler: what a shell starts in the background ignores Ctrl-C, and so do its tests."""
+    """Install Python's own handler of Ctrl-C, which processes in a shell's background ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def tune(out: Path, x: Any = None, labels: Any = None, **options: Any) -> Search:
-    """Small and quick, unless it is told otherwise."""
+    """Run a small search, unless ``options`` say otherwise."""
     own = rows()
     return squad.tune(
         own[0] if x is None else x,
         own[1] if labels is None else labels,
-        **{"trials": 2, "settings": SMALL, "out": out, "progress": Told(), **options},
+        **{"trials": 2, "settings": SMALL, "out": out, "progress": RecordedProgress(), **options},
     )
 
 
-class Told:
-    """A user's own progress."""
+class RecordedProgress:
+    """A progress that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
@@ -80,7 +82,7 @@ class Told:
         self.calls.append(("close", None))
 
 
-def test_what_comes_back(out: Path) -> None:
+def test_result_of_tune(out: Path) -> None:
     found = tune(out, trials=4)
     assert isinstance(found, Search)
     best = found.best()
@@ -96,7 +98,7 @@ def test_what_comes_back(out: Path) -> None:
     member = fit_predictor(*rows(), settings).record["members"][0]
     assert member["best_accuracy"] == pytest.approx(best.details["accuracy"], abs=1e-6)
     assert (member["epochs"], member["best_epoch"]) == (best.details["epochs"], best.details["best_epoch"])
-    # Called again, nothing is trained again.
+    # A second call trains nothing.
     assert tune(out, trials=4).trials == found.trials
     assert tune(str(out), trials=5).trials[:4] == found.trials  # type: ignore[arg-type]
 
@@ -108,22 +110,22 @@ def test_a_table(out: Path) -> None:
     by_group = tune(out, table, frame["y"], target="y", group="site", groups=frame["site"], drop=["e"])
     assert by_group.record.settings["base"] == {**SMALL, "target": "y", "group": "site", "drop": ["e"]}
     assert by_group.record.settings["data"]["features"] == 4
-    assert by_group.record.settings["data"]["rows"]["validation"] % 4 == 0  # whole groups
-    # An array of the same numbers, and a frame of them, are the same rows.
+    assert by_group.record.settings["data"]["rows"]["validation"] % 4 == 0  # complete groups
+    # An array and a data frame of the same numbers are the same rows.
     array, numbers = tune(out.with_name("array"), x), tune(out.with_name("frame"), frame[list("abcde")])
     assert [trial.value for trial in array.trials] == [trial.value for trial in numbers.trials]
-    with pytest.raises(ArgumentError, match="target must be the column of labels, got None"):
+    with pytest.raises(ArgumentError, match=r"target .*got None"):
         tune(out, table, labels)
-    with pytest.raises(ArgumentError, match=r"x must be a table where target.*Table\.of\(frame\) makes one"):
+    with pytest.raises(ArgumentError, match=r"x must be a table.*Table\.of\(frame\)"):
         tune(out, x, labels, target="y")
 
 
-def test_another_objective_is_never_taken_in_silence(out: Path) -> None:
+def test_a_change_of_the_objective_is_never_silent(out: Path) -> None:
     with pytest.warns(UserWarning, match="-AURC is maximized instead of coverage") as caught:
         tune(out, progress=None)
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    tune(out.with_name("aurc"), progress=None, objective="aurc")  # warnings are errors here
+    tune(out.with_name("aurc"), progress=None, objective="aurc")  # warnings are errors in tests
 
 
 def test_the_model_of_a_space(out: Path) -> None:
@@ -140,8 +142,8 @@ def test_the_model_of_a_space(out: Path) -> None:
             tune(out, space=file, **options)
 
 
-def test_with_one_slot_trials_come_one_after_the_other(out: Path) -> None:
-    """Each is proposed knowing all before it."""
+def test_one_slot_trains_one_trial_after_the_other(out: Path) -> None:
+    """Each trial is proposed after all earlier ones have ended."""
     times = [(trial.started, trial.finished) for trial in tune(out, trials=4, slots=1).trials]
     assert all(before[1] <= after[0] for before, after in pairwise(times) if before[1] and after[0])
     assert all(all(each) for each in times)
@@ -150,42 +152,42 @@ def test_with_one_slot_trials_come_one_after_the_other(out: Path) -> None:
 def test_a_space_of_few_points(out: Path) -> None:
     space = {"network": {"bins": {"choices": [3, 5]}}}
     for trials, notes in ((2, 0), (3, 1)):
-        told = Told()
+        told = RecordedProgress()
         tune(out, space=space, trials=trials, progress=told, objective="aurc", defaults=False)
         said = [text for name, text in told.calls if name == "message"]
-        assert said == ["The space has 2 points, so some of 3 trials repeat others."] * notes
+        assert len(said) == notes
+        assert all(re.search("2 points.*3 trials", text) for text in said)
 
 
-def test_fewer_trials_than_there_are(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewer_trials_than_exist(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = tune(out, trials=3)
-    monkeypatch.setattr(Population, "run", None)  # nobody works
-    told = Told()
+    monkeypatch.setattr(Population, "run", None)  # nothing is trained
+    told = RecordedProgress()
     assert tune(out, trials=2, progress=told).trials == found.trials
     assert ("start", (3, 3)) in told.calls
 
 
-def test_a_damaged_file_is_begun_anew(out: Path) -> None:
+def test_restart_after_damage(out: Path) -> None:
     tune(out, trials=3)
     whole = (out / "study.db").read_bytes()
     (out / "history.png").touch()
-    for damaged in (b"nothing of the kind\n" * 100, whole[:4096] + b"\x7f" * (len(whole) - 4096)):
+    for damaged in (b"not a database\n" * 100, whole[:4096] + b"\x7f" * (len(whole) - 4096)):
         (out / "study.db").write_bytes(damaged)
         with pytest.raises(SearchError) as caught:
             tune(out)
-        assert "delete it, and the 3 trials of trials.json will be put into a new one" in str(caught.value)
-        assert "begin anew with --restart" in str(caught.value)
+        assert re.search(r"3 trials from trials\.json.*--restart", str(caught.value))
     assert len(tune(out, restart=True).trials) == 2
     assert not (out / "history.png").exists()
 
 
-def test_a_shared_study_is_not_begun_anew_under_others(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_study_in_use_is_not_restarted(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = {"storage": file_url(out.with_name("shared.db")), "study": "s"}
     finish = Population._finish
 
     def meanwhile(self: Population, group: Any) -> None:
         finish(self, group)
         if not refused:
-            with pytest.raises(SearchError, match=r"may be at work: .*wait 600 seconds \(--stale-after\)") as caught:
+            with pytest.raises(SearchError, match=r"running trials of .*600 seconds \(--stale-after\)") as caught:
                 tune(out.with_name("other"), **shared, restart=True)
             refused.append(str(caught.value))
 
@@ -193,10 +195,10 @@ def test_a_shared_study_is_not_begun_anew_under_others(out: Path, monkeypatch: p
     monkeypatch.setattr(Population, "_finish", meanwhile)
     assert len(tune(out, **shared).trials) == 2
     assert len(refused) == 1
-    assert len(tune(out, **shared, restart=True, trials=1).trials) == 1  # nobody is at work
+    assert len(tune(out, **shared, restart=True, trials=1).trials) == 1  # no active workers
 
 
-def test_a_study_that_vanishes_is_told_in_a_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_study_is_a_one_line_error(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = file_url(out.with_name("shared.db"))
     finish = Population._finish
 
@@ -207,7 +209,7 @@ def test_a_study_that_vanishes_is_told_in_a_line(out: Path, monkeypatch: pytest.
         finish(self, group)
 
     monkeypatch.setattr(Population, "_finish", deleted)
-    with pytest.raises(SearchError, match="The study is gone from its storage"):
+    with pytest.raises(SearchError, match=r"study is gone.*--restart"):
         tune(out, storage=url, study="s")
 
 
@@ -219,7 +221,7 @@ def test_groups_of_an_array_are_not_split(out: Path) -> None:
     posed = pose(x, labels, SMALL, None, "aurc", groups=groups)
     train, validation = (set(groups[part[0].numpy()]) for part in (posed.data.train, posed.data.validation))
     assert not train & validation
-    with pytest.raises(SquadError, match="groups must be one for each row"):
+    with pytest.raises(SquadError, match="groups must be"):
         tune(out.with_name("other"), groups=groups[:5])
 
 
@@ -228,8 +230,8 @@ def test_images(out: Path) -> None:
     assert tune(out, x, np.arange(60) % 2).record.settings["data"]["features"] == 16
 
 
-def test_a_progress_of_ones_own(out: Path) -> None:
-    told = Told()
+def test_user_defined_progress(out: Path) -> None:
+    told = RecordedProgress()
     tune(out, trials=3, progress=told)
     names = [name for name, _ in told.calls]
     assert names[0] == "message"
@@ -239,24 +241,24 @@ def test_a_progress_of_ones_own(out: Path) -> None:
     assert names.count("close") == 1
     last = told.calls[-2][1]
     assert (last.done, last.total, last.running, last.objective) == (3, 3, 0, "aurc")
-    again = Told()
+    again = RecordedProgress()
     tune(out, trials=4, progress=again)
     assert again.calls[1] == ("start", (3, 4))
 
 
-def test_the_model_is_the_one_that_was_asked_for(out: Path) -> None:
+def test_the_model_argument_wins(out: Path) -> None:
     settings = {**SMALL, "model": "mlp"}
     assert tune(out, settings=settings).model == "mlp"
     assert tune(out.with_name("other"), settings=settings, model="relu-dropout").model == "relu-dropout"
 
 
-def test_numbers_of_numpys(out: Path) -> None:
-    """As they come out of an array or a frame; what is written down is plain."""
+def test_numpy_numbers(out: Path) -> None:
+    """As read from an array or a data frame; the record has plain numbers."""
     settings = {"network": {"hidden": (4,)}, "training": {"max_epochs": np.int64(3), "lr": np.float64(0.01)}}
     found = tune(out, settings=settings)
     assert found.record.settings["base"]["training"] == {"max_epochs": 3, "lr": 0.01}
     assert "lr = 0.01\n" in (out / "best.toml").read_text()
-    # And it is the same study as with plain ones.
+    # The same study as with plain numbers.
     plain = {"network": {"hidden": [4]}, "training": {"max_epochs": 3, "lr": 0.01}}
     assert tune(out, settings=plain).trials == found.trials
 
@@ -264,82 +266,83 @@ def test_numbers_of_numpys(out: Path) -> None:
 @pytest.mark.parametrize(
     ("x", "labels"),
     [
-        (rows(12, 2)[0], rows(12, 2)[1]),
         (rows(12, 2)[0], ["one"] * 11 + ["other"]),
-        (rows(5, 5)[0], list("abcde")),  # one row a class: validated on the rows of training
+        (rows(5, 5)[0], list("abcde")),  # one row per class: validated on the training rows
         (rows(2, 2)[0], [False, True]),
     ],
 )
 def test_few_rows(out: Path, x: Any, labels: Sequence[Any]) -> None:
-    """Fewer than any batch has."""
-    found = tune(out, x, labels, trials=3)
-    assert [trial.state for trial in found.trials] == ["complete"] * 3
+    """Fewer rows than the smallest batch."""
+    found = tune(out, x, labels)
+    assert [trial.state for trial in found.trials] == ["complete"] * 2
     assert found.notes[-1].endswith("-AURC is maximized instead of coverage.")
-    assert (len(set(labels)) == len(labels)) == any("its accuracy says nothing" in note for note in found.notes)
+    assert (len(set(labels)) == len(labels)) == any("accuracy" in note for note in found.notes)
     assert found.best_settings()
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "pattern"),
     [
-        ({"trials": 0}, "trials must be an integer >= 1, got 0"),
-        ({"trials": 2.5}, "trials must be a whole number"),
-        ({"slotz": 3}, "slotz is not a setting of a search. Did you mean slots?"),
-        ({"max_epochs": 3}, 'but of a fit: settings={"training": {"max_epochs": ...}}.'),
-        ({"hidden": [4]}, 'but of a fit: settings={"network": {"hidden": ...}}.'),
-        ({"num_samples": 4}, 'but of a fit: settings={"prediction": {"num_samples": ...}}.'),
-        ({"seed": 4}, 'seed is not a setting of a search, but of a fit: settings={"seed": ...}.'),
-        ({"slots": 0}, "slots must be"),
-        ({"minutes": -1}, "minutes must be a number above 0"),
-        ({"device": "tpu"}, "device must be 'auto', 'cpu' or a GPU of this machine, got 'tpu'. The first GPU is cuda"),
-        ({"workers": 2}, "workers must be given together with ray"),
+        ({"trials": 0}, "trials must be .*1, got 0"),
+        ({"trials": 2.5}, r"trials must be .*got 2\.5"),
+        ({"slotz": 3}, r"slotz .*Did you mean slots\?"),
+        ({"max_epochs": 3}, r'max_epochs .*settings=\{"training": \{"max_epochs": \.\.\.\}\}'),
+        ({"hidden": [4]}, r'hidden .*settings=\{"network": \{"hidden": \.\.\.\}\}'),
+        ({"num_samples": 4}, r'num_samples .*settings=\{"prediction": \{"num_samples": \.\.\.\}\}'),
+        ({"seed": 4}, r'seed .*settings=\{"seed": \.\.\.\}'),
+        ({"slots": 0}, "slots must be .*1, got 0"),
+        ({"minutes": -1}, "minutes must be .*0, got -1"),
+        ({"device": "tpu"}, "device must be .*got 'tpu'"),
+        ({"workers": 2}, "workers = 2 needs .*ray"),
         ({"storage": "nonsense"}, "storage must be sqlite:///FILE"),
-        ({"storage": "sqlite://"}, "A study in memory would be gone"),
-        ({"model": "sqad"}, "Did you mean 'squad'?"),
+        ({"storage": "sqlite://"}, "storage must be sqlite:///FILE.*memory"),
+        ({"model": "sqad"}, r"Did you mean 'squad'\?"),
         ({"objective": "x"}, "objective must be one of 'coverage', 'aurc', 'accuracy'"),
-        ({"space": {"network": {"binz": 3}}}, "network.binz is not a setting of the network squad"),
-        ({"space": "missing.toml"}, "missing.toml cannot be read"),
-        ({"space": {"training": {"anneal_epochs": {"choices": [1, 5]}}}}, "must be below max_epochs, 3, got 5"),
-        ({"settings": {"netwrk": {}}}, "netwrk is not a setting of a fit. Did you mean network?"),
-        ({"settings": {"training": {"lr": float("inf")}}}, "lr must be a number above 0, got inf"),
-        ({"settings": {"training": {"lr": (0.1, 0.2)}}}, "lr must be one number"),
-        ({"labels": np.zeros(120)}, "There must be two classes at least"),
-        ({"labels": np.arange(3)}, "labels must be one for each row"),
+        ({"space": {"network": {"binz": 3}}}, r"network\.binz is not .*squad"),
+        ({"space": "missing.toml"}, r"missing\.toml cannot be read"),
+        (
+            {"space": {"training": {"anneal_epochs": {"choices": [1, 5]}}}},
+            r"anneal_epochs: anneal_epochs .*max_epochs.*3.*5",
+        ),
+        ({"settings": {"netwrk": {}}}, r"netwrk .*Did you mean network\?"),
+        ({"settings": {"training": {"lr": float("inf")}}}, "lr must be .*got inf"),
+        ({"settings": {"training": {"lr": (0.1, 0.2)}}}, "lr must be one number.*got 2"),
+        ({"labels": np.zeros(120)}, "two classes"),
+        ({"labels": np.arange(3)}, "labels must be"),
         ({"x": np.full((120, 5), np.nan)}, "x must be finite"),
     ],
 )
-def test_what_is_refused(out: Path, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(SquadError) as caught:
+def test_invalid_arguments(out: Path, options: dict[str, Any], pattern: str) -> None:
+    with pytest.raises(SquadError, match=pattern) as caught:
         tune(out, **options)
-    assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not out.exists()
 
 
-def test_a_study_has_a_folder() -> None:
-    with pytest.raises(ArgumentError, match="out must be a folder, which the study is kept in, got None"):
+def test_a_study_needs_a_folder() -> None:
+    with pytest.raises(ArgumentError, match=r"out must be .*folder.*got None"):
         squad.tune(*rows(), out=None)  # type: ignore[arg-type]
 
 
-def test_places_that_cannot_be_written(out: Path) -> None:
+def test_folders_that_cannot_be_written(out: Path) -> None:
     out.write_text("a file")
     with pytest.raises(SquadError, match="is a file"):
         tune(out)
     assert out.read_text() == "a file"
-    with exclusive_output(out.with_name("taken")), pytest.raises(SquadError, match="Another command is making"):
+    with exclusive_output(out.with_name("taken")), pytest.raises(SquadError, match=r"taken"):
         tune(out.with_name("taken"))
 
 
-def test_what_is_searched_goes_with_what_is_set(out: Path) -> None:
-    """Both ends of both, where both are searched; a space by itself compares them only with each other."""
+def test_space_and_settings_must_be_compatible(out: Path) -> None:
+    """Both ends of both settings if both are searched; a space alone compares them only with each other."""
     both = {"training": {"max_epochs": {"low": 300, "high": 301}, "anneal_epochs": {"low": 201, "high": 299}}}
     x, labels = rows(20, 2)
     assert pose(x, labels, {}, both, "aurc").space.entries.keys() == {"training.max_epochs", "training.anneal_epochs"}
-    with pytest.raises(ArgumentError, match=r"training\.max_epochs: anneal_epochs must be below max_epochs, 3, got 5"):
+    with pytest.raises(ArgumentError, match=r"training\.max_epochs: anneal_epochs .*max_epochs.*3.*5"):
         pose(x, labels, {"training": {"anneal_epochs": 5}}, {"training": {"max_epochs": {"low": 3, "high": 9}}}, "aurc")
 
 
-def test_what_makes_a_study_another_one() -> None:
+def test_fingerprint() -> None:
     x, labels = rows()
     base = pose(x, labels, SMALL, None, "aurc")
 
@@ -348,9 +351,9 @@ def test_what_makes_a_study_another_one() -> None:
         return pose(**asked).fingerprint() == base.fingerprint()
 
     assert same()
-    assert same(objective="coverage@risk=.02")  # which becomes -AURC with so few rows
+    assert same(objective="coverage@risk=.02")  # which becomes -AURC with few rows
     assert same(settings={**SMALL, "model": "squad", "seed": 0, "validation": 0.1})
-    assert same(settings={**SMALL, "members": 3})  # of the fit afterwards
+    assert same(settings={**SMALL, "members": 3})  # a setting of the final fit
     assert same(source="elsewhere.csv")
     assert not same(objective="accuracy")
     assert not same(settings={**SMALL, "seed": 1})
@@ -368,24 +371,24 @@ def test_what_makes_a_study_another_one() -> None:
     ("trials", "workers", "slots", "found"),
     [(1, 1, None, 1), (9, 1, None, 1), (10, 1, None, 2), (700, 1, None, 32), (100, 4, None, 5), (700, 1, 3, 3)],
 )
-def test_slots(trials: int, workers: int, slots: int | None, found: int) -> None:
+def test_default_slots(trials: int, workers: int, slots: int | None, found: int) -> None:
     assert SearchOptions(trials=trials, slots=slots).slots_of(workers) == found
 
 
-def test_means_of_a_cluster_are_not_looked_for_here() -> None:
-    """GPUs are the workers'; what is nonsense everywhere is told all the same."""
+def test_options_of_a_cluster_are_checked_by_its_workers() -> None:
+    """Workers look for GPUs; values that are invalid everywhere are refused here."""
     if not torch.cuda.is_available():
-        with pytest.raises(ArgumentError, match="device must be"):
+        with pytest.raises(ArgumentError, match=r"device must be .*cuda"):
             SearchOptions(device="cuda")
     assert SearchOptions(device="cuda", ray="10.0.0.1:6379", workers=2).workers == 2
-    with pytest.raises(ArgumentError, match="workers must be an integer >= 1"):
+    with pytest.raises(ArgumentError, match=r"workers must be .*1, got 0"):
         SearchOptions(ray="auto", workers=0)
-    with pytest.raises(ArgumentError, match="ray must be auto, local or HOST:PORT"):
+    with pytest.raises(ArgumentError, match=r"ray must be .*got 'somewhere'"):
         SearchOptions(ray="somewhere")
 
 
-def test_a_database_that_is_lost_is_told_in_a_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is gone for the record, too, which must not hide why."""
+def test_a_lost_database_is_a_one_line_error(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record cannot be written either, which must not hide the cause."""
     import optuna
 
     def lost(*_: object, **__: object) -> None:
@@ -399,13 +402,13 @@ def test_a_database_that_is_lost_is_told_in_a_line(out: Path, monkeypatch: pytes
         self.source.beat([trial])
 
     monkeypatch.setattr(Population, "run", run)
-    told = Told()
+    told = RecordedProgress()
     with pytest.raises(SearchError, match="The study's database failed: the server is gone"):
         tune(out, progress=told)
     assert told.calls[-1] == ("close", None)
 
 
-def test_an_interrupt_leaves_a_record_and_a_queue(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_a_record_and_queued_trials(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finish = Population._finish
 
     def interrupted(self: Population, group: Any) -> None:
@@ -426,8 +429,8 @@ def test_an_interrupt_leaves_a_record_and_a_queue(out: Path, monkeypatch: pytest
     assert found.trials[2].retried_from == 1
 
 
-def test_one_that_diverges_late_has_the_worst_value_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It had good weights before; but a record says of a trial that diverged that it was not measured."""
+def test_a_trial_that_diverges_late_has_the_worst_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had good weights before, but a diverged trial does not count as measured."""
     wait = Slots.wait
 
     def diverging(self: Slots) -> dict[int, tuple[float, float]]:
@@ -447,7 +450,7 @@ def test_one_that_diverges_late_has_the_worst_value_too(monkeypatch: pytest.Monk
 
 
 def test_an_interrupt_waits_for_the_database(interruptible: None) -> None:
-    """In the middle of a transaction it would leave pages on the screen, or none and be lost."""
+    """In the middle of a transaction it would print a long traceback, or be lost."""
 
     class Interrupted(Listed):
         def tell(self, trial: Trial, outcome: Outcome) -> None:
@@ -475,7 +478,7 @@ def test_an_interrupt_waits_for_the_database(interruptible: None) -> None:
 
 @pytest.mark.parametrize(("name", "calls"), [("put", 1), ("launch", 7)])  # tests/slow has the others
 def test_an_interrupt_anywhere_in_training(out: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
-    """Also while a trial passes from those that wait to those in training, or to those that have ended."""
+    """Also while a trial moves between the lists of waiting, training and ended trials."""
     method, count = getattr(Slots, name), 0
 
     def interrupted(self: Slots, *arguments: Any) -> Any:
@@ -499,19 +502,19 @@ def test_an_interrupt_anywhere_in_training(out: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_search_in_a_thread(out: Path) -> None:
-    """Where no handler of signals can be set."""
+    """Signal handlers cannot be installed in a thread."""
     with ThreadPoolExecutor(1) as pool:
         assert len(pool.submit(tune, out).result().trials) == 2
 
 
-def test_so_little_time_that_nothing_ends_is_told(out: Path) -> None:
-    told = Told()
+def test_too_little_time_is_reported(out: Path) -> None:
+    told = RecordedProgress()
     tune(out, minutes=1e-9, progress=told)
     assert any("no trial ended" in str(text) for name, text in told.calls if name == "message")
 
 
-def test_many_batch_sizes_are_told_of(out: Path) -> None:
-    told = Told()
+def test_many_batch_sizes_are_reported(out: Path) -> None:
+    told = RecordedProgress()
     space = {"training": {"batch_size": {"low": 16, "high": 60}}}
     tune(out, space=space, trials=1, progress=told)
     assert any("octaves = 0.5" in str(text) for name, text in told.calls if name == "message")

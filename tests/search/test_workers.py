@@ -1,4 +1,4 @@
-"""Names of workers, and who of them is gone for certain."""
+"""Names of workers, and whether their process has ended."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from squad.processes import birth_of, has_ended, place
-from squad.search.workers import is_gone, worker_name
+from squad.search.worker_names import has_ended_here, worker_name
 from tests.search.workers import let_pass, must, outcome, source, states
 
 
@@ -21,15 +21,15 @@ def gone() -> str:
     return f"{host}-{machine}-{ended.pid}-1"
 
 
-def test_a_name_is_that_of_one_process() -> None:
+def test_names_are_unique_to_a_process() -> None:
     name = worker_name()
     assert name == worker_name()
     assert name.startswith(f"{socket.gethostname()}-")
-    assert not is_gone(name)
-    assert is_gone(gone())
+    assert not has_ended_here(name)
+    assert has_ended_here(gone())
 
 
-def test_nobody_is_gone_who_may_be_elsewhere() -> None:
+def test_workers_elsewhere_count_as_alive() -> None:
     host, machine, pid, start = gone().rsplit("-", 3)
     for other in (
         f"elsewhere-{machine}-{pid}-{start}",
@@ -39,18 +39,18 @@ def test_nobody_is_gone_who_may_be_elsewhere() -> None:
         "",
         f"{host}-{machine}-x-{start}",
     ):
-        assert not is_gone(other)
-    assert is_gone(f"{host}-{machine}-{pid}-{start}")
+        assert not has_ended_here(other)
+    assert has_ended_here(f"{host}-{machine}-{pid}-{start}")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="Linux tells when a process was started")
-def test_a_number_that_is_another_process_by_now() -> None:
+def test_a_reused_process_id() -> None:
     host, machine, pid, start = worker_name().rsplit("-", 3)
-    assert is_gone(f"{host}-{machine}-{pid}-{'1' * 8 if start != '1' * 8 else '2' * 8}")
-    assert not is_gone(f"{host}-{machine}-{pid}-{'0' * 8}")  # not known
+    assert has_ended_here(f"{host}-{machine}-{pid}-{'1' * 8 if start != '1' * 8 else '2' * 8}")
+    assert not has_ended_here(f"{host}-{machine}-{pid}-{'0' * 8}")  # not known
 
 
-def test_one_that_has_ended_and_waits_for_its_parent_is_gone() -> None:
+def test_a_zombie_has_ended() -> None:
     child = os.fork()
     if not child:
         os._exit(0)
@@ -64,7 +64,7 @@ def test_one_that_has_ended_and_waits_for_its_parent_is_gone() -> None:
 
 
 class TestTakenBack:
-    def test_at_once_when_the_command_is_given_again(self, url: str) -> None:
+    def test_at_once_when_the_command_is_repeated(self, url: str) -> None:
         killed = source(url, 3, worker=gone(), shared=True, stale_after=600)
         lost = [must(killed.ask()), must(killed.ask())]
         other = source(url, 3, worker="elsewhere-1-2-3", shared=True, stale_after=600)
@@ -75,8 +75,8 @@ class TestTakenBack:
         assert [must(again.ask()).settings for _ in lost] == [trial.settings for trial in lost]
 
     def test_while_all_slots_are_busy(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nobody asks for a trial then, but beats are told after every epoch."""
-        monkeypatch.setattr("squad.search.study_source.SURE", 0.0)
+        """No trial is requested then, but heartbeats are sent after every epoch."""
+        monkeypatch.setattr("squad.search.study_source.ENDED_CONFIRMATION", 0.0)
         busy = source(url, 3, worker="busy", shared=True, stale_after=600)
         mine = must(busy.ask())
         must(source(url, 3, worker="silent", shared=True, stale_after=600).ask())
@@ -89,8 +89,8 @@ class TestTakenBack:
         assert states(busy.study) == {"RUNNING": 1, "FAIL": 2, "WAITING": 2}  # of the one that is silent, too
         busy.tell(mine, outcome(mine))
 
-    def test_not_before_it_is_sure(self, url: str) -> None:
-        """A trial of the queue bears its proposer's name, until the one that took it has written its own."""
+    def test_only_after_confirmation(self, url: str) -> None:
+        """A queued trial has the name of its proposer until the worker that took it writes its own."""
         busy = source(url, 3, worker="busy", shared=True, stale_after=600)
         mine = must(busy.ask())
         must(source(url, 3, worker=gone(), shared=True, stale_after=600).ask())
@@ -98,7 +98,7 @@ class TestTakenBack:
         busy.beat([mine])
         assert states(busy.study) == {"RUNNING": 2}
 
-    def test_what_is_waited_for(self, url: str) -> None:
+    def test_message_about_other_workers(self, url: str) -> None:
         mine = source(url, 2, worker="mine", shared=True, stale_after=600)
         assert mine.awaited() is None
         other = source(url, 2, worker="a", shared=True, stale_after=600)

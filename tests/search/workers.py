@@ -1,4 +1,4 @@
-"""Workers of a search that train nothing: a trial takes milliseconds, and its value is a function of its settings."""
+"""Workers that train nothing: a trial takes milliseconds, and its value is a function of its settings."""
 
 import math
 import os
@@ -48,13 +48,13 @@ def outcome(trial: Trial) -> Outcome:
 def source(
     url: str, trials: int, *, name: str = "study", worker: str = "w", stale_after: float = 60, **options: Any
 ) -> StudySource:
-    """A source with a storage of its own, as a process has."""
+    """A source with its own storage, as in a separate process."""
     study = open_study(storage(url, stale_after), name, META)
     return StudySource(study, SPACE, trials, worker=worker, **{"seed": 1, "shared": False, **options})
 
 
 def work(source: StudySource, slots: int = 4, pause: float = 0.0, most: float = math.inf) -> list[Trial]:
-    """Keep ``slots`` trials running, and end the oldest, until the study is over; what is running after ``most``."""
+    """Keep ``slots`` trials running and end the oldest, until the study is over or ``most`` have ended."""
     running: list[Trial] = []
     told = 0
     while True:
@@ -75,7 +75,7 @@ def work(source: StudySource, slots: int = 4, pause: float = 0.0, most: float = 
 
 
 def process(url: str, trials: int, name: str, worker: str, mark: Path, slots: int, pause: float, shared: bool) -> None:
-    """A worker's process; ``mark`` is there as soon as it has told its third trial."""
+    """Run a worker in a process; it writes ``mark`` after its third trial."""
     mine = source(url, trials, name=name, worker=worker, shared=shared, stale_after=3)
     mine.reclaim()
     tell, count = mine.tell, 0
@@ -98,7 +98,7 @@ def must(trial: Trial | None) -> Trial:
 
 
 def let_pass(seconds: float, *sources: StudySource) -> None:
-    """So much later, for the database of these sources and for them: what they wrote down is so much older."""
+    """Let time pass for sources and their database, by making everything they wrote older."""
     for each in sources:
         each._swept -= seconds
         each._beaten -= seconds
@@ -112,7 +112,7 @@ def states(study: optuna.Study) -> Counter[str]:
 
 
 def check_complete(study: optuna.Study, trials: int) -> None:
-    """So many have an outcome, none is running or waiting, and no settings count twice."""
+    """Check that ``trials`` trials are complete, none is running or waiting, and no settings count twice."""
     found = study.get_trials(deepcopy=False)
     assert [trial.number for trial in found] == list(range(len(found)))
     counted = [trial for trial in found if trial.state.name != "FAIL"]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: on a port and with a data folder of its own, gone afterwards."""
+"""A temporary PostgreSQL server for tests, with its own port and data folder."""
 
 import os
 import pwd
@@ -23,7 +23,7 @@ PASSWORD = "p@ss/w:rd %"
 
 
 def server_commands() -> Path | None:
-    """Where initdb and postgres are; Debian keeps them, by version, off the path."""
+    """Folder of initdb and postgres, which Debian does not put on the path."""
     on_path = shutil.which("initdb")
     if on_path is not None:
         return Path(on_path).resolve().parent
@@ -32,7 +32,7 @@ def server_commands() -> Path | None:
 
 
 def _user() -> dict[str, int]:
-    """Options of subprocess: another user, if we are root."""
+    """Options of subprocess: another user if this process runs as root."""
     if os.geteuid() != 0:
         return {}
     for name in USERS:
@@ -51,7 +51,7 @@ def _free_port() -> int:
 
 
 class Server:
-    """A server that can be stopped and started again.
+    """A server that can be stopped and restarted.
 
     Attributes:
         port: on 127.0.0.1.
@@ -77,7 +77,7 @@ class Server:
         _wait(self, self._process, log)
 
     def stop(self) -> None:
-        """At once, as when it is restarted: connections are cut."""
+        """Stop at once, which closes all connections."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGINT)
@@ -92,7 +92,7 @@ class Server:
         return f"postgresql://squad:{quote(password, safe='')}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self) -> str:
-        """The address of an empty one."""
+        """Create an empty database and return its URL."""
         import psycopg
 
         name = f"study_{secrets.token_hex(4)}"
@@ -103,7 +103,7 @@ class Server:
 
 @contextmanager
 def running() -> Iterator[Server]:
-    """A server, for the while; the test is skipped where there is none to start."""
+    """Run a server inside the block; skip the test if PostgreSQL is not installed."""
     commands = server_commands()
     need(commands is not None, "the server of PostgreSQL (Debian's package postgresql)")
     assert commands is not None

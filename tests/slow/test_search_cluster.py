@@ -1,4 +1,4 @@
-"""Searches on many workers: a real PostgreSQL, a real Ray cluster, and workers that are killed halfway."""
+"""Searches with several workers: a real PostgreSQL, a real Ray cluster, and workers that are killed."""
 
 import multiprocessing
 import os
@@ -50,7 +50,7 @@ def server() -> Iterator[postgres.Server]:
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., BaseProcess]]:
-    """Starts workers' processes, and ends those that are left."""
+    """Start worker processes, and end those that are left."""
     processes: list[BaseProcess] = []
 
     def start(*args: Any) -> BaseProcess:
@@ -66,10 +66,10 @@ def started() -> Iterator[Callable[..., BaseProcess]]:
 
 
 class TestPostgres:
-    def test_workers_share_a_study_and_one_is_killed_halfway(
+    def test_workers_share_a_study_and_one_is_killed(
         self, server: postgres.Server, started: Callable[..., BaseProcess], tmp_path: Path
     ) -> None:
-        """On an empty database, which all of them find at once, and beside another search on the same one."""
+        """On an empty database that all workers find at once, together with another search."""
         url = server.new_database()
         shared = [started(url, 60, "a", f"a{n}", tmp_path / f"a{n}", 4, 0.05, True) for n in range(3)]
         other = started(url, 25, "b", "b0", tmp_path / "b0", 3, 0.05, True)
@@ -94,7 +94,7 @@ class TestPostgres:
             assert [t.params for t in again] == [gone.params]
             assert again[0].user_attrs["worker"] != "a1"
 
-    def test_a_worker_that_is_started_again_goes_on_at_once(
+    def test_a_restarted_worker_resumes_at_once(
         self, server: postgres.Server, started: Callable[..., BaseProcess], tmp_path: Path
     ) -> None:
         url = server.new_database()
@@ -109,7 +109,7 @@ class TestPostgres:
         work(mine)
         check_complete(mine.study, 12)
 
-    def test_what_is_wrong_is_told_in_a_line_without_the_password(self, server: postgres.Server) -> None:
+    def test_errors_are_one_line_without_the_password(self, server: postgres.Server) -> None:
         for url, said in [
             (server.url(password="wrong-secret"), "password authentication failed"),
             (server.url("nothing"), 'database "nothing" does not exist'),
@@ -121,7 +121,7 @@ class TestPostgres:
             assert "secret" not in str(caught.value)
             assert "p%40ss" not in str(caught.value)
 
-    def test_connections_that_the_server_cut_are_replaced(self, server: postgres.Server) -> None:
+    def test_lost_connections_are_replaced(self, server: postgres.Server) -> None:
         import psycopg
 
         url = server.new_database()
@@ -136,7 +136,7 @@ class TestPostgres:
 
 
 def quick(name: str, payload: dict[str, Any]) -> tuple[str, int]:
-    """A worker on Ray: says who it is, and works through the study."""
+    """A worker on Ray that records its name and works on the study."""
     import torch
 
     process(payload["url"], payload["trials"], "study", name, Path(payload["marks"]) / name, 3, 0.05, True)
@@ -155,7 +155,7 @@ def failing(name: str, payload: dict[str, Any]) -> None:
 
 
 def linger(name: str, payload: dict[str, Any]) -> None:
-    """Until it is interrupted, and says so."""
+    """Wait until interrupted, and record it."""
     marks = Path(payload["marks"])
     (marks / f"{name}.begun").touch()
     try:
@@ -168,14 +168,14 @@ def linger(name: str, payload: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[None]:
-    """One for the module: it takes seconds to start.  The test of "local" has one of its own."""
+    """A cluster for the module, because it takes seconds to start.  The test of "local" starts its own."""
     need_package("ray")
     with cluster._connected("local"):
         yield
 
 
 class TestRay:
-    def test_a_worker_is_killed_halfway_and_started_again(self, ray_cluster: None, tmp_path: Path) -> None:
+    def test_a_killed_worker_is_restarted(self, ray_cluster: None, tmp_path: Path) -> None:
         url = file_url(tmp_path / "study.db")
         killed: list[str] = []
 
@@ -197,21 +197,19 @@ class TestRay:
         lost = [trial for trial in failed if trial.user_attrs.get("ended") != "surplus"]
         assert lost
         assert {trial.user_attrs["worker"] for trial in lost} == set(killed)
-        # The same name again, so that it took back its own without waiting for them to go stale.
+        # The restarted worker has the same name, and took its trials back before they were stale.
         done = [trial for trial in study.get_trials() if trial.state.name == "COMPLETE"]
         assert {trial.user_attrs["worker"] for trial in done} == set(names)
 
-    def test_one_that_fails_is_told_in_a_line_and_the_others_are_told_to_leave(
-        self, ray_cluster: None, tmp_path: Path
-    ) -> None:
+    def test_a_failed_worker_is_a_one_line_error_and_stops_the_others(self, ray_cluster: None, tmp_path: Path) -> None:
         with pytest.raises(SearchError) as caught:
             cluster.run("local", failing, {"marks": str(tmp_path)}, storage="sqlite:///x", workers=2)
         assert str(caught.value).startswith("Worker ray-")
         assert str(caught.value).endswith("nothing of the kind")
-        assert "failed with ValueError (test_search_cluster.py, line " in str(caught.value)
+        assert "ValueError (test_search_cluster.py, line " in str(caught.value)
         assert len(list(tmp_path.glob("*-0.left"))) == 1
 
-    def test_a_cluster_that_runs_is_used_and_left_running(self, ray_cluster: None) -> None:
+    def test_an_existing_cluster_is_used_and_kept(self, ray_cluster: None) -> None:
         ray = cluster._ray()
         address = ray.get_runtime_context().gcs_address
         code = (
@@ -234,9 +232,9 @@ class TestRay:
             cluster.run("local", linger, {"marks": str(tmp_path)}, storage="sqlite:///x", workers=2, on_wait=interrupt)
         assert len(list(tmp_path.glob("*.left"))) == 2
 
-    def test_a_file_is_for_one_machine(self, ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_needs_a_single_machine(self, ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
         ray = cluster._ray()
         node = ray.nodes()[0]
         monkeypatch.setattr(ray, "nodes", lambda: [node, node])
-        with pytest.raises(SearchError, match=r"has 2 machines, .* --storage postgresql://"):
+        with pytest.raises(SearchError, match=r"2 machines.*--storage postgresql://"):
             cluster.run("local", quick, {}, storage="sqlite:///x")

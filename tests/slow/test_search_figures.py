@@ -1,4 +1,4 @@
-"""Figures of a search: what is drawn is what the record says."""
+"""Figures of a search show what is in the record."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from PIL import Image
 
 from squad.search import study_figures
 from squad.search.figure_style import COLOURS
-from squad.search.pairwise import _places
+from squad.search.pairwise import _coordinates
 from squad.search.search_record import Search
 from squad.search.space import Space
 from squad.search.study_figures import FIGURES, FigureError, history, importance, importances, pairwise
@@ -40,7 +40,7 @@ def small(tmp_path: Path) -> Search:
 
 
 def changed(search: Search, values: list[float]) -> Search:
-    """The same trials, all of them measured, with other values."""
+    """The same trials, all measured, with other values."""
     trials = [
         replace(trial, value=value, state="complete", ended="stopped early")
         for trial, value in zip(search.trials, values, strict=True)
@@ -49,27 +49,27 @@ def changed(search: Search, values: list[float]) -> Search:
 
 
 def rendered(figure: Any) -> Any:
-    """The canvas it was drawn on: only then is everything in its place."""
+    """Draw the figure and return its canvas; positions are known only then."""
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return canvas
 
 
 def clipped(figure: Any) -> list[str]:
-    """The edges that something is drawn at: it goes on beyond."""
+    """Return the edges of the figure at which something is cut off."""
     pixels = np.asarray(rendered(figure).buffer_rgba())[..., :3]
     edges = {"top": pixels[0], "bottom": pixels[-1], "left": pixels[:, 0], "right": pixels[:, -1]}
     return [name for name, edge in edges.items() if (edge < 250).any()]
 
 
-def test_a_cut_is_seen() -> None:
+def test_clipping_is_detected() -> None:
     figure = Figure()
     figure.text(0.97, 0.5, "too long for here")
     assert clipped(figure) == ["right"]
 
 
 def test_colours_grow_darker() -> None:
-    """So that they can be told apart without telling red from green."""
+    """So that colour-blind readers can tell them apart."""
     light = [np.dot([0.2126, 0.7152, 0.0722], np.array(to_rgb(colour)) ** 2.2) for colour in COLOURS]
     assert all(darker < 0.92 * lighter for lighter, darker in itertools.pairwise(light))
     red, _, blue = to_rgb(COLOURS[0])
@@ -104,7 +104,7 @@ def test_the_history_shows_every_trial_and_the_best_so_far(tmp_path: Path, objec
     assert min(low, high) < best[-1] < max(low, high)
 
 
-def test_what_has_no_value_has_its_place_below_the_values(tmp_path: Path) -> None:
+def test_trials_without_a_value_are_below_the_others(tmp_path: Path) -> None:
     for objective in ("coverage@risk=0.02,delta=0.01", "aurc"):
         search = saved(tmp_path, count=100, objective=objective)
         whole: Any = history(search).axes[0]
@@ -122,14 +122,14 @@ def test_what_has_no_value_has_its_place_below_the_values(tmp_path: Path) -> Non
         assert min(numbers) >= 0
 
 
-def test_trials_have_whole_numbers(small: Search) -> None:
+def test_trial_numbers_are_integers(small: Search) -> None:
     figure: Any = history(Search(small.record, small.trials[:4]))
     rendered(figure)
     ticks = figure.axes[-1].get_xticks()
     assert all(tick == round(tick) for tick in ticks)
 
 
-def test_attempts_that_were_made_again_are_not_shown_as_failures(small: Search) -> None:
+def test_retried_attempts_are_not_shown_as_failures(small: Search) -> None:
     trials = list(small.trials)
     trials[5] = replace(trials[5], state="failed", value=None, ended=None)
     trials[6] = replace(trials[6], state="failed", value=None, ended=None)
@@ -153,8 +153,8 @@ def test_importances_find_what_matters(tmp_path: Path) -> None:
     assert importance(search, among_good=True)["network.dropout"] < found["network.dropout"]
 
 
-def test_a_logarithmic_setting_matters_as_it_was_searched(tmp_path: Path) -> None:
-    """A step at 1e-4 halves what was searched, and is 1 % of the plain range: both halves must count."""
+def test_importance_of_a_logarithmic_setting(tmp_path: Path) -> None:
+    """A step at 1e-4 halves the logarithmic range, but cuts off 1 % of the plain range."""
     space = {"training": {"kl_multiplier": {"low": 1e-6, "high": 1e-2, "log": True}, "lr": {"low": 1e-4, "high": 1.0}}}
     search = saved(tmp_path, count=200, space=Space.of("squad", space))
     random = np.random.default_rng(0)
@@ -164,27 +164,27 @@ def test_a_logarithmic_setting_matters_as_it_was_searched(tmp_path: Path) -> Non
         + 0.01 * random.normal()
         for trial in search.trials
     ]
-    # Var of a fair step is 1/4, that of a uniform number 1/12.
+    # The variance of a fair step is 1/4, that of a uniform number 1/12.
     found = importance(changed(search, values))
     assert found["training.kl_multiplier"] == pytest.approx(0.75, abs=0.12)
 
 
-def test_importances_that_nobody_can_tell(small: Search) -> None:
+def test_importances_that_cannot_be_computed(small: Search) -> None:
     few = Search(small.record, small.trials[:10])
-    with pytest.raises(FigureError, match="need 16 measured trials at least; there are 10"):
+    with pytest.raises(FigureError, match=r"16 measured trials, got 10"):
         importance(few)
     with pytest.raises(FigureError, match=r"all 60 have coverage 50\.00 %"):
         importance(changed(small, [0.5] * 60))
-    # Of 40 that are equally bad, the better half is not better: one bar a setting is left.
+    # If 40 trials are equally bad, the better half is not better: one bar per setting is left.
     some = changed(small, [0.9 if place < 20 else 0.1 for place in range(60)])
-    with pytest.raises(FigureError, match="too many have"):
+    with pytest.raises(FigureError, match=r"too many have"):
         importance(changed(small, [0.1 if place < 20 else 0.9 for place in range(60)]), among_good=True)
     assert importances(some).axes[0].get_legend() is not None
     none = importances(changed(small, [0.1 if place < 20 else 0.9 for place in range(60)]))
     assert none.axes[0].get_legend() is None
 
 
-def test_every_pair_is_there(small: Search) -> None:
+def test_every_pair_is_drawn(small: Search) -> None:
     figure: Any = pairwise(small)
     cells = figure.axes[:-1]  # the last is the key's
     assert len(cells) == 4 * 5 // 2
@@ -201,7 +201,7 @@ def test_every_pair_is_there(small: Search) -> None:
         assert best.get_zorder() >= rest.get_zorder()
 
 
-def test_the_ringed_ones_are_the_best(tmp_path: Path) -> None:
+def test_the_best_trials_are_ringed(tmp_path: Path) -> None:
     for objective in ("coverage@risk=0.02,delta=0.01", "aurc"):
         search = saved(tmp_path, count=300, objective=objective, space=Space.of("squad", SMALL))
         figure: Any = pairwise(search)
@@ -221,11 +221,11 @@ def test_the_ringed_ones_are_the_best(tmp_path: Path) -> None:
         assert red[0] < red[1]
 
 
-def test_values_that_many_share_are_spread_but_not_mixed_up(tmp_path: Path) -> None:
+def test_equal_values_are_spread_without_overlap(tmp_path: Path) -> None:
     search = saved(tmp_path, count=300)
     for place, axis in enumerate(axes(search)):
-        places = _places(axis, search.measured, place)
-        np.testing.assert_array_equal(places, _places(axis, search.measured, place))
+        places = _coordinates(axis, search.measured, place)
+        np.testing.assert_array_equal(places, _coordinates(axis, search.measured, place))
         values = [axis.of(trial) for trial in search.measured]
         if axis.choices is not None:
             assert [axis.choices[round(x)] for x in places] == values
@@ -240,7 +240,7 @@ def test_values_that_many_share_are_spread_but_not_mixed_up(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("model", ["squad-factorized", "mlp"])
-def test_nothing_is_cut_off_and_the_figure_is_large_enough(tmp_path: Path, model: str) -> None:
+def test_nothing_is_cut_off(tmp_path: Path, model: str) -> None:
     search = saved(tmp_path, count=80, model=model)
     for draw in (history, pairwise):
         figure: Any = draw(search)
@@ -264,7 +264,7 @@ def test_few_settings(tmp_path: Path, count: int) -> None:
     assert clipped(figure) == []
 
 
-def test_no_point_is_cut_by_its_cell(tmp_path: Path) -> None:
+def test_no_point_is_cut_off_by_its_cell(tmp_path: Path) -> None:
     tables = {
         "network": {"bins": {"low": 5, "high": 7, "step": 2}, "prior": {"choices": ["uniform", "gaussian"]}},
         "training": {
@@ -291,8 +291,8 @@ def test_no_point_is_cut_by_its_cell(tmp_path: Path) -> None:
             assert at[:, 1].max() + radius < frame.y1
 
 
-def test_no_two_names_of_ticks_touch(tmp_path: Path) -> None:
-    """Of neighbouring cells, too: the last of one stands beside the first of the next."""
+def test_tick_labels_do_not_overlap(tmp_path: Path) -> None:
+    """Also of neighbouring cells: the last label of one is next to the first of the other."""
     figure: Any = pairwise(saved(tmp_path, count=80, model="squad-factorized"))
     rendered(figure)
     bottom = [cell for cell in figure.axes if cell.get_xlabel() and cell.get_xticklabels()]
@@ -307,7 +307,7 @@ def test_no_two_names_of_ticks_touch(tmp_path: Path) -> None:
         assert apart > 1.2 * first.get_fontsize() * figure.dpi / 72
 
 
-def test_the_scale_of_colours_says_only_what_there_is(small: Search) -> None:
+def test_the_colour_scale_covers_the_values(small: Search) -> None:
     def scale(values: list[float]) -> Any:
         figure: Any = pairwise(changed(small, values))
         texts = [text.get_text() for text in figure.texts]
@@ -333,27 +333,27 @@ def test_equal_values_can_be_drawn(small: Search) -> None:
             assert clipped(draw(search)) == []
 
 
-def test_files_and_what_is_left_out(small: Search, tmp_path: Path) -> None:
+def test_files(small: Search, tmp_path: Path) -> None:
     few = Search(small.record, small.trials[:10])
     out = tmp_path / "out"
     out.mkdir()
     written, left_out = study_figures.write(few, out)
     assert [path.name for path in written] == ["history.png", "pairwise.png"]
     assert list(left_out) == ["importances.png"]
-    assert "there are 10" in left_out["importances.png"]
+    assert "got 10" in left_out["importances.png"]
     first = {path.name: path.read_bytes() for path in written}
     study_figures.write(few, out)
     assert {path.name: path.read_bytes() for path in written} == first
     for path in written:
         with Image.open(path) as image:
             assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 50
-    # Old ones would pass for figures of these trials.
+    # Old figures would show other trials.
     one = Search(small.record, small.trials[:1])
     assert list(study_figures.write(one, out)[1]) == list(FIGURES)
     assert list(out.iterdir()) == []
 
 
-def test_a_missing_matplotlib_is_told(tmp_path: Path) -> None:
+def test_missing_matplotlib(tmp_path: Path) -> None:
     saved(tmp_path, count=20)
     code = (
         "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None; "

@@ -1,4 +1,4 @@
-"""Mutated study.db, trials.json and space files: whatever is in them, the command says so in a line, or goes on.
+"""Mutated study.db, trials.json and space files: the command either works or ends with a one-line error.
 
 Seeded, so that a failure comes again: each case is a function of its number.
 """
@@ -30,7 +30,7 @@ ODD: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished study with two trials, and one that was stopped halfway."""
+    """A finished study with two trials, and one that was stopped."""
     folder = tmp_path_factory.mktemp("made")
     for name, more in (("done", ()), ("half", ("--minutes", "1e-9"))):
         arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in QUICK]
@@ -43,7 +43,7 @@ def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(code: int, text: str, what: str) -> None:
-    """Nothing that escaped: that would be raised by main. A refusal is one line, without the names of exceptions."""
+    """Check the exit code and that an error is one line; other exceptions would be raised by main."""
     assert code in (0, 2), what
     last = text.splitlines()[-1] if text else ""
     assert code == 0 or last.startswith("squad: "), f"{what}: {text}"
@@ -51,7 +51,7 @@ def check(code: int, text: str, what: str) -> None:
 
 
 def flipped(data: bytes, chance: random.Random) -> bytes:
-    """Bytes changed, cut off, put in, or zeroed by the page."""
+    """Change, cut off, insert or zero bytes."""
     found = bytearray(data)
     for _ in range(chance.choice((1, 1, 4, 64))):
         at = chance.randrange(len(found))
@@ -72,7 +72,7 @@ def flipped(data: bytes, chance: random.Random) -> bytes:
 
 
 def edited(path: Path, chance: random.Random) -> str:
-    """Cells, rows or tables of a database changed; what was done."""
+    """Change cells, rows or tables of a database; return what was done."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA foreign_keys = OFF")
     tables = [
@@ -135,7 +135,7 @@ def test_study_db(
 
 
 def nodes(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of all parts of plain data."""
+    """Return the paths of all parts of plain data."""
     found = [path] if path else []
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in parts:
@@ -144,7 +144,7 @@ def nodes(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(data: Any, chance: random.Random) -> str:
-    """Plain data with some of its parts replaced or left out, as JSON."""
+    """Return plain data as JSON, with some parts replaced or left out."""
     plain = [value for value in ODD if not isinstance(value, bytes)]
     for _ in range(chance.choice((1, 1, 3))):
         path = chance.choice(nodes(data))
@@ -227,7 +227,7 @@ def test_space_files(tmp_path: Path) -> None:
 
 
 def test_records_alone(made: Path, tmp_path: Path) -> None:
-    """More of them, without a command: what every page and figure begins with."""
+    """More records, read without the command."""
     text = (made / "done" / "trials.json").read_text()
     path = tmp_path / "trials.json"
     readers: list[Callable[[Any], Any]] = [

@@ -1,4 +1,4 @@
-"""A search that is stopped by Ctrl-C, or killed at any moment, goes on and loses at most what was running."""
+"""A search that is stopped by Ctrl-C, or killed at any moment, is resumed and loses at most its running trials."""
 
 import json
 import signal
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from squad.search.storage import RETRIES
+from squad.search.storage import MAX_RETRIES
 from tests.cli.conftest import Run
 from tests.cli.test_search import LONG, check_whole, params, started, states, trials, wait
 
@@ -17,7 +17,7 @@ def test_ctrl_c(here: Path, run: Run) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "squad: stopped; the same command goes on with study."
+    assert err.splitlines()[-1] == "squad: stopped; the same command resumes study."
     assert "Traceback" not in err
     assert states(here / "study")["running"] == 0
     assert (here / "study/trials.json").exists()
@@ -26,13 +26,13 @@ def test_ctrl_c(here: Path, run: Run) -> None:
 
 
 def test_sigterm(here: Path, run: Run) -> None:
-    """Docker and Slurm stop that way: nothing of it counts as lost, and 143 says so."""
+    """Docker and Slurm stop processes with SIGTERM: no trial counts as lost, and the exit code is 143."""
     process = started(*LONG)
     wait(process, here / "study", 1)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (143, "")
-    assert err.splitlines()[-1] == "squad: stopped; the same command goes on with study."
+    assert err.splitlines()[-1] == "squad: stopped; the same command resumes study."
     assert "Traceback" not in err
     assert states(here / "study")["running"] == 0
     assert states(here / "study")["waiting"] > 0
@@ -40,8 +40,8 @@ def test_sigterm(here: Path, run: Run) -> None:
     check_whole(here / "study", 9)
 
 
-#: Kills the command at moments of its beginning, and then whenever a trial has ended and others are running.  It has
-#: imported everything, and is forked for each life: one comes to its first trial in a fraction of a second.
+#: Kills the command at several moments of its start, and then whenever a trial has ended and others are running.  It
+#: imports everything once and forks for each run, which then starts its first trial in a fraction of a second.
 KILLER = """
 import json, os, signal, sqlite3, sys, time
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_killed_at_any_moment(run: Run, here: Path) -> None:
     )
     codes, kept = json.loads(killer.stdout)
     assert codes == [-signal.SIGKILL] * (len(moments) + halfway)
-    assert [len(found) for found in kept] == sorted({len(found) for found in kept})  # each life got further
+    assert [len(found) for found in kept] == sorted({len(found) for found in kept})  # each run got further
     # What anybody sees meanwhile, from the study's own file.
     assert f"{len(kept[-1])} measured" in run("search", "show", "study", "--no-figures").out
     assert run(*LONG).code == 0
@@ -113,12 +113,12 @@ def test_killed_at_any_moment(run: Run, here: Path) -> None:
     done = {trial["number"]: trial["value"] for trial in after if trial["state"] == "complete"}
     for found in kept:
         assert dict(found).items() <= done.items()
-    # Lost were those that were running, three at the most each time; they were tried again, or given up after so often.
+    # At most three running trials were lost each time; they were retried, up to the limit.
     lost = [trial for trial in after if trial["state"] == "failed"]
     assert 1 <= len(lost) <= 3 * len(codes)
     for trial in lost:
         tried = [one for one in after if params(one) == params(trial)]
         assert [one["state"] for one in tried] in (
-            *(["failed"] * times + ["complete"] for times in range(1, RETRIES + 1)),
-            ["failed"] * (RETRIES + 1),
+            *(["failed"] * times + ["complete"] for times in range(1, MAX_RETRIES + 1)),
+            ["failed"] * (MAX_RETRIES + 1),
         )

@@ -1,11 +1,11 @@
-"""A long study that goes on from its record alone, as the study itself would."""
+"""A long study resumed from its record alone."""
 
 from pathlib import Path
 
 from tests.search.test_restore_study import tune, without_database
 
 
-def test_a_search_goes_on(tmp_path: Path) -> None:
+def test_a_search_is_resumed(tmp_path: Path) -> None:
     whole, out = tmp_path / "study", tmp_path / "sent" / "study"
     first = tune(whole, trials=11, prune=True)
     out.parent.mkdir()

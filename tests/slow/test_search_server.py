@@ -1,4 +1,4 @@
-"""Searches on a real PostgreSQL that goes away, and on which workers are killed or told to stop."""
+"""Searches on a real PostgreSQL that becomes unreachable, with workers that are killed or stopped."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def server() -> Iterator[postgres.Server]:
 
 @pytest.fixture
 def begun(here: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """Starts the command in a process of its own, with stderr in a file; those that are left are ended."""
+    """Start the command in a separate process, with stderr in a file, and end those that are left."""
     processes: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str, log: str = "err", **environment: str) -> "subprocess.Popen[str]":
@@ -65,7 +65,7 @@ def begun(here: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
 
 
 def counts(url: str) -> Counter[str]:
-    """States of the trials in a database; none before there are tables."""
+    """Number of trials by state in a database; empty before there are tables."""
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -79,7 +79,7 @@ def command(url: str, out: str, *options: str) -> tuple[str, ...]:
     return (*LONG, "--storage", url, "--study", "shared", "--out", out, *options)
 
 
-def test_a_server_that_is_away_for_six_seconds(
+def test_an_outage_of_six_seconds(
     server: postgres.Server, begun: Callable[..., "subprocess.Popen[str]"], here: Path
 ) -> None:
     url = server.new_database()
@@ -95,7 +95,7 @@ def test_a_server_that_is_away_for_six_seconds(
         said = (here / f"err{n}").read_text()
         assert each.returncode == 0, said
         assert "database server is not reachable" in said
-        assert "Retrying for up to 60 s" in said
+        assert re.search("Retrying.* 60 s", said)
         assert re.search(r"database server is back after \d+ s", said)
         assert "Traceback" not in said
     study = loaded(url, "shared")
@@ -105,10 +105,10 @@ def test_a_server_that_is_away_for_six_seconds(
     assert len({json.dumps(trial.params, sort_keys=True) for trial in found}) == 24
 
 
-def test_sources_of_many_workers_go_on_after_it(
+def test_many_workers_survive_outages(
     server: postgres.Server, started: Callable[..., BaseProcess], tmp_path: Path
 ) -> None:
-    """Transactions of all kinds are cut, many a second."""
+    """Transactions of all kinds are interrupted, many per second."""
     import multiprocessing
 
     url = server.new_database()
@@ -135,7 +135,7 @@ def test_sources_of_many_workers_go_on_after_it(
 
 
 def patient(url: str, trials: int, worker: str, mark: Path) -> None:
-    """A worker that waits for its server."""
+    """A worker that retries while its server is unreachable."""
     from squad.search.optuna_private import backend_of
     from squad.search.storage_guard import Guard
 
@@ -148,7 +148,7 @@ def patient(url: str, trials: int, worker: str, mark: Path) -> None:
     close_all()
 
 
-def test_a_server_that_stays_away_is_given_up(
+def test_retries_are_limited(
     server: postgres.Server, begun: Callable[..., "subprocess.Popen[str]"], here: Path
 ) -> None:
     url = server.new_database()
@@ -164,14 +164,14 @@ def test_a_server_that_stays_away_is_given_up(
         server.start()
     said = (here / "err").read_text()
     assert worker.returncode == 2
-    assert "Retrying for up to 2 s" in said
+    assert re.search("Retrying.* 2 s", said)
     assert said.splitlines()[-1].startswith("squad: The study's database failed: ")
     assert "Traceback" not in said
     assert quote(postgres.PASSWORD, safe="") not in said
     assert postgres.PASSWORD not in said
 
 
-def test_told_to_stop_while_the_server_is_away(
+def test_sigterm_during_an_outage(
     server: postgres.Server, begun: Callable[..., "subprocess.Popen[str]"], here: Path
 ) -> None:
     """Docker kills ten seconds after SIGTERM."""
@@ -190,7 +190,7 @@ def test_told_to_stop_while_the_server_is_away(
     assert "Traceback" not in (here / "err").read_text()
 
 
-def test_killed_and_started_again_it_goes_on_at_once(
+def test_a_killed_search_resumes_at_once(
     server: postgres.Server, begun: Callable[..., "subprocess.Popen[str]"], here: Path
 ) -> None:
     url = server.new_database()
@@ -201,16 +201,16 @@ def test_killed_and_started_again_it_goes_on_at_once(
     began = time.monotonic()
     second = begun(*command(url, "w"))
     assert second.wait(120) == 0
-    assert time.monotonic() - began < 100  # of the 600 after which they would be stale
-    assert "3 trials of a run that was killed on this machine are taken back" in (here / "err").read_text()
+    assert time.monotonic() - began < 100  # they would be stale after 600 s
+    assert "3 trials of a process that was killed on this machine" in (here / "err").read_text()
     found = states(loaded(url, "shared"))
     assert (found["COMPLETE"], found["RUNNING"], found["WAITING"]) == (9, 0, 0)
 
 
-def test_one_that_is_killed_beside_another(
+def test_trials_of_a_killed_worker_are_taken_back(
     server: postgres.Server, begun: Callable[..., "subprocess.Popen[str]"], here: Path
 ) -> None:
-    """The other takes its trials back though nobody starts it again."""
+    """The other worker takes its trials back, although it is not restarted."""
     url = server.new_database()
     workers = [begun(*command(url, f"w{n}"), log=f"err{n}") for n in range(2)]
     until(lambda: counts(url)["RUNNING"] == 6)
@@ -220,10 +220,10 @@ def test_one_that_is_killed_beside_another(
     assert (found["COMPLETE"], found["RUNNING"], found["WAITING"]) == (9, 0, 0)
 
 
-def test_what_is_waited_for_is_said(
+def test_waiting_for_other_workers_is_reported(
     server: postgres.Server, begun: Callable[..., "subprocess.Popen[str]"], here: Path
 ) -> None:
-    """Of a worker of another machine nobody here can tell whether it lives."""
+    """Whether a worker on another machine is alive is unknown here."""
     url = server.new_database()
     assert begun(*command(url, "w", "--trials", "3")).wait(120) == 0
     study = loaded(url, "shared")
@@ -241,9 +241,7 @@ def test_what_is_waited_for_is_said(
     waiting = begun(*command(url, "w", "--trials", "4", "--stale-after", "8"))
     assert waiting.wait(90) == 0
     said = (here / "err").read_text()
-    assert re.search(
-        r"Waiting for trial 3 of worker elsewhere-1-2-3 \(last heard from \d+ s ago; .* rerun in \d+ s", said
-    )
+    assert re.search(r"Waiting for trial 3 of worker elsewhere-1-2-3 \(.* \d+ s ago; .* \d+ s", said)
     assert states(loaded(url, "shared"))["COMPLETE"] == 4
 
 
@@ -256,14 +254,14 @@ def test_sigterm_gives_trials_back(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(30) == 143
     said = (here / "err").read_text()
-    assert said.splitlines()[-1] == "squad: stopped; the same command goes on with w."
+    assert said.splitlines()[-1] == "squad: stopped; the same command resumes w."
     assert "Traceback" not in said
     found = states(loaded(url, "shared"))
     assert (found["RUNNING"], found["WAITING"]) == (0, 3)
 
 
 @pytest.mark.parametrize("way", ["environment", "file", "service"])
-def test_passwords_outside_the_address(server: postgres.Server, here: Path, begun: Any, way: str) -> None:
+def test_passwords_outside_the_url(server: postgres.Server, here: Path, begun: Any, way: str) -> None:
     url = server.new_database()
     name = url.rpartition("/")[2]
     environment, address = {"PGPASSWORD": postgres.PASSWORD}, f"postgresql://squad@127.0.0.1:{server.port}/{name}"
@@ -286,7 +284,7 @@ def test_passwords_outside_the_address(server: postgres.Server, here: Path, begu
         assert postgres.PASSWORD.encode() not in path.read_bytes()
 
 
-def test_a_password_in_the_address_is_warned_of_and_kept_nowhere(server: postgres.Server, here: Path, run: Run) -> None:
+def test_a_password_in_the_url_is_warned_of_and_stored_nowhere(server: postgres.Server, here: Path, run: Run) -> None:
     url = server.new_database()
     done = run(*command(url, "w", "--trials", "1"))
     assert done.code == 0

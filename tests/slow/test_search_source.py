@@ -1,4 +1,4 @@
-"""What a worker's source proposes over many trials, and what is lost with one that is killed."""
+"""Proposals over many trials, and what a killed worker loses."""
 
 import multiprocessing
 import time
@@ -26,8 +26,8 @@ from tests.search.workers import (
 
 
 class TestProposals:
-    def test_stopped_and_resumed_they_are_equal(self, new: Callable[[], str]) -> None:
-        """One at a time, so that nothing is running when it is stopped: what was drawn is a function of the study."""
+    def test_resumed_proposals_are_equal(self, new: Callable[[], str]) -> None:
+        """One trial at a time, so that none is running at the stop: proposals depend only on the study."""
         whole, parts = source(new(), 40), new()
         work(whole, 1)
         for _ in range(3):
@@ -38,8 +38,8 @@ class TestProposals:
         work(source(parts, 40), 1)
         assert params(load_study(storage(parts), "study")[0]) == params(whole.study)
 
-    def test_a_copy_that_followed_and_one_that_is_new_propose_the_same(self, url: str) -> None:
-        """With trials that end, fail, are pruned and go on between one proposal and the next."""
+    def test_an_updated_copy_proposes_the_same_as_a_new_one(self, url: str) -> None:
+        """With trials that end, fail, are pruned or continue between proposals."""
         mine = source(url, 60, prune=True)
         followed = Proposals(SPACE.distributions(), 60, 1)
         running: list[Trial] = []
@@ -65,7 +65,7 @@ class TestProposals:
 
 
 class TestInterruptions:
-    def test_killed_at_work_a_study_is_resumed_and_loses_nothing(self, url: str, tmp_path: Path) -> None:
+    def test_a_killed_study_is_resumed_without_loss(self, url: str, tmp_path: Path) -> None:
         mark = tmp_path / "mark"
         context = multiprocessing.get_context("spawn")
         worker = context.Process(target=process, args=(url, 12, "study", "w", mark, 4, 0.05, False))
@@ -85,7 +85,7 @@ class TestInterruptions:
         assert mine.reclaim() == 0
         assert {"COMPLETE": before["COMPLETE"], "FAIL": len(lost)}.items() <= states(mine.study).items()
         queued = [trial for trial in mine.study.get_trials() if trial.state.name == "WAITING"]
-        assert {tuple(trial.user_attrs) for trial in queued} == {("settings",)}  # nobody's yet
+        assert {tuple(trial.user_attrs) for trial in queued} == {("settings",)}  # no worker yet
         again = [must(mine.ask()) for _ in lost]
         assert [trial.settings for trial in again] == [trial.user_attrs["settings"] for trial in lost]
         for trial in again:
@@ -96,5 +96,5 @@ class TestInterruptions:
         assert [number for number in retried if number is not None] == [trial.number for trial in lost]
 
 
-def test_many_at_once_make_exactly_as_many(nothing: str) -> None:
-    test_many_workers.TestManyWorkers().test_many_at_once_make_exactly_as_many(nothing, 23)
+def test_many_workers_make_the_exact_number_of_trials(nothing: str) -> None:
+    test_many_workers.TestManyWorkers().test_many_workers_make_the_exact_number_of_trials(nothing, 23)

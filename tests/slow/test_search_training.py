@@ -1,4 +1,4 @@
-"""squad search with many workers that really train, on Ray and on one PostgreSQL, of which some are killed halfway."""
+"""squad search with several workers that train, on Ray and on one PostgreSQL, some of which are killed."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def started(here: Path) -> Iterator[Started]:
-    """Starts the command in processes of their own, and ends those that are left."""
+    """Start the command in separate processes, and end those that are left."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> "subprocess.Popen[str]":
@@ -75,7 +75,7 @@ def until(happened: Callable[[], Any], process: "subprocess.Popen[str]", seconds
 
 
 def stop_when(happened: Callable[[], Any], process: "subprocess.Popen[str]", *pids: int) -> None:
-    """Stop these processes at a moment when it holds, so that nothing changes between that look and a kill."""
+    """Suspend processes at a moment when a condition holds, so that nothing changes before a kill."""
 
     def holds_in_stillness() -> bool:
         if not happened():
@@ -104,7 +104,7 @@ def trials(folder: Path) -> list[dict[str, Any]]:
 
 
 def check_whole(folder: Path, count: int) -> list[dict[str, Any]]:
-    """So many trials are complete, no settings among them twice, and nothing is left over; those that failed."""
+    """Check that ``count`` trials are complete with different settings and none is left over; return failed ones."""
     found = trials(folder)
     done = [trial for trial in found if trial["state"] == "complete"]
     lost = [trial for trial in found if trial["state"] == "failed"]
@@ -115,7 +115,7 @@ def check_whole(folder: Path, count: int) -> list[dict[str, Any]]:
         assert trial["ended"] == "at max_epochs"
         assert trial["details"]["epochs"] == 40
         assert trial["value"] == -trial["details"]["aurc"]
-    for trial in lost:  # tried again, by somebody, once
+    for trial in lost:  # retried once
         again = [one for one in done if one["params"] == trial["params"]]
         assert len(again) == 1
         assert again[0]["retried_from"] is not None
@@ -127,13 +127,13 @@ Look = list[tuple[int, str, str]]
 
 
 class Peek:
-    """Trials of a study on a server as they stand, for one who looks often."""
+    """Trials of a study on a server, for frequent polling."""
 
     def __init__(self, url: str, name: str) -> None:
         self.storage, self.name = open_storage(url, stale_after=60), name
 
     def __call__(self) -> Look:
-        """None before there is a study."""
+        """Return an empty list before there is a study."""
         if self.name not in optuna.get_all_study_names(self.storage):
             return []
         found = load_study(self.storage, self.name)[0].get_trials(deepcopy=False)
@@ -141,7 +141,7 @@ class Peek:
 
 
 def peek_file(path: Path) -> Look:
-    """The same for a file, whose writer may have been stopped while it locked it: then none."""
+    """The same for a file; empty if its writer was suspended while it held the lock."""
     connection = sqlite3.connect(path, timeout=0.1)
     try:
         return connection.execute(
@@ -167,19 +167,19 @@ def peek() -> Iterator[Callable[[str, str], Peek]]:
         close_storage(each.storage)
 
 
-def at_work(found: Look, worker: str) -> bool:
-    """Whether workers with such names have ended a trial, and are training others."""
+def active_workers(found: Look, worker: str) -> bool:
+    """Return whether workers with such names have ended a trial and are training others."""
     mine = [state for _, state, whose in found if worker in whose]
     return "COMPLETE" in mine and "RUNNING" in mine
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Processes that come from this one, with how they call themselves."""
+    """Descendants of a process, with their names."""
     parents, names = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                # The name stands in brackets, and may hold blanks and brackets.
+                # The name is in brackets, and may contain blanks and brackets.
                 parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 names[int(folder.name)] = (
                     (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -197,7 +197,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds Ray's workers in /proc")
-def test_a_worker_on_ray_is_killed_halfway(here: Path, started: Started) -> None:
+def test_a_worker_on_ray_is_killed(here: Path, started: Started) -> None:
     need_package("ray")
     process = started(
         *SEARCH, "--trials", "24", "--ray", "local", "--workers", "2", "--device", "cpu", "--out", "study"
@@ -207,13 +207,13 @@ def test_a_worker_on_ray_is_killed_halfway(here: Path, started: Started) -> None
 
     def both_at_work() -> bool:
         found = peek_file(file)
-        return at_work(found, '-0"') and at_work(found, '-1"')  # names are JSON there
+        return active_workers(found, '-0"') and active_workers(found, '-1"')  # names are JSON there
 
     until(both_at_work, process)
     workers = [pid for pid, name in descendants(process.pid).items() if name.startswith("ray::_work")]
     assert len(workers) == 2
     stop_when(both_at_work, process, *workers)
-    assert sum(state == "COMPLETE" for _, state, _ in peek_file(file)) < 22  # halfway indeed
+    assert sum(state == "COMPLETE" for _, state, _ in peek_file(file)) < 22  # not finished yet
     os.kill(workers[0], signal.SIGKILL)
     os.kill(workers[1], signal.SIGCONT)
     out, err = ended(process)
@@ -233,31 +233,31 @@ def test_a_worker_on_ray_is_killed_halfway(here: Path, started: Started) -> None
 
 
 def lines_of(text: str) -> int:
-    """How many lines were said, but for warnings: of the password in the address there is one."""
+    """Number of lines without warnings, such as that about the password in the URL."""
     return sum(not line.startswith("warning: ") for line in text.splitlines())
 
 
-def test_searches_on_one_database_and_one_is_killed_halfway(
+def test_searches_on_one_database_and_one_is_killed(
     here: Path,
     started: Started,
     server: postgres.Server,
     peek: Callable[[str, str], Peek],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Two on one study, with folders of their own, which find the database empty at once; and another study beside."""
+    """Two searches on one study, starting at once on an empty database; and another study."""
     url = server.new_database()
     shared = ["--storage", url, "--stale-after", "5"]
     first = started(*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "a")
     second = started(*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "b")
     beside = started(*SEARCH, *shared, "--study", "theirs", "--trials", "10", "--seed", "5", "--out", "c")
     now = peek(url, "ours")
-    stop_when(lambda: at_work(now(), f"-{second.pid}-"), second, second.pid)
+    stop_when(lambda: active_workers(now(), f"-{second.pid}-"), second, second.pid)
     found = now()
     second.kill()
     second.wait()
     running = [number for number, state, whose in found if state == "RUNNING" and f"-{second.pid}-" in whose]
     assert running
-    assert sum(state == "COMPLETE" for _, state, _ in found) < 22  # halfway indeed
+    assert sum(state == "COMPLETE" for _, state, _ in found) < 22  # not finished yet
     said = [*ended(first), *ended(beside), *second.communicate()]
     lost = check_whole(here / "a", 24)
     assert len(lost) <= 2
@@ -268,14 +268,14 @@ def test_searches_on_one_database_and_one_is_killed_halfway(
     assert workers == {str(first.pid), str(second.pid)}
     assert check_whole(here / "c", 10) == []
     assert {trial["worker"].split("-")[-2] for trial in trials(here / "c")} == {str(beside.pid)}
-    # Whoever was killed sees from its folder what the others made of it; the same command finds nothing left to do.
+    # The folder of the killed search shows the shared results; the same command has nothing left to do.
     capfd.readouterr()
     assert main(["search", "show", "b", "--storage", url, "--study", "ours", "--no-figures"]) == 0
     shown = capfd.readouterr()
     assert "24 measured" in shown.out
     assert main([*SEARCH, *shared, "--study", "ours", "--trials", "24", "--out", "b"]) == 0
     assert trials(here / "b") == trials(here / "a")
-    # What is wrong is told in a line; the password nowhere.
+    # Errors are one line, without the password.
     again = capfd.readouterr()
     assert main([*SEARCH, *shared, "--study", "ours", "--trials", "24", "--seed", "1", "--out", "d"]) == 2
     other = capfd.readouterr()
@@ -288,12 +288,12 @@ def test_searches_on_one_database_and_one_is_killed_halfway(
     assert not (here / "e").exists()
     said += [*shown, *again, *other, *wrong]
     written = [path.read_bytes().decode(errors="replace") for path in here.rglob("*") if path.is_file()]
-    assert len(written) >= 9  # three of each study's folder at least
+    assert len(written) >= 9  # at least three in each study's folder
     for secret in SECRETS:
         assert not [text for text in (*said, *written) if secret in text]
 
 
-def test_a_database_that_goes_away_is_told_in_a_line(
+def test_a_lost_database_is_a_one_line_error(
     here: Path, started: Started, server: postgres.Server, peek: Callable[[str, str], Peek]
 ) -> None:
     import psycopg
@@ -301,11 +301,11 @@ def test_a_database_that_goes_away_is_told_in_a_line(
     url = server.new_database()
     process = started(*SEARCH, "--trials", "300", "--storage", url, "--out", "study")
     now = peek(url, "study")
-    until(lambda: at_work(now(), f"-{process.pid}-"), process)
+    until(lambda: active_workers(now(), f"-{process.pid}-"), process)
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)".encode())
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("squad: The study's database failed: ")
-    assert err.splitlines()[-1].endswith("What was told to it is kept; the same command goes on from there.")
+    assert err.splitlines()[-1].endswith("resume.")

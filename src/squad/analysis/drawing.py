@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.errors import SquadError
+from squad.plotting import FigureError, matplotlib_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = [
     "BLUE",
@@ -29,21 +28,6 @@ __all__ = [
 
 INK, GRAY, FAINT = "#222222", "#8a8a8a", "#e4e4e4"
 GREEN, BLUE, RED = "#2f8f4e", "#3066b0", "#c0392b"
-
-
-class FigureError(SquadError):
-    """A figure that cannot be drawn: a package is missing."""
-
-
-def matplotlib_figure() -> "type[Figure]":
-    """Matplotlib's figure itself: pyplot would change the state of a process that is not ours."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as cause:
-        raise FigureError(
-            "Matplotlib is not installed, which figures need. Install it: pip install 'squad-torch[plots]'"
-        ) from cause
-    return Figure
 
 
 def bars(

@@ -7,6 +7,7 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 import numpy as np
 
 from squad.errors import ArgumentError
+from squad.files.plain import plain_json
 
 __all__ = ["Plain"]
 
@@ -16,7 +17,7 @@ class Plain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types; arrays become lists."""
-        return {name: _to_json(value) for name, value in vars(self).items()}
+        return {name: plain_json(value) for name, value in vars(self).items()}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
@@ -28,14 +29,6 @@ class Plain:
                 f"A saved {cls.__name__} must have the fields {', '.join(names)}, got {', '.join(sorted(data))}."
             )
         return cls(**{name: _from_json(types[name], data[name]) for name in names})
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Plain):
-        return value.to_dict()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return [_to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _from_json(annotation: Any, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``squad search``: the best settings of a model."""
+"""``squad search``: search for the best settings of a model."""
 
 import contextlib
 import shlex
@@ -20,14 +20,12 @@ __all__ = ["search", "warn_of_password"]
 
 def search(
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Of the study; one that is there goes on.")] = Path(
-        "study"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the study; an existing study is resumed.")
+    ] = Path("study"),
     target: Target = None,
     model: Model = None,
-    trials: Annotated[
-        int, typer.Option(metavar="N", help="How many there are to be, those of earlier runs among them.")
-    ] = 100,
+    trials: Annotated[int, typer.Option(metavar="N", help="Total number of trials, including earlier runs.")] = 100,
     objective: Annotated[
         str,
         typer.Option(
@@ -36,69 +34,74 @@ def search(
     ] = "coverage@risk=.02",
     space: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What is searched, in TOML, or the word paper; the model's own by default."),
+        typer.Option(metavar="FILE", help="Search space in TOML, or the word paper; by default that of the model."),
     ] = None,
     group: Group = None,
     drop: Drop = None,
     hidden: Hidden = None,
     max_epochs: MaxEpochs = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Of the split, the search, every trial's weights and noise (0).")
+        int | None,
+        typer.Option(metavar="N", help="Seed of the split, the search, and every trial's weights and noise (0)."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings that all trials share, in TOML, as of squad fit.")
+        Path | None, typer.Option(metavar="FILE", help="Settings shared by all trials, in TOML, as for squad fit.")
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="One of them; what is set is not searched. Several times."),
+        typer.Option("--set", metavar="NAME=VALUE", help="One such setting; it is not searched. May be repeated."),
     ] = None,
     slots: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Trials that train at once on a device (a fifth of all, 32 at the most)."),
+        typer.Option(metavar="N", help="Trials that train together on a device (a fifth of all trials, at most 32)."),
     ] = None,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Give up trials whose accuracy stays below the median.")
-    ] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Prune trials whose accuracy falls below the median.")] = False,
     minutes: Annotated[
-        float | None, typer.Option(metavar="N", help="Stop after so long; the same command goes on.")
+        float | None, typer.Option(metavar="N", help="Stop after this time; the same command resumes.")
     ] = None,
     storage: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="A database that many workers share, postgresql://USER@HOST/NAME; passwords: PGPASSWORD or ~/.pgpass.",
+            help="Database shared by several workers, postgresql://USER@HOST/NAME; passwords: PGPASSWORD or ~/.pgpass.",
         ),
     ] = None,
     study: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the study in the database; the folder's name by default.")
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the study in the database; by default that of the folder."),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="WHERE", help="Workers on a Ray cluster: auto, HOST:PORT, or local to start one here."),
+        typer.Option(
+            metavar="WHERE", help="Run workers on a Ray cluster: auto, HOST:PORT, or local to start one here."
+        ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Of --ray; one a GPU, or one a machine without, by default.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of workers with --ray; by default one per GPU, or per machine without GPUs."
+        ),
     ] = None,
     stale_after: Annotated[
-        float, typer.Option(metavar="S", help="Silence of a worker after which its trials go to others.")
+        float, typer.Option(metavar="S", help="Seconds without a heartbeat after which a worker's trials go to others.")
     ] = 600.0,
     retry_for: Annotated[
-        float, typer.Option(metavar="S", help="Retry this long while the database server cannot be reached.")
+        float, typer.Option(metavar="S", help="Seconds to retry for while the database server cannot be reached.")
     ] = 60.0,
     no_defaults: Annotated[
-        bool, typer.Option("--no-defaults", help="Do not begin a new study with the default settings as trial 0.")
+        bool, typer.Option("--no-defaults", help="Do not use the default settings as trial 0 of a new study.")
     ] = False,
     device: Device = "auto",
     data_dir: DataDir = None,
     encoding: Encoding = None,
     decimal: Decimal = ".",
-    restart: Annotated[bool, typer.Option("--restart", help="Forget the study that is there, and begin anew.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Delete an existing study and start over.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Search for the best settings of a model.
 
-    Trials train together, and settings are proposed by TPE (Optuna). Stopped or killed, a search goes on when the same
-    command is given again. squad search show STUDY prints what was found, and draws it.
+    Settings are proposed by TPE (Optuna), and several trials train together. If a search is stopped or killed, the same
+    command resumes it. squad search show STUDY prints the results and draws figures.
 
     \b
     Examples:
@@ -113,9 +116,11 @@ def search(
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
+    from squad.search.request import check, pose
+    from squad.search.run_search import run_search
+    from squad.search.search_options import SearchOptions
+    from squad.search.study_folder import BEST
     from squad.search.summary import doubt
-    from squad.search.tuning import BEST, SearchOptions, check, pose
-    from squad.search.tuning import search as make
     from squad.settings import merged, read_toml
 
     options: dict[str, Any] = {
@@ -145,41 +150,43 @@ def search(
     )
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
-        raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
+        raise ArgumentError(f"--drop {', '.join(settings['drop'])} needs a table, but {data} has no columns.")
     problem = pose(rows.x, rows.labels, settings, space, objective, groups=rows.groups, source=rows.source)
     title = f"{len(rows):,} rows of {rows.source}; searching settings of {problem.space.model}"
 
-    class Quiet(SilentSearchProgress):
+    class MessagesOnly(SilentSearchProgress):
         def message(self, text: str) -> None:
             say(text)
 
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # Ray tells of workers that were lost on stdout
-            found = make(problem, out, search_options, Quiet() if quiet else make_progress(), "" if quiet else title)
+        with contextlib.redirect_stdout(sys.stderr):  # Ray reports lost workers on stdout
+            found = run_search(
+                problem, out, search_options, MessagesOnly() if quiet else make_progress(), "" if quiet else title
+            )
     except (KeyboardInterrupt, Terminated) as stop:
         code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-        raise StoppedError(f"stopped; the same command goes on with {out}.", code) from None
+        raise StoppedError(f"stopped; the same command resumes {out}.", code) from None
     done = sum(trial.state in ("complete", "pruned") for trial in found.trials)
     best = found.best()
-    count = f"{done} of {trials} trials" if done <= trials else f"has {done} trials already"
+    count = f"{done} of {trials} trials" if done <= trials else f"already has {done} trials"
     if best is None or best.value is None:
-        tell(f"{out}: {count}, none with a value{' yet' if done < trials else ''}")
+        tell(f"{out}: {count}, none of them measured{' yet' if done < trials else ''}")
     else:
         value = found.measure.text(best.value, 2)
         tell(f"{out}: {count}, best {value} in trial {best.number};{_compared(found)} {out / BEST}")
-    if (doubted := doubt(found)) is not None:
-        say(doubted)
+    if (message := doubt(found)) is not None:
+        say(message)
     if done < trials:
-        say(f"the same command goes on with {out}")
+        say(f"the same command resumes {out}")
     elif best is None:
-        say("every trial diverged: name a --space of lower learning rates")
+        say("every trial diverged: use a --space with lower learning rates")
     else:
         folder, rows_of, best_of = (shlex.quote(str(word)) for word in (out, data, out / BEST))
-        say(f"squad search show {folder} shows it; squad fit {rows_of} --config {best_of} trains it")
+        say(f"squad search show {folder} shows the results; squad fit {rows_of} --config {best_of} trains the best")
 
 
 def _compared(found: "Search") -> str:
-    """What the defaults came to, beside the best."""
+    """Return the value of the defaults, for comparison with the best."""
     defaults = found.defaults()
     if defaults is None or not defaults.measured or defaults.value is None:
         return ""
@@ -190,7 +197,7 @@ def _compared(found: "Search") -> str:
 
 
 def warn_of_password(storage: str | None) -> None:
-    """Say so where a password is on the command line, which others can read."""
+    """Warn if a URL on the command line contains a password, which other users can read."""
     if storage is None or "://" not in storage:
         return
     from squad.search.storage import has_password, need_optuna
@@ -199,5 +206,5 @@ def warn_of_password(storage: str | None) -> None:
     if has_password(storage):
         warn(
             "the password in --storage can be read by other users of this machine (ps) and stays in the "
-            "shell's history. Leave it out of the address, and put it into PGPASSWORD, ~/.pgpass or a service file."
+            "shell's history. Remove it from the URL, and use PGPASSWORD, ~/.pgpass or a service file."
         )

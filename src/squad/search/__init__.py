@@ -1,4 +1,4 @@
-"""Hyper-parameter search: TPE over whole populations of trials, on one device or on many machines."""
+"""Hyperparameter search with TPE (Optuna): trials train together in batches, on one device or on many machines."""
 
 from squad.search.tuning import tune
 

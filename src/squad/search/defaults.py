@@ -1,10 +1,10 @@
-"""The default settings as a trial of a search: what ``squad fit`` would do without one, and what tuning must beat."""
+"""The default settings as a trial of a search: what ``squad fit`` trains without one, and the baseline of tuning."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from squad.search.search_record import plain
+from squad.files.plain import plain_json
 
 if TYPE_CHECKING:
     from squad.search.problem import Problem
@@ -17,10 +17,10 @@ class Defaults:
     """The trial of the default settings.
 
     Attributes:
-        settings: the values of the space's settings by default, for this network and so many training rows.
+        settings: Default value of each setting in the space, for this network and number of training rows.
         params: Optuna's parameters of the nearest point of the space, from which its sampler learns; empty if the
             defaults lie outside the space.
-        outside: the settings whose default value lies outside.
+        outside: Names of the settings whose default lies outside the space.
     """
 
     settings: Mapping[str, Any]
@@ -28,22 +28,22 @@ class Defaults:
     outside: tuple[str, ...] = ()
 
     def note(self) -> str | None:
-        """What to say where the defaults are no point of the space; None where they are."""
+        """Return a note for the user if the defaults lie outside the space, else None."""
         if not self.outside:
             return None
         shown = ", ".join(f"{name} = {self.settings[name]}" for name in self.outside)
         return (
-            f"The default settings lie outside the space ({shown}); they are trial 0 all the same. "
-            "Leave them out with --no-defaults (defaults=False)."
+            f"The default settings lie outside the space ({shown}); trial 0 uses them nevertheless. "
+            "Pass --no-defaults (defaults=False) to leave them out."
         )
 
 
 def default_trial(problem: "Problem") -> Defaults:
-    """The defaults of a problem: what a fit with its shared settings, and nothing else, trains."""
+    """Return the defaults of a problem: what a fit with only its shared settings trains."""
     _, run = problem.run({})
-    parts = {"network": run.network, "training": run.config}
+    tables = {"network": run.network, "training": run.config}
     values = {
-        name: plain(getattr(parts[table], key))
+        name: plain_json(getattr(tables[table], key))
         for name in problem.space.entries
         for table, _, key in [name.partition(".")]
     }

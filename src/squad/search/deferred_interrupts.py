@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at the right moment."""
+"""Defer Ctrl-C and SIGTERM until a block of code has finished."""
 
 import contextlib
 import signal
@@ -7,50 +7,50 @@ from collections.abc import Iterator
 
 __all__ = ["pending", "uninterrupted"]
 
-#: How many signals wait for the end of an uninterrupted block.
-_waiting = 0
+#: Number of signals that are deferred until the end of an uninterrupted block.
+_deferred_count = 0
 
 
 def pending() -> bool:
-    """Whether somebody wants this process to stop, and waits for the end of an uninterrupted block."""
-    return _waiting > 0
+    """Return whether a signal to stop this process is being deferred by :func:`uninterrupted`."""
+    return _deferred_count > 0
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C, and SIGTERM where it is handled, wait until the end of what is inside.
+    """Defer Ctrl-C, and SIGTERM if it has a handler, until the end of the block.
 
-    In the middle of a query it would leave pages about SQLAlchemy on the screen; and in what Python does on its own
-    there, such as to collect garbage, it would be told and forgotten.
+    An interrupt in the middle of a query would print pages of SQLAlchemy's traceback; one inside a callback of Python
+    itself, such as garbage collection, would be printed and then lost.
     """
-    # Signals come to the main thread alone; and a handler that is not Python's could not be put back.
+    # Only the main thread receives signals, and a handler that was not installed from Python cannot be restored.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, _frame: object) -> None:
-        global _waiting
-        came.append(number)
-        _waiting += 1
+    def defer(number: int, _frame: object) -> None:
+        global _deferred_count
+        received.append(number)
+        _deferred_count += 1
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    held = [number for number, handler in before.items() if handler is not None and handler != signal.SIG_IGN]
-    if before[signal.SIGTERM] == signal.SIG_DFL:  # which ends the process, whatever it is doing
-        held = [number for number in held if number != signal.SIGTERM]
-    for number in held:
-        signal.signal(number, note)
+    replaced = [number for number, handler in before.items() if handler is not None and handler != signal.SIG_IGN]
+    if before[signal.SIGTERM] == signal.SIG_DFL:  # the default ends the process at once: keep that
+        replaced = [number for number in replaced if number != signal.SIGTERM]
+    for number in replaced:
+        signal.signal(number, defer)
     try:
         yield
     finally:
-        _restore({number: before[number] for number in held}, came)
+        _restore({number: before[number] for number in replaced}, received)
 
 
-def _restore(handlers: "dict[signal.Signals, object]", came: list[int]) -> None:
-    """Put handlers back, and let those signals come that waited; the first of them is what is raised."""
-    global _waiting
+def _restore(handlers: "dict[signal.Signals, object]", received: list[int]) -> None:
+    """Restore handlers and raise each deferred signal once; the first one that raises an exception wins."""
+    global _deferred_count
     for own, handler in handlers.items():
-        signal.signal(own, handler)  # type: ignore[arg-type]  # what getsignal gave
-    _waiting -= len(came)
-    for number in dict.fromkeys(came):
+        signal.signal(own, handler)  # type: ignore[arg-type]  # a value of getsignal
+    _deferred_count -= len(received)
+    for number in dict.fromkeys(received):
         signal.raise_signal(number)

@@ -1,7 +1,11 @@
-"""What a setting ranges over in a search: whole numbers, reals, octaves, choices, or one value for all trials.
+"""Ranges of settings in a search: integers, reals, octaves, choices, or one value for all trials.
 
-An entry knows no setting's name; whoever does puts it before the errors.  Values are plain: numbers, text, booleans,
-and tuples for lists (so that an entry cannot be changed), which leave it as lists.
+These classes check what a user wrote and convert between settings and Optuna's parameters.  They are not Optuna's
+distributions, because records must be readable without Optuna, and because Optuna changes a range that its step does
+not divide where squad refuses it.
+
+A range does not know the name of its setting; the caller adds it to error messages.  Values are plain: numbers, text,
+booleans, and lists, which are held as tuples so that a range is immutable.
 """
 
 import json
@@ -20,38 +24,42 @@ if TYPE_CHECKING:
 
 __all__ = ["Choices", "Entry", "Fixed", "Integers", "Octaves", "Reals", "entry_of"]
 
-#: Whole numbers up to here are exact as floats, which is how Optuna stores them.
-LARGEST = 2**53
-#: Octaves between two values at the least and at the most, and values of one entry: a finer grid is a range.
-FINEST, COARSEST, GRID = 0.001, 53, 1000
-#: Decimals of Optuna's numbers for octaves: enough to tell them apart, and few enough to add up without rounding.
-DECIMALS = 6
+#: Largest integer allowed: up to here integers are exact as floats, which is how Optuna stores them.
+MAX_INTEGER = 2**53
+#: Bounds of the step between two values of an Octaves entry.
+MIN_OCTAVES, MAX_OCTAVES = 0.001, 53
+#: Maximum number of values of an Octaves entry.
+MAX_OCTAVE_VALUES = 1000
+#: Decimals of Optuna's log2 values: enough to tell them apart, and few enough that sums of steps are exact.
+LOG2_DECIMALS = 6
+#: Name of a value in error messages, after the name of its setting.
+VALUE = "the value"
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same value in all trials: nothing that is searched."""
+    """The same value in all trials."""
 
     prefix: ClassVar[str] = ""
 
     value: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _value(self.value))
+        _set(self, value=_checked_value(self.value))
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Its values if they are few, else the least and the largest."""
+        """The value."""
         return (self.value,)
 
     def plain(self) -> Any:
-        """As in TOML."""
-        return _listed(self.value)
+        """Return the entry as in TOML."""
+        return _with_lists(self.value)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """One of a few values, in no order."""
+    """One of several values without an order."""
 
     prefix: ClassVar[str] = ""
 
@@ -61,58 +69,91 @@ class Choices:
         given: object = self.choices
         if not isinstance(given, (list, tuple)) or not given:
             raise ArgumentError.of("choices", repr(given), 'a list of values, such as ["a", "b"]')
-        values = tuple(_value(choice) for choice in given)
-        for place, value in enumerate(values):
-            if value in values[:place]:
-                raise ArgumentError.of("choices", f"{_listed(value)!r} twice", "different from each other")
+        values = tuple(_checked_value(choice) for choice in given)
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                raise ArgumentError(f"choices must not repeat a value, got {_with_lists(value)!r} twice.")
         if len(values) == 1:
-            raise ArgumentError.of("choices", "one value", "two values at least", "Fixed holds a single one.")
-        object.__setattr__(self, "choices", values)
+            raise ArgumentError.of("choices", "one value", "at least two values", "Use Fixed for a single value.")
+        _set(self, choices=values)
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Its values if they are few, else the least and the largest."""
+        """All values."""
         return self.choices
 
     def distribution(self) -> "BaseDistribution":
-        """What Optuna draws from; lists are text there, because it keeps nothing else."""
+        """Return Optuna's distribution; lists are JSON text there, because Optuna stores no lists."""
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution([_stored(choice) for choice in self.choices])
 
     def setting(self, param: Any) -> Any:
-        """The value of a setting, from Optuna's."""
+        """Convert Optuna's value to that of the setting."""
         for choice in self.choices:
             if _stored(choice) == param:
-                return _listed(choice)
-        raise ArgumentError.of("it", repr(param), f"one of {', '.join(repr(_stored(one)) for one in self.choices)}")
+                return _with_lists(choice)
+        raise ArgumentError.of(VALUE, repr(param), f"one of {', '.join(repr(_stored(one)) for one in self.choices)}")
 
     def param(self, setting: Any) -> Any:
-        """Optuna's value, from that of a setting."""
-        value = _value(setting)
+        """Convert the value of the setting to Optuna's."""
+        value = _checked_value(setting)
         for choice in self.choices:
-            # True == 1 in Python; numbers may be whole or not.
-            if choice == value and isinstance(choice, bool) == isinstance(value, bool):
+            if choice == value and isinstance(choice, bool) == isinstance(value, bool):  # True == 1 in Python
                 return _stored(choice)
-        raise ArgumentError.of("it", repr(setting), f"one of {', '.join(repr(_listed(one)) for one in self.choices)}")
+        allowed = ", ".join(repr(_with_lists(one)) for one in self.choices)
+        raise ArgumentError.of(VALUE, repr(setting), f"one of {allowed}")
 
     def nearest(self, setting: Any) -> Any | None:
-        """Optuna's value for that of a setting; None if it is none of the choices."""
+        """Return Optuna's value for that of the setting; None if it is not one of the choices."""
         try:
             return self.param(setting)
         except ArgumentError:
             return None
 
     def plain(self) -> dict[str, Any]:
-        """As in TOML."""
-        return {"choices": [_listed(choice) for choice in self.choices]}
+        """Return the entry as in TOML."""
+        return {"choices": [_with_lists(choice) for choice in self.choices]}
+
+
+class _Range:
+    """Methods shared by the ranges of numbers."""
+
+    prefix: ClassVar[str] = ""
+
+    low: Any
+    high: Any
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """The smallest and the largest value."""
+        return self.low, self.high
+
+    def setting(self, param: Any) -> Any:
+        """Convert Optuna's value to that of the setting."""
+        raise NotImplementedError
+
+    def param(self, setting: Any) -> Any:
+        """Convert the value of the setting to Optuna's."""
+        return self.setting(setting)
+
+    def nearest(self, setting: Any) -> Any | None:
+        """Return Optuna's value for the nearest value of the range; None outside the range."""
+        return self._nearest(setting) if self.low <= setting <= self.high else None
+
+    def _nearest(self, setting: Any) -> Any:
+        raise NotImplementedError
+
+    def plain(self) -> dict[str, Any]:
+        """Return the entry as in TOML."""
+        options = {"step": getattr(self, "step", None), "log": getattr(self, "log", False) or None}
+        used = {name: value for name, value in options.items() if value is not None}
+        return {"low": self.low, "high": self.high, **used}
 
 
 @dataclass(frozen=True)
-class Integers:
-    """Whole numbers from ``low`` to ``high``, both among them: every ``step``-th, or evenly in their logarithm."""
-
-    prefix: ClassVar[str] = ""
+class Integers(_Range):
+    """Integers from ``low`` to ``high``, both included: every ``step``-th, or log-uniform."""
 
     low: int
     high: int
@@ -120,58 +161,40 @@ class Integers:
     log: bool = False
 
     def __post_init__(self) -> None:
-        low, high, step = (_whole(name, getattr(self, name)) for name in ("low", "high", "step"))
-        _ascending(low, high)
-        _logarithm(self.log, low)
+        low, high, step = (_integer(name, getattr(self, name)) for name in ("low", "high", "step"))
+        _check_bounds(low, high, self.log)
         if step < 1:
-            raise ArgumentError.of("step", step, "1 at least")
+            raise ArgumentError.of("step", step, "at least 1")
         if self.log and step != 1:
-            raise ArgumentError.of("step", step, "left out where log = true")
+            raise ArgumentError.of("step", step, "left out if log = true")
         if (high - low) % step:
-            _does_not_divide(low, high, step, high - (high - low) % step)
-        for name, value in (("low", low), ("high", high), ("step", step)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """Its values if they are few, else the least and the largest."""
-        return self.low, self.high
+            raise _does_not_divide(low, high, step, high - (high - low) % step)
+        _set(self, low=low, high=high, step=step)
 
     def distribution(self) -> "BaseDistribution":
-        """What Optuna draws from."""
+        """Return Optuna's distribution."""
         from optuna.distributions import IntDistribution
 
         return IntDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def setting(self, param: Any) -> int:
-        """The value of a setting, from Optuna's."""
-        number = check_number("it", param, self.low, self.high)
+        """Convert Optuna's value to that of the setting."""
+        number = check_number(VALUE, param, self.low, self.high)
         if number != int(number) or (int(number) - self.low) % self.step:
-            every = f"{self.low}, {self.low + self.step}, ... {self.high}"
-            raise ArgumentError.of("it", repr(param), f"one of {every}")
+            raise ArgumentError.of(VALUE, repr(param), f"one of {self.low}, {self.low + self.step}, ... {self.high}")
         return int(number)
 
-    def param(self, setting: Any) -> int:
-        """Optuna's value, from that of a setting."""
-        return self.setting(setting)
-
-    def nearest(self, setting: Any) -> int | None:
-        """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
-        if not self.low <= setting <= self.high:
-            return None
+    def _nearest(self, setting: Any) -> int:
         return int(self.low + round((setting - self.low) / self.step) * self.step)
 
     def plain(self) -> dict[str, Any]:
-        """As in TOML."""
-        step = {"step": self.step} if self.step != 1 else {}
-        return {"low": self.low, "high": self.high, **step, **({"log": True} if self.log else {})}
+        """Return the entry as in TOML."""
+        return {name: value for name, value in super().plain().items() if (name, value) != ("step", 1)}
 
 
 @dataclass(frozen=True)
-class Reals:
-    """Real numbers from ``low`` to ``high``: evenly, evenly in their logarithm, or every ``step``-th of them."""
-
-    prefix: ClassVar[str] = ""
+class Reals(_Range):
+    """Real numbers from ``low`` to ``high``: uniform, log-uniform, or every ``step``-th."""
 
     low: float
     high: float
@@ -180,64 +203,47 @@ class Reals:
 
     def __post_init__(self) -> None:
         low, high = check_number("low", self.low), check_number("high", self.high)
-        _ascending(low, high)
-        _logarithm(self.log, low)
+        _check_bounds(low, high, self.log)
         step = None if self.step is None else check_number("step", self.step, 0.0, exclude=0.0)
         if step is not None:
             if self.log:
-                raise ArgumentError.of("step", f"{step:g}", "left out where log = true")
-            # As decimals, which is what was written: 0.3 is no multiple of 0.1 otherwise.  Optuna does the same.
+                raise ArgumentError.of("step", f"{step:g}", "left out if log = true")
+            # In decimals, as written: in binary 0.3 is not a multiple of 0.1.  Optuna does the same.
             if (rest := (_decimal(high) - _decimal(low)) % _decimal(step)) != 0:
-                _does_not_divide(low, high, step, float(_decimal(high) - rest))
-        for name, value in (("low", low), ("high", high), ("step", step)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """Its values if they are few, else the least and the largest."""
-        return self.low, self.high
+                raise _does_not_divide(low, high, step, float(_decimal(high) - rest))
+        _set(self, low=low, high=high, step=step)
 
     def distribution(self) -> "BaseDistribution":
-        """What Optuna draws from."""
+        """Return Optuna's distribution."""
         from optuna.distributions import FloatDistribution
 
         return FloatDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def setting(self, param: Any) -> float:
-        """The value of a setting, from Optuna's; with a step it is 0.3, where Optuna has 0.30000000000000004."""
+        """Convert Optuna's value to that of the setting: with a step, 0.30000000000000004 becomes 0.3."""
         slack = 0.0 if self.step is None else 1e-8 * self.step
-        number = check_number("it", param, self.low - slack, self.high + slack)
+        number = check_number(VALUE, param, self.low - slack, self.high + slack)
         if self.step is None:
             return number
         steps = round((number - self.low) / self.step)
         if abs((number - self.low) / self.step - steps) > 1e-6:
-            every = f"{self.low:g}, {float(_decimal(self.low) + _decimal(self.step)):g}, ... {self.high:g}"
-            raise ArgumentError.of("it", repr(param), f"one of {every}")
-        return float(_decimal(self.low) + steps * _decimal(self.step))
+            allowed = f"one of {self.low:g}, {self._at(1):g}, ... {self.high:g}"
+            raise ArgumentError.of(VALUE, repr(param), allowed)
+        return self._at(steps)
 
-    def param(self, setting: Any) -> float:
-        """Optuna's value, from that of a setting."""
-        return self.setting(setting)
+    def _at(self, steps: int) -> float:
+        """The value ``steps`` steps above ``low``."""
+        return float(_decimal(self.low) + steps * _decimal(self.step or 0.0))
 
-    def nearest(self, setting: Any) -> float | None:
-        """Optuna's value for the number of the range nearest to that of a setting; None outside the range."""
-        if not self.low <= setting <= self.high:
-            return None
-        if self.step is None:
-            return float(setting)
-        return float(_decimal(self.low) + round((setting - self.low) / self.step) * _decimal(self.step))
-
-    def plain(self) -> dict[str, Any]:
-        """As in TOML."""
-        step = {} if self.step is None else {"step": self.step}
-        return {"low": self.low, "high": self.high, **step, **({"log": True} if self.log else {})}
+    def _nearest(self, setting: Any) -> float:
+        return float(setting) if self.step is None else self._at(round((setting - self.low) / self.step))
 
 
 @dataclass(frozen=True)
-class Octaves:
-    """Whole numbers ``low``, ... ``high``, each 2**octaves times the one before, rounded.
+class Octaves(_Range):
+    """Integers ``low``, ... ``high``, each 2**octaves times the previous one, rounded.
 
-    Optuna sees their logarithm to the base 2, so that neighbours on the grid are neighbours for its sampler.
+    Optuna's parameter is the base-2 logarithm, so that neighbours on the grid are neighbours for its sampler.
     """
 
     prefix: ClassVar[str] = "log2_"
@@ -247,24 +253,26 @@ class Octaves:
     octaves: float
 
     def __post_init__(self) -> None:
-        low, high = _whole("low", self.low), _whole("high", self.high)
-        octaves = check_number("octaves", self.octaves, FINEST, COARSEST)
-        _ascending(low, high)
+        low, high = _integer("low", self.low), _integer("high", self.high)
+        octaves = check_number("octaves", self.octaves, MIN_OCTAVES, MAX_OCTAVES)
+        _check_bounds(low, high)
         if low < 1:
-            raise ArgumentError.of("low", low, "1 at least, where there are octaves")
-        for name, value in (("low", low), ("high", high), ("octaves", octaves)):
-            object.__setattr__(self, name, value)
+            raise ArgumentError.of("low", low, "at least 1 if there are octaves")
+        _set(self, low=low, high=high, octaves=octaves)
         steps = self._steps
-        if steps >= GRID:
-            raise ArgumentError.of("octaves", f"{octaves:g}", f"so large that there are at most {GRID:,} values")
+        if steps >= MAX_OCTAVE_VALUES:
+            allowed = f"large enough that there are at most {MAX_OCTAVE_VALUES:,} values"
+            raise ArgumentError.of("octaves", f"{octaves:g}", allowed)
         if self._at(steps) != high or not steps:
             below = math.floor(math.log2(high / low) / octaves)
             hint = f"The nearest are {self._at(below)} and {self._at(below + 1)}."
-            raise ArgumentError.of("high", high, f"a whole number of steps of {octaves:g} octaves above {low}", hint)
+            raise ArgumentError.of("high", high, f"an integer number of steps of {octaves:g} octaves above {low}", hint)
         if len(set(self.values)) != len(self.values):
-            hint = "Some of these are equal once they are whole numbers: take a larger low, or more octaves a step."
             shown = ", ".join(map(str, self.values[:8]))
-            raise ArgumentError.of("octaves", f"{octaves:g}, which gives {shown}, ...", "of different values", hint)
+            raise ArgumentError(
+                f"octaves = {octaves:g} gives {shown}, ..., and some of these are equal once rounded. "
+                "Use a larger low or more octaves per step."
+            )
 
     @property
     def _steps(self) -> int:
@@ -275,51 +283,42 @@ class Octaves:
 
     @property
     def values(self) -> tuple[int, ...]:
-        """All of them, ascending."""
+        """All values, ascending."""
         return tuple(self._at(step) for step in range(self._steps + 1))
 
     @property
     def _logs(self) -> tuple[float, ...]:
-        """Optuna's numbers for them; exact in decimals, so that the grid that Optuna counts is this one."""
-        low, step = (Decimal(f"{number:.{DECIMALS}f}") for number in (math.log2(self.low), self.octaves))
-        return tuple(float(low + place * step) for place in range(self._steps + 1))
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """Its values if they are few, else the least and the largest."""
-        return self.low, self.high
+        """Optuna's values; exact in decimals, so that Optuna's grid has the same number of points."""
+        low, step = (Decimal(f"{number:.{LOG2_DECIMALS}f}") for number in (math.log2(self.low), self.octaves))
+        return tuple(float(low + index * step) for index in range(self._steps + 1))
 
     def distribution(self) -> "BaseDistribution":
-        """What Optuna draws from."""
+        """Return Optuna's distribution."""
         from optuna.distributions import FloatDistribution
 
-        return FloatDistribution(self._logs[0], self._logs[-1], step=round(self.octaves, DECIMALS))
+        return FloatDistribution(self._logs[0], self._logs[-1], step=round(self.octaves, LOG2_DECIMALS))
 
     def setting(self, param: Any) -> int:
-        """The value of a setting, from Optuna's."""
+        """Convert Optuna's value to that of the setting."""
         logs = self._logs
-        number = check_number("it", param)
-        place = min(range(len(logs)), key=lambda index: abs(logs[index] - number))
-        if abs(logs[place] - number) > 1e-6 * self.octaves:
-            raise ArgumentError.of("it", repr(param), f"one of {', '.join(f'{log:g}' for log in logs)}")
-        return self._at(place)
+        number = check_number(VALUE, param)
+        index = min(range(len(logs)), key=lambda index: abs(logs[index] - number))
+        if abs(logs[index] - number) > 1e-6 * self.octaves:
+            raise ArgumentError.of(VALUE, repr(param), f"one of {', '.join(f'{log:g}' for log in logs)}")
+        return self._at(index)
 
     def param(self, setting: Any) -> float:
-        """Optuna's value, from that of a setting."""
-        number, values = check_number("it", setting), self.values
+        """Convert the value of the setting to Optuna's."""
+        number, values = check_number(VALUE, setting), self.values
         if number not in values:
-            raise ArgumentError.of("it", repr(setting), f"one of {', '.join(map(str, values))}")
+            raise ArgumentError.of(VALUE, repr(setting), f"one of {', '.join(map(str, values))}")
         return self._logs[values.index(int(number))]
 
-    def nearest(self, setting: Any) -> float | None:
-        """Optuna's value for the number of the grid nearest to that of a setting; None outside the range."""
-        if not self.low <= setting <= self.high:
-            return None
-        logs = self._logs
-        return min(logs, key=lambda log: abs(log - math.log2(setting)))
+    def _nearest(self, setting: Any) -> float:
+        return min(self._logs, key=lambda log: abs(log - math.log2(setting)))
 
     def plain(self) -> dict[str, Any]:
-        """As in TOML."""
+        """Return the entry as in TOML."""
         return {"low": self.low, "high": self.high, "octaves": self.octaves}
 
 
@@ -327,105 +326,110 @@ Entry: TypeAlias = Fixed | Choices | Integers | Reals | Octaves
 
 
 def entry_of(given: Any, kind: str) -> Entry:
-    """From a value of a TOML file.
+    """Parse an entry of a TOML file.
 
     Args:
-        given: {low = ..., high = ...} with log, step or octaves; {choices = [...]}; or the one value for all trials.
-        kind: of the setting: "whole", "real", "flag", "word" or "list".
+        given: {low = ..., high = ...} with log, step or octaves; {choices = [...]}; or the value for all trials.
+        kind: Kind of the setting: "integer", "float", "bool", "text" or "list".
     """
     if not isinstance(given, Mapping):
         return Fixed(_of_kind(given, kind))
     check_keys("a range", map(str, given), ["low", "high", "log", "step", "octaves", "choices"])
-    if "choices" in given:
-        if len(given) > 1:
-            other = next(key for key in given if key != "choices")
-            raise ArgumentError.of("choices", f"{other} beside them", "alone")
-        choices = given["choices"]
-        if not isinstance(choices, (list, tuple)):
-            raise ArgumentError.of("choices", repr(choices), 'a list of values, such as ["a", "b"]')
-        found = [_of_kind(choice, kind) for choice in choices]
-        return Fixed(found[0]) if len(found) == 1 else Choices(tuple(found))
-    return _range(given, kind)
+    if "choices" not in given:
+        return _range(given, kind)
+    if len(given) > 1:
+        other = next(key for key in given if key != "choices")
+        raise ArgumentError(f"choices cannot be combined with {other}. Remove one of the two.")
+    choices = given["choices"]
+    if not isinstance(choices, (list, tuple)):
+        raise ArgumentError.of("choices", repr(choices), 'a list of values, such as ["a", "b"]')
+    values = [_of_kind(choice, kind) for choice in choices]
+    return Fixed(values[0]) if len(values) == 1 else Choices(tuple(values))
 
 
 def _range(given: Mapping[str, Any], kind: str) -> Entry:
-    if kind not in ("whole", "real"):
-        raise ArgumentError("it is not a number, so it has no range. Write {choices = [...]}.")
+    """Parse {low = ..., high = ...}; a range of one value, as programs that narrow a space may write, is Fixed."""
+    if kind not in ("integer", "float"):
+        raise ArgumentError("A setting that is not a number has no range. Write {choices = [...]}.")
     if missing := [key for key in ("low", "high") if key not in given]:
-        what = " and ".join(missing) + " are" if len(missing) > 1 else f"{missing[0]} is"
-        raise ArgumentError(f"{what} missing. Write {{low = ..., high = ...}}, or {{choices = [...]}}.")
+        subject = " and ".join(missing) + " are" if len(missing) > 1 else f"{missing[0]} is"
+        raise ArgumentError(f"{subject} missing. Write {{low = ..., high = ...}}, or {{choices = [...]}}.")
     for name in ("low", "high", "step"):
         if name in given:
-            _whole(name, given[name]) if kind == "whole" else check_number(name, given[name])
-    single = given["low"] == given["high"]
+            _integer(name, given[name]) if kind == "integer" else check_number(name, given[name])
     if "octaves" in given:
-        if more := [key for key in ("log", "step") if key in given]:
-            raise ArgumentError.of("octaves", f"{more[0]} beside it", "alone with low and high")
-        if kind == "real":
-            raise ArgumentError("octaves are for whole numbers, and this one is not. Write log = true instead.")
-        check_number("octaves", given["octaves"], FINEST, COARSEST)
-    if single:  # as what programs that narrow a space end with
+        if other := [key for key in ("log", "step") if key in given]:
+            raise ArgumentError(f"octaves cannot be combined with {other[0]}. Remove one of the two.")
+        if kind == "float":
+            raise ArgumentError("octaves are for integers, and this setting is a real number. Write log = true.")
+        check_number("octaves", given["octaves"], MIN_OCTAVES, MAX_OCTAVES)
+    if given["low"] == given["high"]:
         return Fixed(_of_kind(given["low"], kind))
     if "octaves" in given:
         return Octaves(**given)
-    return Integers(**given) if kind == "whole" else Reals(**given)
+    return Integers(**given) if kind == "integer" else Reals(**given)
 
 
-def _whole(name: str, value: Any) -> int:
+def _integer(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        wanted = "a whole number" + (", without a point" if isinstance(value, float) else "")
-        raise ArgumentError.of(name, repr(value), wanted)
+        allowed = "an integer" + (", without a decimal point" if isinstance(value, float) else "")
+        raise ArgumentError.of(name, repr(value), allowed)
     number = int(value)
-    if abs(number) > LARGEST:
-        raise ArgumentError.of(name, number, f"at most {LARGEST}")
+    if abs(number) > MAX_INTEGER:
+        raise ArgumentError.of(name, number, f"at most {MAX_INTEGER}")
     return number
 
 
 def _of_kind(value: Any, kind: str) -> Any:
-    """A value as its setting takes it; whether it is allowed is the setting's own to say."""
+    """Return a value in the type of its setting; the setting's own class checks whether it is allowed."""
     if isinstance(value, (list, tuple)) and kind != "list":
-        hint = "To try several, write {choices = [...]}."
-        raise ArgumentError.of("it", repr(value), "one value, since a trial is one network", hint)
-    if kind == "real":
-        return check_number("it", value)
-    # Python's own numbers, whatever type they came in: files know no other.
+        hint = "To try several values, write {choices = [...]}."
+        raise ArgumentError.of(VALUE, repr(value), "a single value, since a trial is one network", hint)
+    if kind == "float":
+        return check_number(VALUE, value)
+    # Convert integer types such as NumPy's, which JSON cannot store.
     return value if isinstance(value, bool) or not isinstance(value, numbers.Integral) else int(value)
 
 
-def _value(value: Any) -> Any:
+def _checked_value(value: Any) -> Any:
+    """Return a value with lists as tuples."""
     if isinstance(value, (list, tuple)):
-        return tuple(_value(one) for one in value)
+        return tuple(_checked_value(one) for one in value)
     if not isinstance(value, (bool, int, float, str)):
-        raise ArgumentError.of("it", repr(value), "a number, text, true, false or a list")
+        raise ArgumentError.of(VALUE, repr(value), "a number, text, true, false or a list")
     return value
 
 
-def _listed(value: Any) -> Any:
-    return [_listed(one) for one in value] if isinstance(value, tuple) else value
+def _with_lists(value: Any) -> Any:
+    """Return a value with tuples as lists."""
+    return [_with_lists(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _stored(choice: Any) -> Any:
-    return json.dumps(_listed(choice)) if isinstance(choice, tuple) else choice
+    """Return a choice as Optuna stores it."""
+    return json.dumps(_with_lists(choice)) if isinstance(choice, tuple) else choice
 
 
-def _logarithm(log: Any, low: float) -> None:
+def _set(entry: Any, **values: Any) -> None:
+    """Set attributes of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(entry, name, value)
+
+
+def _check_bounds(low: float, high: float, log: Any = False) -> None:
+    if low >= high:
+        hint = "The range is empty." if low > high else "Use Fixed for a single value."
+        raise ArgumentError.of("low", f"{low:.10g}", f"below high, {high:.10g}", hint)
     if not isinstance(log, bool):
         raise ArgumentError.of("log", repr(log), "true or false")
     if log and low <= 0:
-        raise ArgumentError.of(
-            "low", f"{low:.10g}", "above 0 where log = true", f"There is no logarithm of {low:.10g}."
-        )
+        raise ArgumentError.of("low", f"{low:.10g}", "above 0 if log = true")
 
 
-def _ascending(low: float, high: float) -> None:
-    if low >= high:
-        hint = "The range is empty." if low > high else "Fixed holds a single value."
-        raise ArgumentError.of("low", f"{low:.10g}", f"below high, {high:.10g}", hint)
-
-
-def _does_not_divide(low: float, high: float, step: float, instead: float) -> None:
+def _does_not_divide(low: float, high: float, step: float, instead: float) -> ArgumentError:
     hint = f"Write high = {instead:.10g}." if instead > low else "Write a smaller step."
-    raise ArgumentError.of("high", f"{high:.10g}", f"a whole number of steps of {step:.10g} above {low:.10g}", hint)
+    allowed = f"an integer number of steps of {step:.10g} above {low:.10g}"
+    return ArgumentError.of("high", f"{high:.10g}", allowed, hint)
 
 
 def _decimal(number: float) -> Decimal:

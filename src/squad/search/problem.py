@@ -1,4 +1,4 @@
-"""What is searched: rows, settings that stay, a space of those that vary, and what is maximized."""
+"""The problem of a study: rows, settings shared by all trials, the search space, and the objective."""
 
 import dataclasses
 import hashlib
@@ -8,38 +8,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from squad.errors import ArgumentError
+from squad.files.plain import plain_json
 from squad.fitting import FitSettings, Prepared
 from squad.models import NetworkConfig
 from squad.models.networks import blank
 from squad.models.padding import wide_config
 from squad.search.objective import Objective
-from squad.search.search_record import plain
 from squad.search.space import Integers, Space
 from squad.settings import assigned, fit_settings
 from squad.train import TrainConfig, TrainingData
 from squad.train.slots import Run
 
-__all__ = ["Problem", "Shape", "count_numbers", "make_problem", "single"]
+__all__ = ["Problem", "Shape", "count_parameters", "make_problem", "single"]
 
-#: So many batch sizes, and a population is one in name only.
-MANY = 32
+#: From this number of batch sizes on, few trials share one, and only those can train together.
+MANY_BATCH_SIZES = 32
 
-#: Numbers of the widest network of a space from which on one alone keeps a machine busy: padding is then paid for.
+#: Number of parameters of the largest network of a space from which on one network keeps a machine busy: bins are then
+#: not padded, because padding would cost time.
 LARGE = 1 << 22
 
-#: Settings of a training that trials share, whatever they are otherwise.
-SHARED = ("batch_size", "precision", "backend", "adversarial")
+#: Settings of training that trials must have in common to train together.
+SHARED_SETTINGS = ("batch_size", "precision", "backend", "adversarial")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What runs must have in common to train as members of one model.
+    """What trials must have in common to train as members of one model.
 
     Attributes:
-        wide: settings of that model's network.
-        training: settings of its steps; only the batch size, precision, backend and adversarial are looked at.
-        sampling, num_samples: how its members are examined.
-        large: whether a step's time is that of its numbers, so that members are not padded and few slots left empty.
+        wide: Settings of that model's network, padded to the most bins or pieces of the space.
+        training: Settings of its training steps; only those in ``SHARED_SETTINGS`` matter.
+        sampling: Sampling mode on the validation rows.
+        num_samples: Number of samples on the validation rows.
+        large: Whether the time of a step grows with its parameters, so that members are not padded and few slots are
+            left empty.
     """
 
     wide: NetworkConfig
@@ -51,15 +54,16 @@ class Shape:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a study is about; plain data and tensors, so that it can be sent to another machine.
+    """The problem of a study, as plain data and tensors, so that it can be sent to another machine.
 
     Attributes:
-        settings: as of a fit (docs/settings.md), in tables; what all trials share.
-        space: of the settings that vary.
-        asked, objective: what was asked to be maximized, and what is, which may differ for few validation rows.
-        data: rows; one split, the same for all trials.
-        facts: about the rows, for the record.
-        notes: what was said aloud.
+        settings: Settings shared by all trials, as tables of a fit (docs/settings.md).
+        space: Search space.
+        asked: Objective that was requested.
+        objective: Objective that is maximized; it may differ if there are few validation rows.
+        data: Rows, with one split for all trials.
+        facts: Facts about the rows, for the record.
+        notes: Notes shown to the user.
     """
 
     settings: Mapping[str, Any]
@@ -71,29 +75,29 @@ class Problem:
     notes: tuple[str, ...] = ()
 
     def fit_settings(self, trial: Mapping[str, Any]) -> FitSettings:
-        """The settings of a fit with a trial's own, by dotted names."""
+        """Return the settings of a fit with a trial's settings, given by dotted name."""
         return fit_settings(self.full_settings(trial))
 
     def full_settings(self, trial: Mapping[str, Any]) -> dict[str, Any]:
-        """The same as tables, as a file has them."""
+        """Return the same settings as tables of a TOML file."""
         return assigned(self.settings, trial)
 
     def run(self, trial: Mapping[str, Any]) -> tuple[Shape, Run]:
-        """What is to be trained for a trial, and together with what."""
+        """Return the training run of a trial, and the shape that decides with which others it can train."""
         settings = self.fit_settings(trial)
         config = settings.training.resolved(settings.network, self.data.train.shape[1])
         sampling, num_samples = settings.network.check_sampling(settings.sampling, settings.num_samples)
-        most = self.space.most("network.bins") or self.space.most("network.pieces")
-        dropping = "network.dropout" in self.space.entries or settings.network.dropout != 0
-        shared = TrainConfig(**{name: getattr(config, name) for name in SHARED})
-        wide = wide_config(settings.network, most, dropping=dropping)
-        large = count_numbers(wide, self.data.x.shape[1], self.data.classes) >= LARGE
+        largest = self.space.most("network.bins") or self.space.most("network.pieces")
+        has_dropout = "network.dropout" in self.space.entries or settings.network.dropout != 0
+        shared = TrainConfig(**{name: getattr(config, name) for name in SHARED_SETTINGS})
+        wide = wide_config(settings.network, largest, dropping=has_dropout)
+        large = count_parameters(wide, self.data.x.shape[1], self.data.classes) >= LARGE
         if large:
-            wide = wide_config(settings.network, dropping=dropping)
+            wide = wide_config(settings.network, dropping=has_dropout)
         return Shape(wide, shared, sampling, num_samples, large), Run(settings.network, config, settings.seed)
 
     def meta(self) -> dict[str, Any]:
-        """What a reader wants to know, and the fingerprint of what must be equal for a study to go on: plain data."""
+        """Return a description of the problem as plain data, with the fingerprint that must match to resume a study."""
         return {
             "model": self.space.model,
             "base": dict(self.settings),
@@ -107,18 +111,18 @@ class Problem:
 
     @property
     def seed(self) -> int:
-        """Of every trial's weights and noise, of the split, and of the search itself."""
+        """Seed of the split, of the search, and of every trial's weights and noise."""
         return int(self.settings.get("seed", 0))
 
     def fingerprint(self) -> str:
-        """Of rows, settings, space and objective; a setting that is given as it is by default makes no difference."""
+        """Return a hash of rows, settings, space and objective; setting a default explicitly makes no difference."""
         settings = dataclasses.asdict(single(fit_settings(self.settings)))
-        found = [settings, self.space.to_dict(), self.objective.text, _digest(self.data)]
-        return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+        parts = [settings, self.space.to_dict(), self.objective.text, _digest(self.data)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(data: TrainingData) -> str:
-    """Of rows, labels and their split."""
+    """Return a hash of rows, labels and their split."""
     digest = hashlib.sha256()
     for tensor in (data.x, data.y, data.train, data.validation):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -126,8 +130,8 @@ def _digest(data: TrainingData) -> str:
     return digest.hexdigest()
 
 
-def count_numbers(config: NetworkConfig, in_features: int, classes: int) -> int:
-    """Those that a network learns."""
+def count_parameters(config: NetworkConfig, in_features: int, classes: int) -> int:
+    """Return the number of parameters of a network."""
     return sum(parameter.numel() for parameter in blank(config, in_features, classes, 1).parameters())
 
 
@@ -138,44 +142,47 @@ def make_problem(
     objective: str,
     facts: Mapping[str, Any],
 ) -> Problem:
-    """A problem of prepared rows.
+    """Return the problem of prepared rows.
 
     Args:
-        ready: encoded and split.
-        settings: as of a fit, in tables.
-        space: of the settings that vary.
-        objective: such as "coverage@risk=.02"; what is not possible with so few validation rows is replaced.
-        facts: about the rows, for the record.
+        ready: Encoded and split rows.
+        settings: Settings shared by all trials, as tables of a fit.
+        space: Search space.
+        objective: Requested objective, such as "coverage@risk=.02"; AURC replaces it if there are too few validation
+            rows.
+        facts: Facts about the rows, for the record.
     """
     asked = Objective.parse(objective)
     data = ready.data
     used, note = asked.for_rows(data.validation.shape[1])
-    known = {
+    all_facts = {
         **facts,
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
         "features": data.x.shape[1],
         "classes": data.classes,
         "sha256": _digest(data)[:16],
     }
-    notes = tuple(filter(None, (*ready.notes, note, _many_sizes(space))))
-    return Problem(plain(settings), space, asked, used, data, known, notes)
+    notes = tuple(filter(None, (*ready.notes, note, _batch_size_note(space))))
+    return Problem(plain_json(settings), space, asked, used, data, all_facts, notes)
 
 
-def _many_sizes(space: Space) -> str | None:
-    """What to say where hardly any two trials can train together."""
+def _batch_size_note(space: Space) -> str | None:
+    """Return a note if there are so many batch sizes that few trials can train together."""
     entry = space.entries.get("training.batch_size")
-    if not isinstance(entry, Integers) or (entry.high - entry.low) // (entry.step or 1) < MANY:
+    if not isinstance(entry, Integers) or (entry.high - entry.low) // (entry.step or 1) < MANY_BATCH_SIZES:
         return None
     return (
-        f"Batch sizes from {entry.low} to {entry.high} are so many that hardly any trials have the same, and only "
-        "those train together: octaves = 0.5 in the place of step or log makes the search faster."
+        f"The space has so many batch sizes ({entry.low} to {entry.high}) that few trials share one, and only trials "
+        "with the same batch size train together. The search is faster with octaves = 0.5 instead of step or log."
     )
 
 
 def single(settings: FitSettings) -> FitSettings:
-    """The settings of a trial's split: of one network, whatever many the final fit is asked for."""
+    """Return the settings of one trial, which is a single network even if the final fit has several members."""
     for table, config in (("network", settings.network), ("training", settings.training)):
         for field in dataclasses.fields(config):
             if field.name != "hidden" and isinstance(getattr(config, field.name), tuple):
-                raise ArgumentError.of(f"{table}.{field.name}", "one a member", "one number: a trial is one network")
+                value = list(getattr(config, field.name))
+                allowed = "one number, since a trial is one network"
+                raise ArgumentError.of(f"{table}.{field.name}", value, allowed)
     return dataclasses.replace(settings, members=1, split_per_member=False)

@@ -1,4 +1,4 @@
-"""What a person sees of a search: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a search: a bar on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -6,25 +6,27 @@ import time
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Protocol
 
-from squad.search.search_record import Measure
+from squad.search.measure import Measure
 
 __all__ = ["SearchProgress", "SilentSearchProgress", "Snapshot", "make_progress"]
 
-#: From this width of a terminal on a bar is a long one, and below the other there is none.
-WIDE, NARROW = 120, 60
-#: Seconds between two lines, and between two that say the same.
-EVERY, QUIET = 10.0, 60.0
+#: Terminal width from which on the bar is long, and below which there is no bar.
+WIDE_TERMINAL, NARROW_TERMINAL = 120, 60
+#: Seconds between two lines, and between two lines without a new finished trial.
+LINE_INTERVAL, IDLE_INTERVAL = 10.0, 60.0
 
 
 class Snapshot(NamedTuple):
-    """Where a search stands.
+    """State of a search.
 
     Attributes:
-        done: trials that have ended, those of earlier runs and other workers among them, of ``total``.
-        running: trials that are being trained.
-        best, best_trial: the best value so far, as it is maximized, and whose it is; None before the first.
-        objective: what is maximized, as :class:`squad.search.objective.Objective` writes it.
-        epochs_per_second: of all running trials together, if it is known.
+        done: Number of finished trials, including those of earlier runs and of other workers.
+        total: Number of trials that were requested.
+        running: Number of trials in training.
+        best: Best value so far, as maximized; None before the first.
+        best_trial: Number of the best trial; None before the first.
+        objective: Objective in its canonical form (:class:`squad.search.objective.Objective`).
+        epochs_per_second: Epochs per second of all running trials together, if known.
     """
 
     done: int
@@ -36,7 +38,7 @@ class Snapshot(NamedTuple):
     epochs_per_second: float | None = None
 
     def text(self) -> str:
-        """All of it but the time left, in words."""
+        """Return everything except the remaining time, as text."""
         parts = [f"{self.done} of {self.total} trials"]
         if self.best is not None:
             parts.append(f"best {Measure.of(self.objective).text(self.best)} in trial {self.best_trial}")
@@ -45,8 +47,8 @@ class Snapshot(NamedTuple):
             parts.append(f"{self.epochs_per_second:.3g} epochs/s")
         return ", ".join(parts)
 
-    def fitted(self, room: int) -> str:
-        """What stands beside a bar, in ``room`` letters at the most; what matters least goes first."""
+    def fitted(self, width: int) -> str:
+        """Return the text next to the bar, shortened to at most ``width`` characters."""
         measure = Measure.of(self.objective)
         best = "" if self.best is None else f"best {measure.text(self.best)}"
         full = [
@@ -57,67 +59,66 @@ class Snapshot(NamedTuple):
         short = "" if self.best is None else measure.short(self.best)
         choices = [full, full[:2], [best, full[1]], [best], [short]]
         texts = [", ".join(filter(None, parts)) for parts in choices]
-        return next((text for text in texts if len(text) <= room), "")
+        return next((text for text in texts if len(text) <= width), "")
 
 
 class SearchProgress(Protocol):
-    """What a search tells; any object with these four will do."""
+    """Interface of progress reports; any object with these four methods can be used."""
 
     def start(self, done: int, total: int) -> None:
-        """A search begins, or goes on, with ``done`` trials of ``total``."""
+        """Begin or resume a search that has ``done`` of ``total`` trials."""
 
     def update(self, snapshot: Snapshot) -> None:
-        """Something has changed: a trial ended, or began, or an epoch has passed."""
+        """Show the state after a trial began or ended, or an epoch passed."""
 
     def message(self, text: str) -> None:
-        """Something worth a line of its own, such as a change of the objective."""
+        """Show a line of text, such as a change of the objective."""
 
     def close(self) -> None:
-        """The search has ended, well or not."""
+        """End the report, whether the search succeeded or failed."""
 
 
 class SilentSearchProgress:
-    """Says nothing."""
+    """Show nothing."""
 
     def start(self, done: int, total: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def update(self, snapshot: Snapshot) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def message(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Remaining:
-    """How long a search will take, from the trials that ended since it was started.
+    """Estimate of the remaining time, from the trials that ended since this run began.
 
-    Those of earlier runs tell nothing about this machine, so before the first one has ended nothing is known.  A trial
-    that is being trained counts for half: without that, 32 trials side by side would look 32 times too slow when the
-    first of them ends.
+    Earlier runs may have been on another machine, so nothing is estimated before a first trial has ended.  A running
+    trial counts as half finished: otherwise 32 trials in parallel would seem 32 times too slow when the first one ends.
     """
 
     def __init__(self, done: int, clock: Callable[[], float]) -> None:
         self.first, self.begun, self.clock = done, clock(), clock
 
     def seconds(self, snapshot: Snapshot) -> float | None:
-        """What is left; None if it cannot be told."""
+        """Return the remaining seconds; None if unknown."""
         left = snapshot.total - snapshot.done
         if left <= 0:
             return 0.0
         ended = snapshot.done - self.first
         if ended <= 0:
             return None
-        # No more of the running ones than are wanted: other workers may have begun some that will be surplus.
+        # Other workers may have begun surplus trials: count no more than are needed.
         half = min(snapshot.running, left) / 2
         return (self.clock() - self.begun) * (left - half) / (ended + half)
 
 
 def duration(seconds: float | None) -> str:
-    """``0:42``, ``12:34``, ``1:23:45``, or ``?``."""
+    """Format as ``0:42``, ``12:34``, ``1:23:45``, or ``?`` for None."""
     if seconds is None:
         return "?"
     whole = math.ceil(seconds)
@@ -126,7 +127,7 @@ def duration(seconds: float | None) -> str:
 
 
 class PlainSearchProgress:
-    """Lines for files and pipes: one for every better best, and one every few seconds while trials end."""
+    """Lines for files and pipes: one for every new best value, and one every few seconds while trials end."""
 
     def __init__(self, stream: IO[str], label: str = "search", clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream, clock
@@ -134,43 +135,43 @@ class PlainSearchProgress:
         self.pending = ""
 
     def start(self, done: int, total: int) -> None:
-        """Look at the clock."""
+        """Start the clock."""
         self.remaining = Remaining(done, self.clock)
-        self.said, self.done, self.best = -math.inf, -1, -math.inf
+        self.last_line, self.done, self.best = -math.inf, -1, -math.inf
 
     def update(self, snapshot: Snapshot) -> None:
-        """A line, if there is something new or it is time for one."""
+        """Print a line if there is a new best value, or enough time has passed."""
         left = self.remaining.seconds(snapshot)
         self.pending = f"{snapshot.text()}, {duration(left)} left" if left != 0 else snapshot.text()
         best = -math.inf if snapshot.best is None else snapshot.best
-        wait = EVERY if snapshot.done != self.done else QUIET
-        if best > self.best or self.clock() - self.said >= wait:
-            self.said, self.done, self.best = self.clock(), snapshot.done, best
-            self._say()
+        wait = LINE_INTERVAL if snapshot.done != self.done else IDLE_INTERVAL
+        if best > self.best or self.clock() - self.last_line >= wait:
+            self.last_line, self.done, self.best = self.clock(), snapshot.done, best
+            self._print_pending()
 
     def message(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         print(self.label + text, file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Where it stands at the end, if that was not said."""
+        """Print the final state, unless it was printed already."""
         if self.pending:
-            self._say()
+            self._print_pending()
 
-    def _say(self) -> None:
+    def _print_pending(self) -> None:
         self.message(self.pending)
         self.pending = ""
 
 
 class BarSearchProgress:
-    """A bar that stays in its place, in one line whatever the terminal's width."""
+    """A progress bar that fits into one line of the terminal."""
 
     def __init__(self, console: Any, label: str = "search", clock: Callable[[], float] = time.monotonic) -> None:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
         self.console, self.clock = console, clock
-        width = 24 if console.width >= WIDE else 8 if console.width >= NARROW else 0
+        width = 24 if console.width >= WIDE_TERMINAL else 8 if console.width >= NARROW_TERMINAL else 0
         columns = [
             TextColumn(label, markup=False),
             *([BarColumn(bar_width=width)] if width else []),
@@ -179,37 +180,37 @@ class BarSearchProgress:
             TextColumn("{task.fields[left]}", markup=False),
         ]
         self.bar = Bar(*columns, console=console, transient=True)
-        # What is left for the description: the other columns, and a blank between two of them, are taken.
-        self.room = console.width - len(label) - width - len(columns)
+        # Width left for the description, next to the other columns and the spaces between them.
+        self.width = console.width - len(label) - width - len(columns)
 
     def start(self, done: int, total: int) -> None:
         """Show the bar."""
         self.remaining = Remaining(done, self.clock)
-        self.room -= len(f"{total}/{total}")
+        self.width -= len(f"{total}/{total}")
         self.bar.start()
         self.task = self.bar.add_task("", total=total, completed=done, left="")
 
     def update(self, snapshot: Snapshot) -> None:
-        """Move it."""
+        """Update the bar."""
         left = f"{duration(self.remaining.seconds(snapshot))} left"
-        told = snapshot.fitted(self.room - len(left))
-        self.bar.update(self.task, completed=snapshot.done, description=told, left=left)
+        text = snapshot.fitted(self.width - len(left))
+        self.bar.update(self.task, completed=snapshot.done, description=text, left=left)
 
     def message(self, text: str) -> None:
-        """A line above it."""
+        """Print a line above the bar."""
         self.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self.bar.stop()
 
 
 def make_progress(stream: IO[str] | None = None, label: str = "search") -> SearchProgress:
-    """A bar if ``stream`` (stderr by default) is a terminal, lines otherwise.
+    """Return a bar if ``stream`` is a terminal, else plain lines.
 
     Args:
-        stream: where it is shown.
-        label: what each line begins with.
+        stream: Where to show progress; stderr by default.
+        label: Text in front of the bar, or of each line.
     """
     from rich.console import Console
 

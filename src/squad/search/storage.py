@@ -1,4 +1,4 @@
-"""Where a study is kept: a file of SQLite's for workers of one machine, or a PostgreSQL that many machines share."""
+"""Storages of studies: a SQLite file for workers of one machine, or a PostgreSQL database for many machines."""
 
 import logging
 import math
@@ -30,46 +30,46 @@ __all__ = [
     "quiet_optuna",
 ]
 
-#: Seconds that a worker waits for others to write to the same file, and for a server to answer.
-PATIENCE = 60.0
-ANSWER = 10
-#: A beat every so-manieth of ``stale_after``: several may be late before a trial counts as lost.
-BEATS = 10
-#: How often trials whose worker was lost are tried again.  Settings that kill their worker, by taking all memory say,
-#: would otherwise kill one after another for ever; a machine that is taken away three times in one trial is rare.
-RETRIES = 3
-#: The attribute of a trial that says whose settings it tries again.
-AFTER = "squad:after"
-#: Attributes of a trial that belong to its settings, not to whoever tries them.
-KEPT = ("settings", "defaults")
-#: What Optuna stumbles with over a database that is not as it made it.
-READING = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
-#: What PostgreSQL says to the second of two who make the same tables at once: table, type or row exists, deadlock.
-RACES = ("42P07", "42710", "23505", "40P01")
-#: What it says about a row of something that was deleted meanwhile.
-ORPHAN = "23503"
+#: Seconds to wait for a lock of the SQLite file, and for a server to answer.
+LOCK_TIMEOUT = 60.0
+CONNECT_TIMEOUT = 10
+#: Heartbeats per ``stale_after``: several may be late before a trial counts as lost.
+BEATS_PER_STALE_PERIOD = 10
+#: Maximum number of retries of a trial whose worker was lost.  Settings that kill their worker, by using up all memory
+#: for example, would otherwise kill one worker after another; losing a machine three times in one trial is rare.
+MAX_RETRIES = 3
+#: System attribute of a trial with the number of the trial that it retries.
+RETRY_OF = "squad:after"
+#: User attributes of a trial that its retries inherit, because they belong to its settings.
+INHERITED_ATTRS = ("settings", "defaults")
+#: Errors that Optuna raises when it reads a database that it did not write.
+READ_ERRORS = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
+#: SQLSTATEs of PostgreSQL if another worker creates the same tables: table, type or row exists, deadlock.
+RACE_STATES = ("42P07", "42710", "23505", "40P01")
+#: SQLSTATE of PostgreSQL for a row whose study was deleted.
+ORPHAN_STATE = "23503"
 
-GONE = (
-    "The study is gone from its storage: somebody has deleted it, or begun it anew with --restart. "
-    "The same command takes part in the new one, or makes one."
+DELETED_STUDY = (
+    "The study is gone from its storage: it was deleted, or restarted with --restart. "
+    "Run the same command again to take part in the new study, or to create one."
 )
-ADDRESS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+URL_FORMATS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 def need_optuna() -> None:
-    """Say what to install where there is no Optuna."""
+    """Raise an error that says what to install if Optuna is missing."""
     try:
         import optuna  # noqa: F401
     except ImportError as cause:
-        raise SearchError(f"A search needs Optuna ({cause}). Install it: pip install 'squad-torch[search]'") from cause
+        raise SearchError(f"A search needs Optuna ({cause}). Run: pip install 'squad-torch[search]'") from cause
 
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Optuna's notices kept off the screen, its settings left as they were, and a database that is lost told in a line.
+    """Silence Optuna's log and warnings inside the block, and convert its database errors to one-line errors.
 
-    It warns of what is experimental (heartbeats), and that heartbeats are meant for its own loop: here they are
-    recorded by hand.
+    Optuna warns that heartbeats are experimental, and that they are meant for its own loop; here they are recorded
+    explicitly.  Its settings are restored afterwards.
     """
     import optuna
     import sqlalchemy.exc
@@ -85,22 +85,22 @@ def quiet_optuna() -> Iterator[None]:
         except KeyError as cause:
             if not optuna_private.is_missing(cause):
                 raise
-            raise SearchError(GONE) from cause
+            raise SearchError(DELETED_STUDY) from cause
         except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError) as cause:
-            if getattr(chain(cause)[-1], "sqlstate", None) == ORPHAN:
-                raise SearchError(GONE) from cause
+            if getattr(chain(cause)[-1], "sqlstate", None) == ORPHAN_STATE:
+                raise SearchError(DELETED_STUDY) from cause
             if _is_damage(cause):
                 raise DamagedError(f"The study's file is damaged: {reason(cause)}.") from cause
             raise SearchError(
-                f"The study's database failed: {reason(cause)}. What was told to it is kept; "
-                "the same command goes on from there."
+                f"The study's database failed: {reason(cause)}. Finished trials are saved; "
+                "run the same command again to resume."
             ) from cause
         finally:
             logger.setLevel(level)
 
 
 def file_url(path: str | Path) -> str:
-    """The address of a file, for workers in any folder of this machine."""
+    """Return the URL of a file, for workers in any folder of this machine."""
     need_optuna()
     from sqlalchemy import URL
 
@@ -108,158 +108,153 @@ def file_url(path: str | Path) -> str:
 
 
 def is_file(url: str) -> bool:
-    """Whether a storage is a file, which only the workers of one machine can share."""
+    """Return whether a storage is a file, which only workers of one machine can share."""
     return url.startswith("sqlite")
 
 
 def has_password(url: str) -> bool:
-    """Whether an address holds a password, for all to see who see the command line."""
+    """Return whether a URL contains a password."""
     import sqlalchemy
 
     try:
-        where = sqlalchemy.make_url(url)
+        parsed = sqlalchemy.make_url(url)
     except (sqlalchemy.exc.ArgumentError, ValueError):
         return False
-    return bool(where.password) or any("password" in name for name in where.query)
+    return bool(parsed.password) or any("password" in name for name in parsed.query)
 
 
 def open_storage(
     url: str, *, stale_after: float, retry_for: float = 0.0, say: Callable[[str], None] = lambda text: None
 ) -> "optuna.storages.RDBStorage":
-    """Optuna's storage at an address, with its tables made if there are none.
+    """Open Optuna's storage, and create its tables if there are none.
 
     Args:
-        url: of SQLite or PostgreSQL; :func:`file_url` makes one of a path.
-        stale_after: seconds without a beat after which a trial that is running counts as lost: more than the longest
-            epoch takes.  All workers of a study must say the same.
-        retry_for: seconds for which a server that is away is waited for, once it has been reached; 0 is not to.
-        say: told when a server is waited for, and when it is back.
+        url: URL of a SQLite file (:func:`file_url`) or a PostgreSQL database.
+        stale_after: Seconds without a heartbeat after which a running trial counts as lost: more than the longest
+            epoch takes.  It must be the same for all workers of a study.
+        retry_for: Seconds to retry for if a server becomes unreachable; 0 disables retries.
+        say: Called with a message when retrying begins, and when it succeeds.
     """
     if not (math.isfinite(stale_after) and stale_after >= 1):
         raise ArgumentError.of("stale_after", stale_after, "a number of seconds, 1 or more")
     need_optuna()
     import sqlalchemy
 
-    where = _checked(url)
+    parsed = _parse_url(url)
     shown = _without_password(url)
-    sqlite = where.get_backend_name() == "sqlite"
-    options = _sqlite_options() if sqlite else _postgres_options(where)
-    deadline = time.monotonic() + PATIENCE
+    sqlite = parsed.get_backend_name() == "sqlite"
+    options = {"connect_args": {"timeout": LOCK_TIMEOUT}} if sqlite else _postgres_options(parsed)
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             with quiet_optuna():
                 storage = guarded_storage()(
-                    # Optuna formats the address: {SCHEMA_VERSION} may stand in it.
-                    where.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
+                    # Escaped, because Optuna formats the URL, which may contain {SCHEMA_VERSION}.
+                    parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
                     engine_kwargs=options,
-                    heartbeat_interval=max(1, round(stale_after / BEATS)),
+                    heartbeat_interval=max(1, round(stale_after / BEATS_PER_STALE_PERIOD)),
                     grace_period=math.ceil(stale_after),
-                    heartbeat_stale_trial_callback=ask_anew,
+                    heartbeat_stale_trial_callback=retry_trial,
                 )
                 storage.guard = Guard(0.0 if sqlite else retry_for, say)  # type: ignore[attr-defined]
                 if sqlite:
                     _tune_sqlite(storage.engine)
-                    _complete(storage.engine)
+                    _create_missing_indexes(storage.engine)
             return storage
         except SearchError as error:
             cause = error.__cause__ or error
-            # Two workers that begin at once on an empty database make the same tables; the second finds them made.
+            # Two workers that start on an empty database create the same tables; the second one retries.
             if _is_race(cause) and time.monotonic() < deadline:
                 time.sleep(0.1)
                 continue
             kind, hint = (DamagedError, "") if isinstance(error, DamagedError) else (SearchError, f" {_hint(sqlite)}")
             raise kind(f"The study's storage {shown} cannot be used: {reason(cause)}.{hint}") from None
         except ImportError:
-            raise SearchError(
-                f"{shown} needs a driver of PostgreSQL. Install it: pip install 'squad-torch[postgres]'"
-            ) from None
-        except (RuntimeError, sqlalchemy.exc.SQLAlchemyError, *READING) as cause:
-            # A schema of another version of Optuna's is a RuntimeError of its.
+            raise SearchError(f"{shown} needs a PostgreSQL driver. Run: pip install 'squad-torch[postgres]'") from None
+        except (RuntimeError, sqlalchemy.exc.SQLAlchemyError, *READ_ERRORS) as cause:
+            # Optuna raises RuntimeError if another version of it created the schema.
             raise SearchError(f"The study's storage {shown} cannot be used: {reason(cause)}. {_hint(sqlite)}") from None
 
 
 def close_storage(storage: "optuna.storages.RDBStorage") -> None:
-    """Let go of its connections."""
+    """Close all connections of a storage."""
     storage.remove_session()
     storage.engine.dispose()
 
 
-def ask_anew(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
-    """Put the settings of a trial whose worker was lost back into the queue, :data:`RETRIES` times at the most.
+def retry_trial(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
+    """Queue the settings of a trial whose worker was lost again, at most :data:`MAX_RETRIES` times.
 
-    Its worker and what was told of it halfway are not those of the next one.
+    Its worker and its intermediate results are not inherited.
     """
     import optuna
 
-    for name in set(trial.user_attrs) - set(KEPT):
+    for name in set(trial.user_attrs) - set(INHERITED_ATTRS):
         del trial.user_attrs[name]
-    trial.system_attrs[AFTER] = trial.number
+    trial.system_attrs[RETRY_OF] = trial.number
     with quiet_optuna():
-        optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)(study, trial)
+        optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=MAX_RETRIES)(study, trial)
 
 
-def _checked(url: str) -> "sqlalchemy.URL":
-    """The address, with the driver that squad-torch[postgres] installs if it names none."""
+def _parse_url(url: str) -> "sqlalchemy.URL":
+    """Parse and check a URL; the driver of squad-torch[postgres] is used unless the URL names another one."""
     import sqlalchemy
 
     try:
-        where = sqlalchemy.make_url(url)
-        backend = where.get_backend_name()
+        parsed = sqlalchemy.make_url(url)
+        backend = parsed.get_backend_name()
     except (sqlalchemy.exc.ArgumentError, ValueError):
-        raise ArgumentError.of("storage", _without_password(url), ADDRESS) from None
-    if backend == "sqlite" and where.database in (None, "", ":memory:"):
-        raise ArgumentError.of("storage", url, "sqlite:///FILE", "A study in memory would be gone with its process.")
+        raise ArgumentError.of("storage", _without_password(url), URL_FORMATS) from None
+    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
+        hint = "A study in memory would be lost when the process ends."
+        raise ArgumentError.of("storage", url, "sqlite:///FILE", hint)
     if backend == "sqlite":
-        return where
+        return parsed
     if backend not in ("postgresql", "postgres"):
-        raise ArgumentError.of("storage", _without_password(url), ADDRESS)
-    if "@" in (where.host or ""):
-        raise ArgumentError.of("storage", _without_password(url), ADDRESS, "An @ in a password is written %40.")
-    return where.set(drivername="postgresql+psycopg") if "+" not in where.drivername else where
+        raise ArgumentError.of("storage", _without_password(url), URL_FORMATS)
+    if "@" in (parsed.host or ""):
+        raise ArgumentError.of("storage", _without_password(url), URL_FORMATS, "Write an @ in a password as %40.")
+    return parsed.set(drivername="postgresql+psycopg") if "+" not in parsed.drivername else parsed
 
 
-def _sqlite_options() -> dict[str, Any]:
-    return {"connect_args": {"timeout": PATIENCE}}
-
-
-def _postgres_options(where: "sqlalchemy.URL") -> dict[str, Any]:
-    # Hours of training lie between two writes: a connection that was cut meanwhile is replaced before it is used.
+def _postgres_options(parsed: "sqlalchemy.URL") -> dict[str, Any]:
+    # There may be hours of training between two writes: connections lost meanwhile are replaced before use.
     options: dict[str, Any] = {"pool_pre_ping": True}
-    if "connect_timeout" not in where.query:
-        options["connect_args"] = {"connect_timeout": ANSWER}
+    if "connect_timeout" not in parsed.query:
+        options["connect_args"] = {"connect_timeout": CONNECT_TIMEOUT}
     return options
 
 
 def _tune_sqlite(engine: "sqlalchemy.Engine") -> None:
-    """Make a file of SQLite's fast, and safe for several processes.
+    """Make a SQLite file fast, and safe for several processes.
 
-    With a write-ahead log and synchronous = NORMAL nothing is lost with a process that is killed (with the power, at
-    worst the last transactions, never the file), and a commit need not wait for the disk.  BEGIN IMMEDIATE makes what
-    Optuna reads and then writes one step: with Python's own transactions, which begin at the first write, two workers
-    could both take a trial from the queue, or both put a lost one back.
+    With a write-ahead log and synchronous = NORMAL, a killed process loses nothing (a power failure loses at worst the
+    last transactions, never the file), and a commit does not wait for the disk.  BEGIN IMMEDIATE makes Optuna's
+    read-then-write operations atomic: with Python's own transactions, which begin at the first write, two workers could
+    take the same trial from the queue, or queue the same lost trial twice.
     """
     from sqlalchemy import event
 
-    def connected(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # no transactions by Python
-        connection.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE:.0f}")
+    def on_connect(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # Python begins no transactions
+        connection.execute(f"PRAGMA busy_timeout = {1000 * LOCK_TIMEOUT:.0f}")
         connection.execute("PRAGMA synchronous = NORMAL")
 
-    def began(connection: "sqlalchemy.Connection") -> None:
+    def on_begin(connection: "sqlalchemy.Connection") -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    event.listen(engine, "connect", connected)
-    with engine.connect() as connection:  # kept in the file: once is enough
+    event.listen(engine, "connect", on_connect)
+    with engine.connect() as connection:  # stored in the file
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-    engine.dispose()  # connections that were opened before
-    event.listen(engine, "begin", began)
+    engine.dispose()  # connections opened without the handler
+    event.listen(engine, "begin", on_begin)
 
 
-def _complete(engine: "sqlalchemy.Engine") -> None:
-    """Make indexes that are missing: who was killed while making the tables may have left one without its own.
+def _create_missing_indexes(engine: "sqlalchemy.Engine") -> None:
+    """Create missing indexes: a process that was killed while creating the tables may have left some out.
 
-    SQLite makes tables and indexes one by one, and Optuna makes no index of a table that is there.  Without the one of
-    the studies' names there could be two of one name.
+    SQLite creates tables and indexes one by one, and Optuna creates no index for an existing table.  Without the index
+    of study names there could be two studies of one name.
     """
     for table in optuna_private.tables():
         for index in table.indexes:
@@ -267,28 +262,28 @@ def _complete(engine: "sqlalchemy.Engine") -> None:
 
 
 def _without_password(url: str) -> str:
-    """The address without what stands before its last @, as a password with an @ in it does, or in its query."""
+    """Return a URL without user and password, also if the password contains an @ or is in the query."""
     shown = re.sub(r"://.*@", "://...@", url, flags=re.DOTALL)
     return re.sub(r"(password=)[^&]*", r"\1...", shown, flags=re.DOTALL)
 
 
 def _is_race(error: BaseException) -> bool:
-    """Whether another was quicker with the same tables, or their first rows, or has locked a file to make them."""
+    """Return whether another worker has just created the same tables or rows, or has locked the file to do so."""
     import sqlalchemy.exc
 
     root = chain(error)[-1]
-    if isinstance(error, sqlalchemy.exc.IntegrityError) or getattr(root, "sqlstate", None) in RACES:
+    if isinstance(error, sqlalchemy.exc.IntegrityError) or getattr(root, "sqlstate", None) in RACE_STATES:
         return True
     return isinstance(root, sqlite3.OperationalError) and bool(re.search("already exists|locked", str(root)))
 
 
 def _is_damage(error: BaseException) -> bool:
-    """Whether a file of SQLite's cannot be read as one."""
+    """Return whether a SQLite file is damaged."""
     root = chain(error)[-1]
     return isinstance(root, sqlite3.DatabaseError) and bool(re.search("not a database|malformed", str(root)))
 
 
 def _hint(sqlite: bool) -> str:
     if sqlite:
-        return "Is the folder there, can it be written, and is the file one of a search?"
-    return "Is the server there, and are name, password and database right?"
+        return "Check that the folder exists, that it can be written, and that the file belongs to a search."
+    return "Check that the server is running, and that user, password and database are correct."

@@ -1,4 +1,4 @@
-"""What stands between Optuna and its database: a server that is away is waited for, and damage is told as such."""
+"""Guard between Optuna and its database: retries while a server cannot be reached, and reports damaged data."""
 
 import functools
 import inspect
@@ -14,100 +14,97 @@ from squad.search.deferred_interrupts import pending
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["DamagedError", "Guard", "SearchError", "chain", "guarded_storage", "is_away", "reason"]
+__all__ = ["DamagedError", "Guard", "SearchError", "chain", "first_line", "guarded_storage", "is_unreachable", "reason"]
 
-#: Seconds before the first attempt at reaching a server again, and the most between two: each is twice the last.
-FIRST, LONGEST = 0.25, 5.0
-#: Seconds between two looks whether somebody wants to stop meanwhile.
-LOOK = 0.05
-#: What PostgreSQL says of a server that stops, starts or is full, beside its class 08, "connection exception".
-AWAY = ("57P01", "57P02", "57P03", "53300")
-#: What a server says that is there and does not let us in: no waiting will help.
-REFUSED = ("authentication failed", "does not exist", "pg_hba.conf", "no password supplied", "permission denied")
+#: Seconds before the first retry, and between two retries at most; each wait is twice the previous one.
+FIRST_WAIT, LONGEST_WAIT = 0.25, 5.0
+#: Seconds between two checks for a deferred interrupt while waiting.
+INTERRUPT_CHECK = 0.05
+#: SQLSTATEs of a PostgreSQL server that stops, starts or is full, in addition to class 08, "connection exception".
+UNREACHABLE_STATES = ("57P01", "57P02", "57P03", "53300")
+#: Texts of a server that refuses the connection: retrying does not help.
+REFUSAL_TEXTS = ("authentication failed", "does not exist", "pg_hba.conf", "no password supplied", "permission denied")
 
 Result = TypeVar("Result")
 
 
 class SearchError(SquadError):
-    """A search that cannot begin or go on."""
+    """A search that cannot be started or resumed."""
 
 
 class DamagedError(SearchError):
-    """A study's file that is none of SQLite's, or not any more."""
+    """A study's database that cannot be read."""
 
 
 class Guard:
-    """Retries what failed because a server was away, with exponential backoff, and turns damage into an error.
+    """Retries with exponential backoff while a server cannot be reached, and reports unreadable data as damage.
 
     Args:
-        most: seconds to retry for; 0 is not to.
-        say: told what is waited for, and when it is over.
+        retry_for: Seconds to retry for; 0 disables retries.
+        say: Called with a message when retrying begins, and when it succeeds.
     """
 
-    def __init__(self, most: float = 0.0, say: Callable[[str], None] = lambda text: None) -> None:
-        self.most, self.say = most, say
-        self._within = threading.local()
+    def __init__(self, retry_for: float = 0.0, say: Callable[[str], None] = lambda text: None) -> None:
+        self.retry_for, self.say = retry_for, say
+        self._active = threading.local()
 
     def run(self, call: Callable[[], Result], reset: Callable[[], object] = lambda: None) -> Result:
-        """What ``call`` returns; it is one transaction, of which nothing is left if it fails.
+        """Return the result of ``call``, retrying if the server cannot be reached.
 
         Args:
-            call: what to do.
-            reset: called before it is done again, to let go of connections that are lost.
+            call: One transaction, which leaves nothing behind if it fails.
+            reset: Called before each retry, to drop lost connections.
         """
-        if getattr(self._within, "called", False):  # as a part of another, which will be retried as a whole
+        if getattr(self._active, "inside", False):  # nested: the outer call is retried as a whole
             return call()
-        self._within.called = True
+        self._active.inside = True
         try:
-            return self._retried(call, reset)
+            return self._retry(call, reset)
         except Exception as error:
             if _is_unreadable(error):
-                told = f"{type(error).__name__}: {reason(error)}" if str(error) else type(error).__name__
-                raise DamagedError(
-                    f"The study's database is damaged: it holds what Optuna cannot read ({told})."
-                ) from error
+                detail = f"{type(error).__name__}: {reason(error)}" if str(error) else type(error).__name__
+                raise DamagedError(f"The study's database is damaged: Optuna cannot read it ({detail}).") from error
             raise
         finally:
-            self._within.called = False
+            self._active.inside = False
 
-    def _retried(self, call: Callable[[], Result], reset: Callable[[], object]) -> Result:
-        begun, wait, told = time.monotonic(), FIRST, False
+    def _retry(self, call: Callable[[], Result], reset: Callable[[], object]) -> Result:
+        begun, wait, announced = time.monotonic(), FIRST_WAIT, False
         while True:
             try:
                 result = call()
             except Exception as error:
-                left = begun + self.most - time.monotonic()
-                if left <= 0 or not is_away(error):
+                left = begun + self.retry_for - time.monotonic()
+                if left <= 0 or not is_unreachable(error):
                     raise
-                if not told:
-                    self.say(
-                        f"The database server is not reachable: {reason(error)}. Retrying for up to {self.most:g} s."
-                    )
-                    told = True
-                # Many workers that lost the server at once are not to come back at once.
-                if not _slept(min(left, wait * random.uniform(0.75, 1.25))):
+                if not announced:
+                    retrying = f"Retrying for up to {self.retry_for:g} s."
+                    self.say(f"The database server is not reachable: {reason(error)}. {retrying}")
+                    announced = True
+                # Jitter, so that many workers do not retry at the same moment.
+                if not _sleep(min(left, wait * random.uniform(0.75, 1.25))):
                     raise
-                wait = min(2 * wait, LONGEST)
+                wait = min(2 * wait, LONGEST_WAIT)
                 reset()
             else:
-                if told:
+                if announced:
                     self.say(f"The database server is back after {time.monotonic() - begun:.0f} s.")
                 return result
 
 
-def _slept(seconds: float) -> bool:
-    """Wait; False if somebody wants to stop meanwhile."""
+def _sleep(seconds: float) -> bool:
+    """Sleep, and return False early if an interrupt is pending."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if pending():
             return False
-        time.sleep(min(LOOK, left))
+        time.sleep(min(INTERRUPT_CHECK, left))
     return not pending()
 
 
 @functools.cache
 def guarded_storage() -> "type[optuna.storages.RDBStorage]":
-    """Optuna's RDBStorage, each of whose methods goes through a guard; a method is one transaction, or only reads."""
+    """Return Optuna's RDBStorage with methods that run under a guard; each is one transaction, or only reads."""
     from optuna.storages import RDBStorage
 
     class Storage(RDBStorage):
@@ -128,42 +125,46 @@ def guarded_storage() -> "type[optuna.storages.RDBStorage]":
 
 
 def chain(error: BaseException) -> list[BaseException]:
-    """An error, and below it what SQLAlchemy, Optuna and a driver made it of."""
-    found = [error]
-    while (below := getattr(found[-1], "orig", None) or found[-1].__cause__) is not None and below not in found:
-        found.append(below)
-    return found
+    """Return an error and its causes, down to that of the database driver."""
+    errors = [error]
+    while (cause := getattr(errors[-1], "orig", None) or errors[-1].__cause__) is not None and cause not in errors:
+        errors.append(cause)
+    return errors
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what is at the bottom of an error."""
-    root = chain(error)[-1]
-    lines = [line.strip() for line in str(root).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(root).__name__
+    """Return the first line of the root cause of an error."""
+    return first_line(chain(error)[-1])
 
 
-def is_away(error: BaseException) -> bool:
-    """Whether a server could not be reached, or was lost; not one that refuses us, nor a file."""
+def first_line(error: object) -> str:
+    """Return the first line of an error's text, without its full stop; the name of its class if there is no text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Return whether a server could not be reached or was lost; False if it refused the connection, or for a file."""
     import sqlalchemy.exc
 
-    found = chain(error)
-    # A session whose connection was cut between two statements says PendingRollbackError.
+    errors = chain(error)
+    # A session whose connection was lost between two statements raises PendingRollbackError.
     kinds = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError, sqlalchemy.exc.PendingRollbackError)
-    lost = any(isinstance(one, kinds) for one in found)
-    invalid = any(isinstance(one, sqlalchemy.exc.DBAPIError) and one.connection_invalidated for one in found)
-    if (not lost and not invalid) or any(type(one).__module__ == "sqlite3" for one in found):
+    lost = any(isinstance(one, kinds) for one in errors)
+    invalid = any(isinstance(one, sqlalchemy.exc.DBAPIError) and one.connection_invalidated for one in errors)
+    if (not lost and not invalid) or any(type(one).__module__ == "sqlite3" for one in errors):
         return False
-    state = next(filter(None, (getattr(one, "sqlstate", None) for one in found)), None)
+    state = next(filter(None, (getattr(one, "sqlstate", None) for one in errors)), None)
     if state is not None:
-        return str(state).startswith("08") or state in AWAY
-    text = " ".join(map(str, found))
-    return not any(words in text for words in REFUSED)
+        return str(state).startswith("08") or state in UNREACHABLE_STATES
+    text = " ".join(map(str, errors))
+    return not any(words in text for words in REFUSAL_TEXTS)
 
 
 def _is_unreadable(error: Exception) -> bool:
-    """Whether Optuna stumbled over what it read, rather than over what it was told.
+    """Return whether Optuna failed because of the data it read, rather than because of its arguments.
 
-    A study that is not there is a KeyError of its, and parameters that do not fit a ValueError.
+    A missing study is a KeyError of Optuna's, and parameters outside their range are a ValueError.
     """
     import optuna
     import sqlalchemy.exc

@@ -1,44 +1,45 @@
-"""Studies of Optuna's in their storage: made, gone on with, looked at, deleted."""
+"""Optuna studies in their storage: create, resume, load, delete, and count trials."""
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from squad.files.plain import plain_json
 from squad.search import optuna_private
-from squad.search.search_record import plain
 from squad.search.storage import DamagedError, SearchError, quiet_optuna
-from squad.search.workers import is_gone
+from squad.search.worker_names import has_ended_here
 
 if TYPE_CHECKING:
     import optuna
     from optuna.trial import FrozenTrial
 
-__all__ = ["Standing", "at_work", "delete_study", "load_study", "open_study", "standing"]
+__all__ = ["Standing", "active_workers", "delete_study", "load_study", "open_study", "standing"]
 
-#: The study's attribute that says what was searched, and how.
+#: Attribute of a study with the description of its search.
 META = "squad"
-#: Seconds that a worker waits for the one that made a study to say what it is of.
-MAKING = 5.0
+#: Seconds to wait for the worker that created a study to write its description.
+META_TIMEOUT = 5.0
 
 
 def open_study(storage: "optuna.storages.RDBStorage", name: str, meta: Mapping[str, Any]) -> "optuna.Study":
-    """The study of this name, made if there is none; what is maximized is its value.
+    """Return the study of this name, which is created if it does not exist; its values are maximized.
 
     Args:
-        storage: of :func:`open_storage`.
-        name: unique in the storage.
-        meta: what is searched, and how, as plain data.  Workers with the same ``meta["fingerprint"]`` share a study;
-            the other keys tell people how two differ.
+        storage: Storage from :func:`open_storage`.
+        name: Name of the study, unique in the storage.
+        meta: Description of the search as plain data.  Workers with the same ``meta["fingerprint"]`` share a study;
+            the other keys are used to explain how two searches differ.
     """
     import optuna
 
-    mine = json.loads(json.dumps(plain(meta)))
+    mine = json.loads(json.dumps(plain_json(meta)))
     with quiet_optuna():
         try:
-            # Of workers that begin at once one makes the study, and it alone says what it is of.
+            # If several workers start at once, one of them creates the study and describes it.
             study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
         except optuna.exceptions.DuplicatedStudyError:
             study = optuna.load_study(storage=storage, study_name=name)
@@ -47,20 +48,22 @@ def open_study(storage: "optuna.storages.RDBStorage", name: str, meta: Mapping[s
             return study
         stored = _meta(study)
         if stored is None and not study.get_trials(deepcopy=False):
-            study.set_user_attr(META, mine)  # its maker was killed in between
+            study.set_user_attr(META, mine)  # the worker that created it was killed in between
             return study
     if stored is None:
-        raise SearchError(f"Study {name!r} in this storage is not of squad's making. Take another name: --study NAME.")
+        raise SearchError(
+            f"Study {name!r} in this storage was not created by squad. Choose another name: --study NAME."
+        )
     if stored.get("fingerprint") != mine.get("fingerprint"):
         raise SearchError(
-            f"Study {name!r} is of another search: {_differences(stored, mine)}. "
-            "Repeat its settings to go on with it, take another --out or --study, or begin anew with --restart."
+            f"Study {name!r} belongs to another search: {_differences(stored, mine)}. "
+            "Use its settings to resume it, choose another --out or --study, or start over with --restart."
         )
     return study
 
 
 def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optuna.Study", dict[str, Any]]:
-    """A study that is there, to be looked at, and its ``meta``."""
+    """Return an existing study and its description."""
     import optuna
 
     with quiet_optuna():
@@ -68,26 +71,26 @@ def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optun
             study = optuna.load_study(storage=storage, study_name=name)
         except KeyError:
             names = ", ".join(sorted(optuna.get_all_study_names(storage)))
-            held = f"it has: {names}" if names else "it has none"
-            raise SearchError(f"There is no study {name!r} in this storage; {held}.") from None
+            known = f"Choose one of: {names}." if names else "It is empty."
+            raise SearchError(f"There is no study {name!r} in this storage. {known}") from None
         meta = study.user_attrs.get(META, {})
         if not isinstance(meta, dict):
-            raise DamagedError(f"The study's database is damaged: it says that study {name!r} is of {meta!r:.40}.")
+            raise DamagedError(f"The study's database is damaged: the description of study {name!r} is {meta!r:.40}.")
         return study, dict(meta)
 
 
 def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
-    """Forget a study; one that is not there is forgotten already."""
+    """Delete a study if it exists."""
     import optuna
 
     with quiet_optuna(), suppress(KeyError):
         optuna.delete_study(storage=storage, study_name=name)
 
 
-def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
-    """The workers that have trials of a study, and gave a sign of life within ``stale_after``; none if it is not there.
+def active_workers(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
+    """Return the names of workers that have running trials and a heartbeat within ``stale_after``.
 
-    The trials of one that was killed just now on another machine are among them: nobody can tell.
+    A worker that was killed on another machine is included until its heartbeat is stale.
     """
     import optuna
 
@@ -98,18 +101,24 @@ def at_work(storage: "optuna.storages.RDBStorage", name: str) -> list[str]:
             return []
         running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
         stale = optuna_private.stale_trials(storage, study)
-    lively = [trial for trial in running if optuna_private.storage_id(trial) not in stale]
-    return sorted(name for name in {str(trial.user_attrs.get("worker", "?")) for trial in lively} if not is_gone(name))
+    alive = [trial for trial in running if optuna_private.storage_id(trial) not in stale]
+    return sorted(
+        name for name in {str(trial.user_attrs.get("worker", "?")) for trial in alive} if not has_ended_here(name)
+    )
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a study stands.
+    """Number of trials by state, and the best value.
 
     Attributes:
-        complete, pruned, running, waiting, failed: how many trials; failed ones do not count as trials of a search.
-        best, best_trial: the best value of a trial that did not diverge, and whose: of several that have it the
-            defaults, or else the first.
+        complete: Number of complete trials.
+        pruned: Number of pruned trials.
+        running: Number of running trials.
+        waiting: Number of trials in the queue.
+        failed: Number of failed trials, which do not count as trials of a search.
+        best: Best value of a trial that did not diverge; None before the first.
+        best_trial: Number of that trial; of several with the same value the defaults, or else the first.
     """
 
     complete: int = 0
@@ -122,11 +131,10 @@ class Standing:
 
     @classmethod
     def of(cls, trials: Sequence["FrozenTrial"]) -> "Standing":
-        """Where a study with these trials stands."""
-        counts = {"COMPLETE": 0, "PRUNED": 0, "RUNNING": 0, "WAITING": 0, "FAIL": 0}
+        """Count the trials of a study."""
+        counts = Counter(trial.state.name for trial in trials)
         best: tuple[float, int] | None = None
         for trial in trials:
-            counts[trial.state.name] += 1
             ended = str(trial.user_attrs.get("ended"))
             if trial.state.name == "COMPLETE" and ended != "diverged" and not ended.startswith("refused"):
                 value = trial.value
@@ -137,38 +145,31 @@ class Standing:
                 tied = best is not None and value == best[0] and trial.user_attrs.get("defaults")
                 if best is None or value > best[0] or tied:
                     best = value, trial.number
-        return cls(
-            complete=counts["COMPLETE"],
-            pruned=counts["PRUNED"],
-            running=counts["RUNNING"],
-            waiting=counts["WAITING"],
-            failed=counts["FAIL"],
-            best=best and best[0],
-            best_trial=best and best[1],
-        )
+        states = ("COMPLETE", "PRUNED", "RUNNING", "WAITING", "FAIL")
+        return cls(*(counts[state] for state in states), *(best or (None, None)))
 
     @property
     def done(self) -> int:
-        """Trials with an outcome."""
+        """Number of finished trials."""
         return self.complete + self.pruned
 
     @property
     def counted(self) -> int:
-        """Trials with an outcome, or that will have one."""
+        """Number of trials that are finished, running or waiting."""
         return self.done + self.running + self.waiting
 
 
 def standing(study: "optuna.Study") -> Standing:
-    """Where a study stands now; reads from the storage only what changed since."""
+    """Count the trials of a study now; only changes are read from the storage."""
     with quiet_optuna():
         return Standing.of(study.get_trials(deepcopy=False))
 
 
 def _meta(study: "optuna.Study") -> dict[str, Any] | None:
-    """What a study is of; None if nobody says so for :data:`MAKING` seconds."""
-    deadline = time.monotonic() + MAKING
+    """Return the description of a study; None if it is not written within :data:`META_TIMEOUT` seconds."""
+    deadline = time.monotonic() + META_TIMEOUT
     while True:
-        # In this order: one of squad's making says what it is of before it has trials.
+        # In this order, because a study of squad has its description before its first trial.
         late = time.monotonic() > deadline or bool(study.get_trials(deepcopy=False))
         stored = study.user_attrs.get(META)
         if isinstance(stored, dict):
@@ -178,14 +179,14 @@ def _meta(study: "optuna.Study") -> dict[str, Any] | None:
         time.sleep(0.05)
 
 
-def _differences(stored: Mapping[str, Any], mine: Mapping[str, Any], most: int = 5) -> str:
-    """``training.lr is 0.1 there and 0.2 here``, for the first few that differ."""
+def _differences(stored: Mapping[str, Any], mine: Mapping[str, Any], max_shown: int = 5) -> str:
+    """Return ``training.lr is 0.1 there and 0.2 here``, for the first few settings that differ."""
     there, here = dict(_leaves(stored)), dict(_leaves(mine))
-    told = [name for name in {**there, **here} if name not in ("fingerprint", "slots", "notes", "study")]
-    names = [name for name in told if there.get(name) != here.get(name)]
-    parts = [f"{name} is {_short(there, name)} there and {_short(here, name)} here" for name in names[:most]]
-    if len(names) > most:
-        parts.append(f"and {len(names) - most} more")
+    compared = [name for name in {**there, **here} if name not in ("fingerprint", "slots", "notes", "study")]
+    names = [name for name in compared if there.get(name) != here.get(name)]
+    parts = [f"{name} is {_short(there, name)} there and {_short(here, name)} here" for name in names[:max_shown]]
+    if len(names) > max_shown:
+        parts.append(f"and {len(names) - max_shown} more")
     return "; ".join(parts) or "their fingerprints differ"
 
 

@@ -1,12 +1,13 @@
-"""A study of Optuna's as the source of trials, for one worker or many.
+"""An Optuna study as the source of trials, for one worker or many.
 
-What keeps the count right whoever is killed when, and however many workers there are:
+The number of trials stays right with any number of workers, and whenever one of them is killed:
 
-- A trial is in the storage before anybody trains it: whole, in a queue, from which one worker takes it, with a beat
-  that says so.  It is finished by one transaction, which fails for all but the first: an outcome counts once or never.
-- A trial whose worker is gone is failed and its settings are queued anew; failed trials do not count.
-- Who takes a trial looks at its rank afterwards.  Numbers only grow, so ranks among the trials that count only fall:
-  of any number of workers at the last trial, exactly one keeps it.
+- A trial is in the storage before it is trained.  It is complete, in a queue, from which one worker takes it together
+  with a heartbeat.  It is finished in one transaction that fails for all workers but the first, so that an outcome
+  counts once or not at all.
+- A trial whose worker is lost is failed, and its settings are queued again; failed trials do not count.
+- A worker that takes a trial then computes its rank among the trials that count.  Numbers only grow, so ranks only
+  fall: if several workers take trials at the end of a study, exactly as many are kept as are needed.
 """
 
 import copy
@@ -19,13 +20,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from squad.errors import ArgumentError
+from squad.files.plain import plain_json
 from squad.search import optuna_private
-from squad.search.search_record import plain
-from squad.search.storage import AFTER, KEPT, RETRIES, SearchError, ask_anew, quiet_optuna
+from squad.search.storage import INHERITED_ATTRS, MAX_RETRIES, RETRY_OF, SearchError, quiet_optuna, retry_trial
 from squad.search.study import Standing, standing
 from squad.search.tpe import Proposals
-from squad.search.trial import LOOKS, Outcome, Trial
-from squad.search.workers import is_gone
+from squad.search.trial import PRUNING_INTERVAL, Outcome, Trial
+from squad.search.worker_names import has_ended_here
 
 if TYPE_CHECKING:
     import optuna
@@ -37,37 +38,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Callback", "StudySource"]
 
-#: What a user may have called after every trial, as by Optuna.
+#: Function called after every trial, with Optuna's signature.
 Callback: TypeAlias = "Callable[[optuna.Study, FrozenTrial], None]"
 
-#: Seconds between two looks for trials whose worker was lost.
-SWEEP = 3.0
-#: Seconds that a worker which has failed a trial is given to queue it anew.
-OWED = 5.0
-#: Beats that a worker may be behind with before it gives them first, and only then looks for others that are behind.
-BEHIND = 3
-#: Seconds for which a running trial must look like one of a process that has ended: whoever takes a trial from the
-#: queue writes its name to it a moment later.
-SURE = 1.0
-#: Workers that a message names.
-NAMED = 3
+#: Seconds between two searches for trials whose worker was lost.
+SWEEP_INTERVAL = 3.0
+#: Seconds to wait for a worker that has failed a trial to queue it again.
+REQUEUE_TIMEOUT = 5.0
+#: Number of heartbeat intervals after which a worker first sends its own heartbeats, and then looks for lost trials.
+LATE_BEATS = 3
+#: Seconds for which the worker of a trial must look ended before the trial is taken back: a worker that takes a trial
+#: from the queue writes its name to it a moment later.
+ENDED_CONFIRMATION = 1.0
+#: Maximum number of workers named in a message.
+MAX_WORKERS_SHOWN = 3
 
 
 class StudySource:
-    """Trials by TPE, multivariate, with those that are running taken for bad ones (``constant_liar``).
+    """Trials proposed by multivariate TPE, which takes running trials for bad ones (``constant_liar``).
 
     Args:
-        study: of :func:`open_study`.
-        space: what is searched.
-        trials: how many, those that others have done among them.
-        worker: this worker's name: its own among those at work, and the same when it is started again.
-        seed: of TPE.  Equal seeds give equal studies if one worker asks and tells in the same order.
-        shared: whether others may be at work on this study: trials of workers that are gone are then looked for, and
-            each worker draws numbers of its own.
-        prune: whether trials whose accuracy falls below the median of complete ones are given up.
-        defaults: the first trial of a new study; None is to begin with what the sampler proposes.
-        sampler: a user's own in the place of TPE.
-        callbacks: called after every trial that has ended here, with the study and the trial.
+        study: Study from :func:`open_study`.
+        space: Search space.
+        trials: Total number of trials, including those of other workers.
+        worker: Name of this worker: unique among the active workers, and the same after a restart.
+        seed: Seed of TPE.  Equal seeds give equal studies if one worker asks and tells in the same order.
+        shared: Whether other workers may use this study: trials of lost workers are then taken back, and each worker
+            has its own random numbers.
+        prune: Whether to prune trials whose accuracy falls below the median of complete trials.
+        defaults: First trial of a new study; None to begin with a proposal of the sampler.
+        sampler: A user's sampler to use instead of TPE.
+        callbacks: Functions called with the study and the trial after every trial that ended here.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class StudySource:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         if trials < 1:
-            raise ArgumentError.of("trials", trials, "1 or more")
+            raise ArgumentError.of("trials", trials, "at least 1")
         self.study, self.space, self.trials = study, space, trials
         self.worker, self.shared, self.prune = worker, shared, prune
         self._distributions = space.distributions()
@@ -93,29 +94,29 @@ class StudySource:
         salt = secrets.token_hex(8) if shared else ""
         self._proposals = Proposals(self._distributions, trials, seed, salt, sampler)
         self._storage = optuna_private.storage_of(study)
-        self._every = float(self._storage.get_heartbeat_interval())
-        self._mine: dict[int, int] = {}  # number -> the storage's id
-        self._plain: set[int] = set()  # numbers of the defaults among them
-        self._suspects: dict[int, float] = {}  # number of a trial whose worker has ended -> when it was first seen here
-        self._gone: dict[int, float] = {}  # number of a failed trial -> when it was first seen here
+        self._beat_interval = float(self._storage.get_heartbeat_interval())
+        self._mine: dict[int, int] = {}  # trial number -> id in the storage
+        self._default_trials: set[int] = set()  # those of them with the default settings
+        self._suspects: dict[int, float] = {}  # number of a trial whose worker seems ended -> when first seen
+        self._failed_since: dict[int, float] = {}  # number of a failed trial -> when first seen
         self._swept = self._beaten = -math.inf
 
     def reclaim(self) -> int:
-        """Queue anew what an earlier life of this worker was training when it was killed; how many those were.
+        """Queue trials again that an earlier process of this worker left running; return their number.
 
-        If nobody else is at work, whatever is running is of an earlier life; else what is of this worker's name, or of
-        a process of this machine that has ended: the same command, killed before.
+        Without other workers these are all running trials; otherwise those with this worker's name, or of a process on
+        this machine that has ended, such as the same command killed before.
         """
         count = 0
         with quiet_optuna():
             for trial in self._running():
                 name = trial.user_attrs.get("worker")
-                if not self.shared or name == self.worker or is_gone(str(name)):
+                if not self.shared or name == self.worker or has_ended_here(str(name)):
                     count += self._fail(optuna_private.storage_id(trial), lost=True)
         return count
 
     def ask(self) -> Trial | None:
-        """The next trial; None if there is none now: all are done, or others are at the last of them."""
+        """Return the next trial; None if there is none now, because all are finished or other workers have the rest."""
         with quiet_optuna():
             if self.shared:
                 self._sweep()
@@ -124,40 +125,42 @@ class StudySource:
                 for trial in known:
                     trial_id = optuna_private.storage_id(trial)
                     if trial.state.name == "WAITING" and self._take(trial_id):
-                        return self._kept(trial.number, trial_id, self._attrs(trial), known)
-                if Standing.of(known).counted + self._owed(known) >= self.trials:
+                        return self._keep(trial.number, trial_id, self._attrs(trial), known)
+                if Standing.of(known).counted + self._awaiting_requeue(known) >= self.trials:
                     return None
-                number, trial_id, attrs = self._propose(known) if known or not self.defaults else self._begin()
-                if self._take(trial_id):  # or another was quicker, which is as well
-                    return self._kept(number, trial_id, attrs, known)
+                number, trial_id, attrs = (
+                    self._propose(known) if known or not self.defaults else self._propose_defaults()
+                )
+                if self._take(trial_id):  # otherwise another worker took it: try the next
+                    return self._keep(number, trial_id, attrs, known)
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
-        """How a trial that was asked for went; nothing happens if it was taken for lost and given to another."""
+        """Report the outcome of a trial; ignored if the trial was taken for lost and given to another worker."""
         pruned = outcome.ended == "pruned"
         if not pruned and (outcome.value is None or not math.isfinite(outcome.value)):
             raise SearchError(
-                f"The value of trial {trial.number} must be a number, got {outcome.value}. A trial that diverged has "
-                "its objective's worst value: this is a fault in squad."
+                f"The value of trial {trial.number} must be a finite number, got {outcome.value}. "
+                "This is a bug in squad: a trial that diverged should have the worst value of its objective."
             )
         trial_id, counts = self._own(trial), False
         with quiet_optuna(), suppress(*_finished()):
             self._storage.set_trial_user_attr(trial_id, "ended", outcome.ended)
-            self._storage.set_trial_user_attr(trial_id, "details", plain(outcome.details))
-            # Not study.tell, which would read the trial twice, and give a pruned one its last accuracy as its value.
+            self._storage.set_trial_user_attr(trial_id, "details", plain_json(outcome.details))
+            # study.tell would read the trial twice, and set the value of a pruned trial to its last accuracy.
             state = _state("PRUNED" if pruned else "COMPLETE")
             self._storage.set_trial_state_values(trial_id, state, None if pruned else [outcome.value])
             counts = True
         del self._mine[trial.number]
         if counts and self.callbacks:
-            self._call_back(trial_id)
+            self._run_callbacks(trial_id)
 
     def give_back(self, trials: Sequence[Trial], *, lost: bool = False) -> None:
-        """Queue trials anew, at once, because this worker stops; those that were told already are left alone.
+        """Queue trials again because this worker stops; finished ones are left alone.
 
         Args:
-            trials: that were asked for here.
-            lost: whether it stops because something failed.  That may be one of them, so it counts as an attempt: after
-                a few they are given up.
+            trials: Running trials of this worker.
+            lost: Whether the worker stops because of an error.  One of the trials may have caused it, so that this
+                counts as an attempt; the number of attempts is limited.
         """
         with quiet_optuna():
             for trial in trials:
@@ -165,11 +168,11 @@ class StudySource:
                     self._fail(trial_id, lost=lost)
 
     def beat(self, trials: Sequence[Trial]) -> None:
-        """That these are still being trained; told after every epoch, and passed on ten times in ``stale_after``.
+        """Send heartbeats, at most ten times per ``stale_after``, and look for trials whose worker was lost.
 
-        Trials whose worker was lost are looked for here too: while all slots are busy nobody asks for a trial.
+        The latter happens here, too, because a worker whose slots are all busy does not ask for trials.
         """
-        if time.monotonic() - self._beaten >= self._every:
+        if time.monotonic() - self._beaten >= self._beat_interval:
             with quiet_optuna():
                 self._beat([self._own(trial) for trial in trials])
         if self.shared:
@@ -177,122 +180,119 @@ class StudySource:
                 self._sweep()
 
     def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
-        """Whether a trial with this validation accuracy after so many epochs is not worth going on with."""
-        if not self.prune or epoch % LOOKS or trial.number in self._plain:  # which are what others are compared with
+        """Return whether to prune a trial that has this validation accuracy after ``epoch`` epochs."""
+        if not self.prune or epoch % PRUNING_INTERVAL or trial.number in self._default_trials:  # the baseline
             return False
         trial_id = self._own(trial)
         with quiet_optuna():
             try:
                 self._storage.set_trial_intermediate_value(trial_id, epoch, accuracy)
             except _finished():
-                return True  # it was taken for lost, and whatever it comes to would not count
+                return True  # it was taken for lost: its outcome would not count
             if not self._proposals.knows(trial.number):  # it came from the queue
                 self._proposals.follow(self._all())
             return self._proposals.prunes(trial.number, epoch, accuracy)
 
     def over(self) -> bool:
-        """Whether the study has all the trials that were asked for."""
+        """Return whether the study has all its trials."""
         return self.standing().done >= self.trials
 
     def stopped(self) -> bool:
-        """Whether a callback has asked to stop, by ``study.stop()``."""
-        return optuna_private.stop_asked(self.study)
+        """Return whether a callback has called ``study.stop()``."""
+        return optuna_private.stop_requested(self.study)
 
     def awaited(self) -> str | None:
-        """Whose trials are waited for, and for how long at the most; None if there are none."""
+        """Return a message about the workers whose trials are unfinished; None if there are none."""
         with quiet_optuna():
-            others = [trial for trial in self._running() if trial.number not in self._mine]
+            others = self._running()
             if not others:
                 return None
             ids = [optuna_private.storage_id(trial) for trial in others]
             backend = optuna_private.backend_of(self.study)
             ages = backend.guard.run(lambda: optuna_private.heartbeat_ages(self.study, ids))
-        return _awaited(others, ages, float(backend.grace_period))
+        return _waiting_text(others, ages, float(backend.grace_period))
 
     def standing(self) -> Standing:
-        """Where the study stands."""
+        """Count the trials of the study."""
         return standing(self.study)
 
     def _own(self, trial: Trial) -> int:
         if trial.number not in self._mine:
-            raise ArgumentError.of(
-                "trial", f"number {trial.number}", "one that was asked for here, and not told or given back yet"
-            )
+            raise ArgumentError(f"Trial number {trial.number} is not a running trial of this worker.")
         return self._mine[trial.number]
 
     def _all(self) -> list["FrozenTrial"]:
         return self.study.get_trials(deepcopy=False)
 
     def _running(self) -> list["FrozenTrial"]:
-        """Trials that somebody has, or had when it was killed; not those that are being trained here."""
+        """Return running trials of other workers, including those of workers that were killed."""
         return [trial for trial in self._all() if trial.state.name == "RUNNING" and trial.number not in self._mine]
 
     def _propose(self, known: Sequence["FrozenTrial"]) -> tuple[int, int, dict[str, Any]]:
-        """A new trial in the queue: its number, its id, and its settings among its attributes.
+        """Queue a new trial, and return its number, its id, and its attributes with the settings.
 
-        In the queue, and not running at once: killed here, we leave a trial that anybody can take.
+        It is queued, and not running at once, so that any worker can take it if this one is killed here.
         """
-        params, place = self._proposals.propose(known)
-        # Ours as long as nobody else takes it: killed while we do, we find it again when we are started again.
+        params, copy_number = self._proposals.propose(known)
+        # With our name, so that we find it after a restart if we are killed while taking it.
         attrs = {"settings": self._settings(params), "worker": self.worker}
-        trial_id = self._queue(params, self._distributions, attrs, self._proposals.attrs(place))
+        trial_id = self._queue(params, self._distributions, attrs, self._proposals.attrs(copy_number))
         number = self._storage.get_trial(trial_id).number
-        self._proposals.keep(number, place)
+        self._proposals.keep(number, copy_number)
         return number, trial_id, attrs
 
-    def _begin(self) -> tuple[int, int, dict[str, Any]]:
-        """The defaults as the first trial of a study, in the queue."""
+    def _propose_defaults(self) -> tuple[int, int, dict[str, Any]]:
+        """Queue the defaults as the first trial of a study."""
         assert self.defaults is not None
-        attrs = {"settings": plain(self.defaults.settings), "defaults": True, "worker": self.worker}
+        attrs = {"settings": plain_json(self.defaults.settings), "defaults": True, "worker": self.worker}
         searched = {name: self._distributions[name] for name in self.defaults.params}
         trial_id = self._queue(dict(self.defaults.params), searched, attrs)
         return self._storage.get_trial(trial_id).number, trial_id, attrs
 
     def _attrs(self, trial: "FrozenTrial") -> dict[str, Any]:
-        """Of a trial in the queue."""
-        if trial.user_attrs.get("defaults"):  # its parameters are near its settings, or none
-            again = {"again": True} if AFTER in trial.system_attrs else {}
-            return {"settings": trial.user_attrs["settings"], "defaults": True, **again}
+        """Return the attributes of a queued trial."""
+        if trial.user_attrs.get("defaults"):  # its parameters are only near its settings, or empty
+            retry = {"retry": True} if RETRY_OF in trial.system_attrs else {}
+            return {"settings": trial.user_attrs["settings"], "defaults": True, **retry}
         return {"settings": self._settings(trial.params)}
 
     def _take(self, trial_id: int) -> bool:
-        """Whether a trial of the queue is ours now, and nobody else's."""
-        # First the beat: one that is running without any would never go stale.
+        """Take a trial from the queue; return False if another worker has it."""
+        # The heartbeat first: a running trial without one would never become stale.
         self._storage.record_heartbeat(trial_id)
         try:
             return bool(self._storage.set_trial_state_values(trial_id, _state("RUNNING")))
         except _finished():
             return False
 
-    def _kept(
+    def _keep(
         self, number: int, trial_id: int, attrs: Mapping[str, Any], known: Sequence["FrozenTrial"]
     ) -> Trial | None:
-        """A trial that was taken, or None if it was one too many."""
-        # It has the rank number + 1 among all; only where that is too much must others be looked at again.
+        """Return a trial that was taken, or None if it is surplus."""
+        # Its rank is at most number + 1 - failed; the storage is read again only if that exceeds the limit.
         failed = sum(trial.state.name == "FAIL" and trial.number < number for trial in known)
         surplus = number + 1 - failed > self.trials and self._rank(number) > self.trials
-        # Workers that begin at once all find an empty study; the defaults are the first one's.
-        if attrs.get("defaults") and not attrs.get("again"):
+        # Workers that start at once all find an empty study; only the first trial of the defaults is kept.
+        if attrs.get("defaults") and not attrs.get("retry"):
             surplus |= any(trial.user_attrs.get("defaults") and trial.number < number for trial in self._all())
-        with suppress(*_finished()):
-            if surplus:
+        if surplus:
+            with suppress(*_finished()):
                 self._storage.set_trial_user_attr(trial_id, "ended", "surplus")
                 self._storage.set_trial_state_values(trial_id, _state("FAIL"))
-        if surplus:
             return None
         with suppress(*_finished()):
             self._storage.set_trial_user_attr(trial_id, "worker", self.worker)
         self._mine[number] = trial_id
         if attrs.get("defaults"):
-            self._plain.add(number)
+            self._default_trials.add(number)
         return Trial(number, attrs["settings"])
 
     def _rank(self, number: int) -> int:
-        """Of a trial among those that count, from 1."""
+        """Return the rank of a trial among those that count, from 1."""
         return sum(trial.number <= number and trial.state.name != "FAIL" for trial in self._all())
 
     def _settings(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(plain(self.space.settings(params)))
+        return dict(plain_json(self.space.settings(params)))
 
     def _queue(
         self,
@@ -301,7 +301,7 @@ class StudySource:
         user_attrs: dict[str, Any],
         system_attrs: dict[str, Any] | None = None,
     ) -> int:
-        """Put parameters into the queue, in one transaction; the id of the trial."""
+        """Queue a trial in one transaction, and return its id."""
         import optuna
 
         waiting = optuna.create_trial(
@@ -319,89 +319,94 @@ class StudySource:
         self._beaten = time.monotonic()
 
     def _sweep(self) -> None:
-        """Fail trials of workers that are gone, and queue them anew."""
+        """Fail trials of lost workers, and queue them again."""
         import optuna
 
         now = time.monotonic()
-        if now - self._swept < min(SWEEP, self._every):
+        if now - self._swept < min(SWEEP_INTERVAL, self._beat_interval):
             return
-        # After a long epoch, or a night in a laptop's sleep, our own come first: nobody is nearer to them than we.
-        if now - self._beaten > BEHIND * self._every:
+        # After a long epoch or a suspended laptop, send our own heartbeats first, so that our trials are not failed.
+        if now - self._beaten > LATE_BEATS * self._beat_interval:
             self._beat(self._mine.values())
         optuna.storages.fail_stale_trials(self.study)
         self._take_back()
         self._swept = time.monotonic()
 
     def _take_back(self) -> None:
-        """Queue trials anew whose worker was a process of this machine that has ended, without waiting for more."""
+        """Queue trials again whose worker was a process of this machine that has ended, before they become stale."""
         now, seen = time.monotonic(), {}
         for trial in self._running():
-            if is_gone(str(trial.user_attrs.get("worker"))):
+            if has_ended_here(str(trial.user_attrs.get("worker"))):
                 seen[trial.number] = self._suspects.get(trial.number, now)
-                if now - seen[trial.number] >= SURE:
+                if now - seen[trial.number] >= ENDED_CONFIRMATION:
                     self._fail(optuna_private.storage_id(trial), lost=True)
         self._suspects = seen
 
-    def _call_back(self, trial_id: int) -> None:
-        """Tell the user's callbacks of a trial that has ended."""
+    def _run_callbacks(self, trial_id: int) -> None:
+        """Call the user's callbacks with a trial that has ended."""
         with quiet_optuna():
             ended = copy.deepcopy(self._storage.get_trial(trial_id))
         with optuna_private.run_callbacks(self.study):
             for callback in self.callbacks:
                 callback(self.study, ended)
 
-    def _owed(self, known: Sequence["FrozenTrial"]) -> int:
-        """How many trials another worker has just failed, and not yet queued anew.
+    def _awaiting_requeue(self, known: Sequence["FrozenTrial"]) -> int:
+        """Return the number of trials that another worker has just failed, and not yet queued again.
 
-        To fail one and to queue it are two transactions; a new trial in between would take its place.  After a while
-        nobody is waited for: that worker may be gone, too.
+        Failing and queueing are two transactions; a new trial in between would take its place.  The wait is limited,
+        because that worker may be lost, too.
         """
         if not self.shared:
             return 0
-        after = {trial.system_attrs.get(AFTER) for trial in known}
-        now, owed = time.monotonic(), 0
+        retried = {trial.system_attrs.get(RETRY_OF) for trial in known}
+        now, count = time.monotonic(), 0
         for trial in known:
-            if trial.state.name == "FAIL" and trial.number not in after:
-                given_up = len(trial.system_attrs.get("retry_history", ())) >= RETRIES
+            if trial.state.name == "FAIL" and trial.number not in retried:
+                exhausted = len(trial.system_attrs.get("retry_history", ())) >= MAX_RETRIES
                 surplus = trial.user_attrs.get("ended") == "surplus"
-                owed += not (given_up or surplus) and now - self._gone.setdefault(trial.number, now) < OWED
-        return owed
+                recent = now - self._failed_since.setdefault(trial.number, now) < REQUEUE_TIMEOUT
+                count += not exhausted and not surplus and recent
+        return count
 
     def _fail(self, trial_id: int, *, lost: bool) -> bool:
-        """Fail a trial and queue its settings anew; False if it was finished by somebody already.
+        """Fail a trial and queue its settings again; return False if it is finished already.
 
-        One that was lost counts towards :data:`squad.search.storage.RETRIES`, one that was given back does not.
+        A lost trial counts towards :data:`squad.search.storage.MAX_RETRIES`; one that was given back does not.
         """
         try:
             self._storage.set_trial_state_values(trial_id, _state("FAIL"))
         except _finished():
             return False
-        trial = copy.deepcopy(self._storage.get_trial(trial_id))  # it may be the cache's own
+        trial = copy.deepcopy(self._storage.get_trial(trial_id))  # it may be shared with Optuna's cache
         if lost:
-            ask_anew(self.study, trial)
+            retry_trial(self.study, trial)
         else:
             first = trial.system_attrs.get("failed_trial", trial.number)
-            kept = {name: trial.user_attrs[name] for name in KEPT if name in trial.user_attrs}
-            system = {**trial.system_attrs, "failed_trial": first, AFTER: trial.number}
-            self._queue(trial.params, trial.distributions, kept, system)
+            inherited = {name: trial.user_attrs[name] for name in INHERITED_ATTRS if name in trial.user_attrs}
+            system = {**trial.system_attrs, "failed_trial": first, RETRY_OF: trial.number}
+            self._queue(trial.params, trial.distributions, inherited, system)
         return True
 
 
-def _awaited(trials: Sequence["FrozenTrial"], ages: Mapping[int, float], grace: float) -> str:
-    """``Waiting for trial 3 of worker a (last heard from 4 s ago; if it stays silent, rerun in 596 s).``"""
-    held: dict[str, list[FrozenTrial]] = defaultdict(list)
+def _waiting_text(trials: Sequence["FrozenTrial"], ages: Mapping[int, float], grace: float) -> str:
+    """Return ``Waiting for trial 3 of worker a (last heartbeat 4 s ago; retried in 596 s without another).``"""
+    by_worker: dict[str, list[FrozenTrial]] = defaultdict(list)
     for trial in trials:
-        held[str(trial.user_attrs.get("worker", "?"))].append(trial)
+        by_worker[str(trial.user_attrs.get("worker", "?"))].append(trial)
     parts = []
-    for worker, own in list(held.items())[:NAMED]:
+    for worker, own in list(by_worker.items())[:MAX_WORKERS_SHOWN]:
         numbers = ", ".join(str(trial.number) for trial in own)
-        what = f"trial{'s' * (len(own) > 1)} {numbers} of worker {worker}"
-        silent = [ages[optuna_private.storage_id(trial)] for trial in own if optuna_private.storage_id(trial) in ages]
-        if silent:
-            left = max(0.0, grace - min(silent))
-            what += f" (last heard from {max(0.0, min(silent)):.0f} s ago; if it stays silent, rerun in {left:.0f} s)"
-        parts.append(what)
-    more = f", and of {len(held) - NAMED} more workers" if len(held) > NAMED else ""
+        text = f"trial{'s' * (len(own) > 1)} {numbers} of worker {worker}"
+        ids = [optuna_private.storage_id(trial) for trial in own]
+        ages_of_worker = [ages[each] for each in ids if each in ages]
+        if ages_of_worker:
+            left = max(0.0, grace - min(ages_of_worker))
+            text += (
+                f" (last heartbeat {max(0.0, min(ages_of_worker)):.0f} s ago; retried in {left:.0f} s without another)"
+            )
+        parts.append(text)
+    others = len(by_worker) - MAX_WORKERS_SHOWN
+    more = f", and of {others} more workers" if others > 0 else ""
     return f"Waiting for {'; '.join(parts)}{more}."
 
 
@@ -412,7 +417,7 @@ def _state(name: str) -> "TrialState":
 
 
 def _finished() -> tuple[type[Exception], ...]:
-    """What the storage raises about a trial that somebody has finished."""
+    """Return the errors that the storage raises if a trial is finished already."""
     import optuna
 
     return (optuna.exceptions.UpdateFinishedTrialError,)

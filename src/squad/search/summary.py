@@ -1,4 +1,4 @@
-"""What a search found, in words: from its record alone."""
+"""Summary of a search as text, from its record alone."""
 
 import math
 from collections import Counter
@@ -8,33 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from squad.search.parameters import Choices, Fixed, Integers, Octaves, Reals
-from squad.search.search_record import Search, TrialRecord, TrialsError
+from squad.search.search_record import Search, TrialRecord, TrialsError, value_of
 
 __all__ = [
-    "LABELS",
-    "TOP",
-    "Axis",
-    "Row",
-    "axes",
-    "best_settings",
-    "best_toml",
-    "best_trial",
-    "doubt",
-    "facts",
-    "rows",
-    "spread_heading",
-    "top",
-    "warning",
-]
+    "LABELS", "TOP", "Axis", "Row", "axes", "best_settings", "best_toml", "best_trial", "doubt", "facts", "rows",
+    "spread_heading", "top", "warning",
+]  # fmt: skip
 
-#: So many of the best trials are marked and summed up, as in the paper.
+#: Number of best trials that are marked and summarized, as in the paper.
 TOP = 60
-#: The share of a study that they are at the most: the best 60 of 70 would tell nothing about the best.
-TOP_SHARE = 1 / 4
-#: The middle of them that an interval spans, and from how many of them on; fewer are spanned as a whole.
-MIDDLE, ENOUGH = 0.8, 10
+#: Maximum fraction of a study that counts as its best trials: the best 60 of 70 would say little about the best.
+TOP_FRACTION = 1 / 4
+#: Central fraction of the best trials that an interval spans, and the smallest number of trials for which it is used;
+#: an interval of fewer trials spans all of them.
+CENTRAL_FRACTION, MIN_FOR_CENTRAL = 0.8, 10
 
-#: Settings that the paper has a letter for; all others are called in figures as they are in tables and in TOML.
+#: Labels in figures of settings for which the paper has a symbol; the others are labelled by their names.
 LABELS = {"bins": "C (bins)", "rank": "B (rank)"}
 
 
@@ -43,10 +32,10 @@ class Axis:
     """A setting that was searched.
 
     Attributes:
-        name: its dotted name.
-        own: the same without its table, where no other table has it too; for tables on a screen.
-        label: the same with the paper's letter, for figures.
-        entry: what it ranges over.
+        name: Dotted name.
+        own: Name without its table, if no other table has the same; used in tables on a terminal.
+        label: The same with the paper's symbol; used in figures.
+        entry: Range of the setting.
     """
 
     name: str
@@ -56,23 +45,23 @@ class Axis:
 
     @property
     def choices(self) -> tuple[Any, ...] | None:
-        """The values of a setting that has no order; None for numbers."""
+        """Values of a categorical setting; None for numbers."""
         return tuple(map(_hashable, self.entry.choices)) if isinstance(self.entry, Choices) else None
 
     @property
     def log(self) -> bool:
-        """Whether it is spread evenly in its logarithm."""
+        """Whether it is searched on a logarithmic scale."""
         return isinstance(self.entry, Octaves) or bool(getattr(self.entry, "log", False))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest value of numbers."""
+        """Smallest and largest value of a numeric setting."""
         assert isinstance(self.entry, (Integers, Reals, Octaves))
         return float(self.entry.low), float(self.entry.high)
 
     @property
     def searched(self) -> str:
-        """``1e-6 to 0.01, log``; choices one a line."""
+        """Range as text, such as ``1e-6 to 0.01, log``; choices on one line each."""
         entry = self.entry
         if isinstance(entry, Choices):
             return "\n".join(value_text(choice) for choice in entry.choices)
@@ -85,13 +74,13 @@ class Axis:
         return text if entry.step in (None, 1) else f"{text}, step {value_text(entry.step)}"
 
     def of(self, trial: TrialRecord) -> Any:
-        """A trial's value."""
+        """Return the value of this setting in a trial."""
         return _hashable(trial.settings[self.name])
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table of settings: its name, the best value, those of the best trials, the searched ones."""
+    """A row of the table of settings: name, best value, values of the best trials, and searched range."""
 
     name: str
     best: str
@@ -100,7 +89,7 @@ class Row:
 
 
 def axes(search: Search) -> list[Axis]:
-    """The settings that were searched, in the order of the space; the fixed ones are none of them."""
+    """Return the settings that were searched, without fixed ones, in the order of the space."""
     found = {name: entry for name, entry in search.space.entries.items() if not isinstance(entry, Fixed)}
     last = [name.rpartition(".")[2] for name in found]
     return [
@@ -110,21 +99,25 @@ def axes(search: Search) -> list[Axis]:
 
 
 def top(search: Search) -> list[TrialRecord]:
-    """The best trials of a study: 60, or a quarter of a smaller one, but one at least."""
-    return search.top(max(1, min(TOP, math.floor(TOP_SHARE * len(search.measured)))))
+    """Return the best trials of a study: 60, or a quarter of a smaller study, but at least one."""
+    return search.top(max(1, min(TOP, math.floor(TOP_FRACTION * len(search.measured)))))
 
 
 def best_trial(search: Search) -> TrialRecord:
-    """The best one; that there is none yet is an error which says what there is."""
+    """Return the best trial.
+
+    Raises:
+        TrialsError: No trial was measured; the message says how many trials are in which state.
+    """
     best = search.best()
     if best is None:
-        counts = count_text(search) or "there is no trial at all"
-        raise TrialsError(f"The search has no finished trial to show yet: {counts}. Let it go on, and look again.")
+        counts = count_text(search) or "it has no trials"
+        raise TrialsError(f"The search has no finished trial to show yet: {counts}. Resume it, and try again.")
     return best
 
 
 def best_settings(search: Search) -> dict[str, Any]:
-    """The settings of a fit that trains the best trial's network again, as tables."""
+    """Return the settings of a fit that trains the best trial's network again, as tables."""
     from squad.settings import merged
 
     base = search.record.settings["base"]
@@ -133,32 +126,32 @@ def best_settings(search: Search) -> dict[str, Any]:
 
 
 def best_toml(search: Search, source: str = "") -> str:
-    """The same as a file for ``squad fit --config``, with where it comes from in its first lines.
+    """Return the best settings as a file for ``squad fit --config``, with their origin as a comment.
 
     Args:
-        search: with a measured trial at least.
-        source: which study, for the comment.
+        search: Search with at least one measured trial.
+        source: Name of the study, for the comment.
     """
     from squad.settings import to_toml
 
     best, measure = best_trial(search), search.measure
-    found = "" if best.finished is None else f", {datetime.fromisoformat(best.finished):%Y-%m-%d %H:%M} UTC"
+    date = "" if best.finished is None else f", {datetime.fromisoformat(best.finished):%Y-%m-%d %H:%M} UTC"
     head = [
-        f"{source or 'squad search'}: the best of {len(search.measured)} measured trials, number {best.number}{found}.",
-        f"{search.record.settings['objective']['used']}: {measure.text(_value(best), 2)} on the validation rows,",
-        "which chose it among the others: on new rows it is probably worse. Certify it on rows of their own.",
+        f"{source or 'squad search'}: the best of {len(search.measured)} measured trials, number {best.number}{date}.",
+        f"{search.record.settings['objective']['used']}: {measure.text(value_of(best), 2)} on the validation rows,",
+        "which also chose it: on new rows it is probably worse. Certify it on rows that the search has not seen.",
     ]
-    # A name of a folder can hold anything, a line break too.
-    comments = ["# " + "".join(letter if letter.isprintable() else " " for letter in line) for line in head]
+    # The name of a folder may contain anything, even a line break.
+    comments = ["# " + "".join(char if char.isprintable() else " " for char in line) for line in head]
     return "\n".join(comments) + "\n\n" + to_toml(best_settings(search))
 
 
 def facts(search: Search) -> list[tuple[str, str]]:
-    """What is told above the table: the best value, accuracy, trials, time, notes."""
+    """Return the lines above the table: best value, accuracy, trials, time and notes."""
     best, measure, settings = best_trial(search), search.measure, search.record.settings
     objective = settings["objective"]
-    asked = "" if objective["asked"] == objective["used"] else f" (asked for: {objective['asked']})"
-    value = f"{measure.short(_value(best), 2)}{_interval(best, measure.name)} in trial {best.number}"
+    asked = "" if objective["asked"] == objective["used"] else f" (requested: {objective['asked']})"
+    value = f"{measure.short(value_of(best), 2)}{_interval(best, measure.name)} in trial {best.number}"
     shown = [
         ("model", search.model),
         ("objective", f"{objective['used']}{asked}"),
@@ -168,8 +161,8 @@ def facts(search: Search) -> list[tuple[str, str]]:
         shown.append(("defaults", _defaults_text(search, defaults, best)))
     equal = sum(trial.value == best.value for trial in search.measured)
     if equal > 1:
-        by = "the defaults are kept" if best.defaults else "the smaller AURC, then NLL, decides"
-        shown.append(("ties", f"{equal:,} trials share this value; {by}"))
+        rule = "the defaults win" if best.defaults else "the lowest AURC, then NLL, wins"
+        shown.append(("ties", f"{equal:,} trials share this value; {rule}"))
     accuracy = best.details.get("accuracy")
     if accuracy is not None and measure.name != "accuracy":
         shown.append(("its accuracy", f"{100 * accuracy:.2f} %{_interval(best, 'accuracy')}"))
@@ -179,37 +172,37 @@ def facts(search: Search) -> list[tuple[str, str]]:
 
 
 def _defaults_text(search: Search, defaults: TrialRecord, best: TrialRecord) -> str:
-    """``AURC 0.003412 in trial 0``, or what became of it; and that nothing was better."""
+    """Return the value of the defaults, such as ``0.003412 in trial 0``, or their state; and if nothing was better."""
     at = f"trial {defaults.number}"
     if not defaults.measured:
         return f"{search.fate(defaults)}, {at}"
-    value = f"{search.measure.short(_value(defaults), 2)}{_interval(defaults, search.measure.name)} in {at}"
+    value = f"{search.measure.short(value_of(defaults), 2)}{_interval(defaults, search.measure.name)} in {at}"
     return f"{value}: no trial was better" if best.defaults else value
 
 
 def doubt(search: Search) -> str | None:
-    """That the best trial is none, where nothing could be certified with any, and what to do; None where it is one."""
+    """Return a warning if no trial has any coverage, so that none of them is best; else None."""
     best, used = search.best(), search.record.settings["objective"]["used"]
-    if best is None or search.measure.name != "coverage" or _value(best) > 0:
+    if best is None or search.measure.name != "coverage" or value_of(best) > 0:
         return None
     return (
-        f"No trial could be certified for {used}: all have coverage 0, so this says little about which is best. "
-        "Allow a higher risk, or search for aurc: --objective aurc."
+        f"No trial could be certified for {used}: all have coverage 0, so there is no best trial. "
+        "Allow a higher risk, or maximize AURC: --objective aurc."
     )
 
 
 def warning(search: Search) -> str:
-    """That the best of many is too good to be true, and what to do about it."""
+    """Return a warning that the best value is optimistic, and what to do about it."""
     count, rows = len(search.measured), best_trial(search).details.get("rows")
-    by = f"the {rows:,} validation rows" if isinstance(rows, int) else "the validation rows"
+    chosen_on = f"the {rows:,} validation rows" if isinstance(rows, int) else "the validation rows"
     return (
-        f"The best of {count} trials was chosen by {by} that it was measured on: on new rows it is probably worse. "
-        "For a promise, fit it and certify it on rows that neither training nor the search has seen."
+        f"The best of {count} trials was chosen on {chosen_on} that it was measured on: on new rows it is probably "
+        "worse. For a guarantee, fit it and certify it on rows that neither training nor the search has seen."
     )
 
 
 def rows(search: Search) -> list[Row]:
-    """The table of settings."""
+    """Return the table of settings."""
     best, leaders = best_trial(search), top(search)
     return [
         Row(axis.own, value_text(axis.of(best)), _spread(axis, [axis.of(trial) for trial in leaders]), axis.searched)
@@ -218,10 +211,10 @@ def rows(search: Search) -> list[Row]:
 
 
 def spread_heading(search: Search) -> str:
-    """What the third column holds: ``80 % of the best 60``; nothing new if the best is one."""
+    """Return the heading of the third column, such as ``80 % of the best 60``; empty for a single best trial."""
     count = len(top(search))
-    if count >= ENOUGH:
-        return f"{100 * MIDDLE:.0f} % of the best {count}"
+    if count >= MIN_FOR_CENTRAL:
+        return f"{100 * CENTRAL_FRACTION:.0f} % of the best {count}"
     return f"the best {count}" if count > 1 else ""
 
 
@@ -229,23 +222,23 @@ def _spread(axis: Axis, values: Sequence[Any]) -> str:
     if axis.choices is not None:
         return "\n".join(f"{100 * values.count(choice) / len(values):.0f} %" for choice in axis.choices)
     ordered = sorted(values)
-    # Values that occurred, not ones between them: there is no batch of 300 rows on a grid of octaves.
-    cut = math.floor((1 - MIDDLE) / 2 * len(ordered)) if len(ordered) >= ENOUGH else 0
+    # Values that occurred, not interpolated ones, which may not be on the grid.
+    cut = math.floor((1 - CENTRAL_FRACTION) / 2 * len(ordered)) if len(ordered) >= MIN_FOR_CENTRAL else 0
     low, high = value_text(ordered[cut]), value_text(ordered[-1 - cut])
     return low if low == high else f"{low} to {high}"
 
 
 def count_text(search: Search) -> str:
-    """``612 measured, 70 pruned, 12 diverged, 6 failed, 4 waiting``; none of a kind is not told."""
+    """Return the number of trials by state, such as ``612 measured, 70 pruned, 12 diverged``; zeros are left out."""
     fates = Counter(map(search.fate, search.trials))
-    # Until somebody goes on with a study, trials whose worker was killed look like those of one that lives.
+    # Until the study is resumed, a trial whose worker was killed cannot be distinguished from a running one.
     words = {"interrupted": "interrupted and tried again", "running": "running, or interrupted"}
     kinds = ("measured", "pruned", "diverged", "failed", "interrupted", "waiting", "running")
     return ", ".join(f"{fates[kind]:,} {words.get(kind, kind)}" for kind in kinds if fates[kind])
 
 
 def time_text(seconds: float) -> str:
-    """``42 s``, ``18 min 20 s``, ``3 h 5 min``."""
+    """Format a duration: ``42 s``, ``18 min 20 s`` or ``3 h 5 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -253,13 +246,13 @@ def time_text(seconds: float) -> str:
 
 
 def _interval(trial: TrialRecord, name: str) -> str:
-    """`` (95 %: 67.9 to 71.1 %)``, if it was measured."""
+    """Return the confidence interval, such as `` (95 %: 67.9 to 71.1 %)``; empty if it was not measured."""
     ends = trial.details.get(f"{name}_interval")
     return "" if not ends else f" (95 %: {100 * ends[0]:.1f} to {100 * ends[1]:.1f} %)"
 
 
 def value_text(value: Any) -> str:
-    """Three digits of a number, and words as in TOML."""
+    """Format a value: three significant digits of a number, and words as in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
@@ -267,14 +260,9 @@ def value_text(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     text = f"{value:.3g}"
-    mantissa, e, power = text.partition("e")
-    return f"{mantissa}e{int(power)}" if e else text
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else text
 
 
 def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
-
-
-def _value(trial: TrialRecord) -> float:
-    assert trial.value is not None
-    return trial.value

@@ -1,13 +1,13 @@
-"""What a search hands around: settings to try, how they went, and where both come from and go to."""
+"""Trials, their outcomes, and the interface between a population of trials and the study they come from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["LOOKS", "Outcome", "Source", "Trial"]
+__all__ = ["PRUNING_INTERVAL", "Outcome", "Source", "Trial"]
 
-#: Epochs between two looks at a trial that may be pruned.
-LOOKS = 5
+#: Number of epochs between two pruning decisions about a trial.
+PRUNING_INTERVAL = 5
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Trial:
     """Settings to be tried.
 
     Attributes:
-        number: its own in the study.
-        settings: by dotted names, as ``--set`` takes them: {"network.bins": 15, "training.lr": 0.0008}.
+        number: Number of the trial in its study.
+        settings: Values by dotted name, as for ``--set``: {"network.bins": 15, "training.lr": 0.0008}.
     """
 
     number: int
@@ -25,13 +25,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial went.
+    """Result of a trial.
 
     Attributes:
-        value: what is maximized; None for a trial that was pruned before it could be measured.
-        ended: "stopped early", "at max_epochs", "diverged", "pruned", or "refused: ..." for settings that do not go
-            together.
-        details: epochs, best_epoch, accuracy, nll, aurc and the like, as plain data.
+        value: Value of the objective, to be maximized; None for a trial that was pruned.
+        ended: "stopped early", "at max_epochs", "diverged", "pruned", or "refused: ..." for incompatible settings.
+        details: epochs, best_epoch, accuracy, nll, aurc and other measurements, as plain data.
     """
 
     value: float | None
@@ -40,19 +39,19 @@ class Outcome:
 
 
 class Source(Protocol):
-    """Where trials come from and outcomes go to: a study of Optuna's, or a list."""
+    """Where trials come from and outcomes go to: an Optuna study or a list."""
 
     def ask(self) -> Trial | None:
-        """The next trial, or None if there is none now: all are done, or others are at the last of them."""
+        """Return the next trial; None if there is none now, because all are finished or other workers have the rest."""
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
-        """How a trial that was asked for went."""
+        """Report the outcome of a trial that :meth:`ask` returned."""
 
     def beat(self, trials: Sequence[Trial]) -> None:
-        """That these are still being trained; told after every epoch."""
+        """Report that these trials are still being trained; called after every epoch."""
 
     def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
-        """Whether a trial with this validation accuracy after so many epochs is not worth going on with."""
+        """Return whether to prune a trial that has this validation accuracy after ``epoch`` epochs."""
 
     def over(self) -> bool:
-        """Whether the study has all the trials that were asked for."""
+        """Return whether the study has all its trials."""

@@ -1,20 +1,20 @@
-"""Names of workers: who has a trial, and whether that process is gone for certain."""
+"""Names of workers, and whether the process behind a name has ended."""
 
 import os
 import socket
 
 from squad.processes import birth_of, has_ended, place
 
-__all__ = ["is_gone", "worker_name"]
+__all__ = ["has_ended_here", "worker_name"]
 
 
 def worker_name() -> str:
-    """HOST-PLACE-PID-BIRTH of this process: its own for ever (:mod:`squad.processes`)."""
+    """Return a name for this process that no other process ever has: HOST-PLACE-PID-BIRTH (:mod:`squad.processes`)."""
     return f"{socket.gethostname()}-{place()}-{os.getpid()}-{birth_of(os.getpid())}"
 
 
-def is_gone(name: str) -> bool:
-    """Whether the worker of this name was a process of this machine which has ended; False where nobody can tell."""
+def has_ended_here(name: str) -> bool:
+    """Return whether the named worker was a process of this machine that has ended; False if that is unknown."""
     parts = name.rsplit("-", 3)
     if len(parts) != 4 or parts[0] != socket.gethostname() or not parts[2].isdecimal():
         return False
