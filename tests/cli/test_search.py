@@ -383,7 +383,7 @@ def test_drop_needs_a_table(run: Run) -> None:
 def test_two_searches_in_one_folder(run: Run, here: Path, study: Path) -> None:
     before = listing(study)
     with exclusive_output(here / "study"):
-        assert run(*QUICK, "--trials", "3").refusal.startswith("Another command ")
+        assert run(*QUICK, "--trials", "3").refusal.startswith("Another process ")
     assert listing(study) == before
 
 

@@ -1,7 +1,6 @@
 """The record of a search: what it has of a study, and reading it without Optuna."""
 
 import csv
-import json
 import math
 import subprocess
 import sys
@@ -12,13 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
 
 from squad.errors import ArgumentError
-from squad.files.plain import plain_json
 from squad.records import Record, RecordError
 from squad.search.export import export_record, write_csv
 from squad.search.measure import Measure
@@ -232,23 +229,6 @@ def test_seconds_of_training() -> None:
     )
     assert Search(record(1), trials).seconds() == pytest.approx(100)
     assert Search(record(1), ()).seconds() == 0
-
-
-def test_plain_json() -> None:
-    given = {
-        "a": np.float32(0.5),
-        "b": (1, np.int64(2)),
-        "c": math.inf,
-        "d": np.bool_(True),
-        "e": None,
-        3: "x",
-        "f": np.array(0.25),
-    }
-    found = plain_json(given)
-    assert json.dumps(found) == '{"a": 0.5, "b": [1, 2], "c": null, "d": true, "e": null, "3": "x", "f": 0.25}'
-    assert found["d"] is True
-    with pytest.raises(ArgumentError, match=r"plain data.*object"):
-        plain_json({"a": object()})
 
 
 @pytest.mark.parametrize(
