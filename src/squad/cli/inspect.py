@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from squad.cli.answer_files import Overwrite, check_new
-from squad.cli.options import DataDir, Decimal, Device, Encoding
+from squad.cli.answer_files import check_new
+from squad.cli.options import DataDir, Decimal, Device, Encoding, Overwrite, SavedModel
 from squad.cli.terminal import facts, say, table, tell
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ KINDS = (".png", ".pdf", ".svg")
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)],
+    model: SavedModel,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -153,6 +152,7 @@ def _looked_at(
     predictor: Any, model: Path, data: str | None, most: int, data_dir: Path | None, format: "Format"
 ) -> _Looked:
     """The rows of DATA that can be used, ``most`` of them at the most, drawn by a fixed seed."""
+    import numpy as np
     import torch
 
     from squad.cli.inputs import read_rows
@@ -194,6 +194,8 @@ def _trained_on(predictor: Any) -> str | None:
 
 def _list(found: "Posteriors", about: str) -> None:
     """The units, those first that tell most."""
+    import numpy as np
+
     from squad.analysis import count_modes, information
 
     bits, modes = information(found.probs), count_modes(found.probs)

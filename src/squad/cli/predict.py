@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from squad.cli.answer_files import Overwrite
 from squad.cli.options import (
     DataDir,
     Decimal,
@@ -16,11 +14,12 @@ from squad.cli.options import (
     Encoding,
     LabelColumn,
     NumSamples,
+    Overwrite,
     PredictData,
+    PublicKey,
     Sampling,
     SavedModel,
 )
-from squad.cli.sign import PublicKey
 from squad.cli.terminal import row_progress, say, table, warn
 
 __all__ = ["evaluate", "evaluation_metrics", "predict"]
@@ -80,6 +79,8 @@ def predict(
       cat new.csv | squad predict model - > answers.csv
       squad predict digits-model digits --out digits-answers.csv
     """
+    import numpy as np
+
     from squad.artifact import ArtifactError
     from squad.cli.answer_files import check_answers, print_answers
     from squad.cli.answer_files import spreadsheet_safe as safe
@@ -142,7 +143,7 @@ def evaluate(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Measure a model on labelled rows.
+    """Evaluate a model on labelled rows.
 
     Accuracy, NLL, Brier score, ECE, AURC and related metrics, and coverage at several risks: the largest fraction of
     rows that can be accepted with that selective risk. These are observations on this data, not guarantees.
@@ -153,6 +154,8 @@ def evaluate(
       squad evaluate model test.csv --sampling relaxed --num-samples 32
       squad evaluate digits-model digits --json
     """
+    import numpy as np
+
     from squad.cli.inputs import Format
     from squad.cli.labelled_rows import labelled_rows
     from squad.errors import DataError
@@ -244,6 +247,8 @@ def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: Any) -> dict[str, Any]:
     """For each harm besides "wrong" that follows from labels: accepted rows it is counted on, and errors."""
+    import numpy as np
+
     from squad.predictor.harms import known_harm
 
     found = {}
@@ -320,7 +325,7 @@ def _check_kept(keep: Sequence[str]) -> None:
 
 def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
     """Return the target of the certificate that decides; an error, before the long work, if it must be chosen."""
-    from squad.cli.certify import target_of
+    from squad.cli.certify_settings import target_of
     from squad.errors import ArgumentError
     from squad.predictor.harms import expand
 

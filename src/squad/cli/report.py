@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from squad.cli.answer_files import Overwrite
-from squad.cli.options import Decimal, Encoding
+from squad.cli.options import DataDir, Decimal, Device, Encoding, LabelColumn, Overwrite
 from squad.cli.terminal import row_progress, say, tell, warn
 
 __all__ = ["report"]
@@ -19,13 +17,9 @@ def report(
     ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled rows, new to all of them.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
-    ] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")
-    ] = None,
+    target: LabelColumn = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     decimal: Decimal = ".",
@@ -40,6 +34,8 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
+    import numpy as np
+
     from squad.cli.answer_files import check_new
     from squad.cli.inputs import Format
     from squad.cli.labelled_rows import check_kind, labelled_rows
