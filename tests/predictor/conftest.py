@@ -1,4 +1,4 @@
-"""Small predictors, fitted once."""
+"""Small predictors, fitted once per module."""
 
 import pytest
 

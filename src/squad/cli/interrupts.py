@@ -92,8 +92,8 @@ def listening(process: bool) -> Iterator[Listener]:
     try:
         yield listener
     finally:
-        for number, handler in replaced.items():
-            signal.signal(number, signal.SIG_IGN if process else handler)
+        for replaced_number, handler in replaced.items():
+            signal.signal(replaced_number, signal.SIG_IGN if process else handler)
 
 
 def leave(number: int) -> None:

@@ -6,6 +6,7 @@ from squad.errors import ArgumentError
 
 __all__ = ["choose_device", "named_device"]
 
+#: Devices that a user can name, as error messages call them.
 DEVICES = "'auto', 'cpu' or a GPU of this machine"
 
 
