@@ -106,7 +106,7 @@ def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
             )
         )
     header = ("", "accuracy", "NLL", "coverage at 5 %", "at 1 %", "at 0.5 %")
-    title = "On the test digits; coverage at a risk: fraction accepted with that error rate:"
+    title = "On the test digits; coverage: the fraction accepted at that selective risk:"
     table(title, header, rows, file=file)
 
 
@@ -122,7 +122,7 @@ def least_sure(digits: Any, predictor: Any, file: Any = None) -> None:
     lines += ["    " + "".join(shades[min(4, int(v // 3.5))] * 2 for v in line) for line in digits.x_test[row]]
     p = 100 * answer.probabilities[row]
     lines.append(
-        f"Predicted {digits.classes[first]} ({p[first]:.0f} %) or {digits.classes[second]} ({p[second]:.0f} %); "
+        f"Predicted {digits.classes[first]} ({p[first]:.0f} %), then {digits.classes[second]} ({p[second]:.0f} %); "
         f"the true label is {digits.classes[digits.y_test[row]]}."
     )
     typer.echo("\n".join(line.rstrip() for line in lines), file=file)
