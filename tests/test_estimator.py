@@ -44,7 +44,7 @@ def blobs(rows: int = 90, classes: int = 3) -> tuple[Array, Array]:
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         # another network is in tests/slow
-        SquadClassifier(hidden=(16,), max_epochs=15, batch_size=16, lr=0.02, num_samples=4, device="cpu"),
+        SquadClassifier(hidden=(16,), max_epochs=6, batch_size=16, lr=0.05, num_samples=4, device="cpu"),
     ]
 )
 def test_scikit_learn_checks(estimator: SquadClassifier, check: Callable[[SquadClassifier], None]) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import squad
 from squad.cli import main
 
 #: Few epochs, and only columns that can be learned from.
@@ -86,6 +87,22 @@ def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.delenv("SQUAD_DATA", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path / "here"
+
+
+@pytest.fixture(scope="session")
+def better(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A better model than that of the other tests, trained for a few more epochs."""
+    out = tmp_path_factory.mktemp("better") / "model"
+    options = [*QUICK, "--max-epochs", "20", "--out", str(out)]
+    assert main(["fit", str(prepared / "train.csv"), *options]) == 0
+    return out
+
+
+@pytest.fixture
+def model(here: Path, better: Path) -> Path:
+    """The better model, as model/."""
+    squad.load(better).save(here / "model", overwrite=True)
+    return here / "model"
 
 
 @pytest.fixture

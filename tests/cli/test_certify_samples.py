@@ -5,30 +5,12 @@ import re
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 import squad
 from squad.cli.certify_settings import named_numbers
-from tests.cli.conftest import QUICK, Run
+from tests.cli.conftest import Run
 
 CERTIFY = ("certify", "model", "calibration.csv", "--delta", ".1", "--out", "safe")
-
-
-@pytest.fixture(scope="module")
-def better(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A better model than that of the other tests, trained for a few more epochs."""
-    from squad.cli import main
-
-    out = tmp_path_factory.mktemp("better") / "model"
-    assert main(["fit", str(prepared / "train.csv"), *QUICK, "--max-epochs", "20", "--out", str(out)]) == 0
-    return out
-
-
-@pytest.fixture
-def model(here: Path, better: Path) -> Path:
-    """The better model, as model/."""
-    squad.load(better).save(here / "model", overwrite=True)
-    return here / "model"
 
 
 def certificate_of(folder: Path) -> squad.Certificate:

@@ -75,7 +75,7 @@ def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
         (["one.csv", "--target", "y"], r"one\.csv.*class|two classes|2 labels"),
         (["broken.csv", "--target", "y"], r"broken\.csv.*line"),
         (["digit"], "'digit'.*Did you mean digits"),
-        (["train.csv"], r"train\.csv.*--target.*'patient_id', 'age'"),
+        (["train.csv"], r"--target.*train\.csv.*'patient_id', 'age'"),
         (["train.csv", "--target", "Y"], "'Y'.*[Dd]id you mean 'y'"),
         (["train.csv", "--target", "y"], "--drop patient_id"),
         (["train.csv", "--target", "y", "--group", "patient"], "'patient'.*[Dd]id you mean 'patient_id'"),
@@ -156,10 +156,11 @@ def interrupt(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, epoch: int 
         return run(*LONG)
 
 
-def test_stopped_before_the_first_checkpoint_is_due(
-    run: Run, here: Path, uninterrupted: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "LONG", [*LONG, "--checkpoint-seconds", "99"])
+def test_stopped_before_the_first_checkpoint_is_due(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = [*LONG, "--max-epochs", "8", "--checkpoint-seconds", "99"]
+    assert run(*short, "--out", "uninterrupted").code == 0
+    uninterrupted = (here / "uninterrupted/model.safetensors").read_bytes()
+    monkeypatch.setattr(sys.modules[__name__], "LONG", short)
     before = listing(here)
     assert interrupt(run, here, monkeypatch, epoch=1) == (130, "", "squad: stopped; nothing was saved yet.\n")
     assert listing(here) == before, "no epoch was complete"

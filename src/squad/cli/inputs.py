@@ -102,7 +102,7 @@ def read_rows(
             raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
         return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
     if need_labels and target is None:
-        raise DataError(f"Name the column of labels of {data} with --target. Its columns: {listed(found.columns)}.")
+        raise DataError(f"Name with --target the column of labels of {data}; its columns are {listed(found.columns)}.")
     return Rows(
         found,
         _labels(found, target, strict) if need_labels else None,
