@@ -111,11 +111,11 @@ def split(
     from squad.data.tables import STDIN, Table, groups, labels, read
     from squad.errors import DataError
 
-    shares = _fractions(fractions, recalibration)
+    proportions = _fractions(fractions, recalibration)
     check_count("--seed", seed, 0)
     # If there is no such file, `read` raises an error that says so.
     exists = data in STDIN or Path(data).is_file() or Path(data).is_fifo() or is_named(data)
-    paths = _paths(data, out, overwrite, tuple(shares)) if exists else {}
+    paths = _paths(data, out, overwrite, tuple(proportions)) if exists else {}
     found = read(data, target=target, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         if group is not None:
@@ -125,7 +125,7 @@ def split(
     elif group == target:
         raise DataError(f"{target!r} is the target and cannot be the group as well. Choose another column for --group.")
     row_groups = groups(found, group) if group is not None and isinstance(found, Table) else None
-    parts = split_rows(labels(found, target), shares, seed, row_groups)
+    parts = split_rows(labels(found, target), proportions, seed, row_groups)
     for name, rows in parts.parts.items():
         if not len(rows):
             raise DataError(
@@ -149,18 +149,25 @@ def _fractions(text: str, extra: float | None = None) -> dict[str, float]:
     from squad.errors import ArgumentError
 
     try:
-        shares = [float(share) for share in text.split(",")]
+        proportions = [float(proportion) for proportion in text.split(",")]
     except ValueError:
-        shares = []
-    if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
+        proportions = []
+    if (
+        len(proportions) != 3
+        or not all(0 < proportion < 1 for proportion in proportions)
+        or abs(sum(proportions) - 1) > 1e-9
+    ):
         raise ArgumentError.of(
             "--fractions", repr(text), "three positive numbers that add up to 1, such as 0.6,0.2,0.2"
         )
     if extra is None:
-        return dict(zip(PARTS, shares, strict=True))
+        return dict(zip(PARTS, proportions, strict=True))
     if not 0 < extra < 1:
         raise ArgumentError.of("--recalibration", extra, "between 0 and 1, such as .1")
-    return {**{name: share * (1 - extra) for name, share in zip(PARTS, shares, strict=True)}, EXTRA: extra}
+    return {
+        **{name: proportion * (1 - extra) for name, proportion in zip(PARTS, proportions, strict=True)},
+        EXTRA: extra,
+    }
 
 
 def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -> dict[str, Path]:

@@ -155,7 +155,7 @@ def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
     """Split a test set into "calibration" rows, which certify, and "test" rows, which evaluate; returns positions.
 
     Args:
-        y: (N,), classes of the rows; each half has its share of every class.
+        y: (N,), classes of the rows; the halves are stratified by class.
     """
     from squad.data.splits import split_rows
 

@@ -56,7 +56,7 @@ def plan(
 
     Success is a certificate that accepts at least 90 % of --coverage. squad evaluate reports coverage and error rate of
     a model on new rows; with these two, the probability holds for the least favourable distribution of rows. The scores
-    of some new rows (--pilot) tell more; they must not be used to certify.
+    of some new rows (--pilot) give a better estimate; they must not be used to certify.
 
     \b
     Examples:
