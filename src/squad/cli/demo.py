@@ -15,7 +15,7 @@ __all__ = ["certified", "compare", "demo", "least_sure", "train"]
 #: Networks, in the order of the table.
 MODELS: tuple[str, ...] = ("squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp")
 #: Default folder of the model; the next demo replaces it.
-MODEL = Path("demo/model")
+DEFAULT_OUT = Path("demo/model")
 #: Selective risk and delta of the certificate.  Chosen after 5 % and 3 % had been tried on the same digits, at which
 #: nearly all of them are accepted; see RISK_NOTE.
 RISK, DELTA = 0.02, 0.05
@@ -28,7 +28,7 @@ SHADES, PLAIN_SHADES = " ░▒▓█", " .:*#"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the SQUAD model.")] = MODEL,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the SQUAD model.")] = DEFAULT_OUT,
     max_epochs: Annotated[int, typer.Option(metavar="N", help="Maximum number of epochs.")] = 100,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the split, the weights and the noise.")] = 0,
     overwrite: Overwrite = False,
@@ -49,11 +49,11 @@ def demo(
 
     check_count("--max-epochs", max_epochs, 1)
     check_count("--seed", seed, 0, 2**62)
-    overwrite = overwrite or out == MODEL
+    overwrite = overwrite or out == DEFAULT_OUT
     artifact.check_target(out, overwrite)
     check_writable(out)
     page = out.parent / "report.html"
-    if page.is_dir() or (out != MODEL and page.exists() and not overwrite):
+    if page.is_dir() or (out != DEFAULT_OUT and page.exists() and not overwrite):
         raise OutputError(
             f"{page} exists, which the report would replace. Name another folder with --out, or pass --overwrite."
         )
