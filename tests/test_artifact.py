@@ -1,9 +1,10 @@
-"""The saved folder: the same model in another process, a clear word about every kind of damage, whole or not at all."""
+"""Saved models: round trips, other processes, damage of every kind, atomic writes."""
 
 import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def frame(count: int = 12) -> pd.DataFrame:
 
 
 def predictor(name: str = "squad", data: str = "array", members: int = 2, **settings: Any) -> Predictor:
-    """One whose weights are random: what it answers does not matter, only that it stays the same."""
+    """Return a predictor with random weights: its predictions must stay the same, whatever they are."""
     transform: TableTransform | ArrayTransform
     if data == "table":
         transform = TableTransform.fit(Table.of(frame()), "label")
@@ -78,7 +79,7 @@ def names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-# ---- there and back
+# ---- round trips
 
 
 @pytest.mark.parametrize("data", ["array", "image", "table"])
@@ -98,7 +99,7 @@ def test_round_trip(name: str, data: str, tmp_path: Path) -> None:
     assert repr(again) == repr(made)
 
 
-def test_what_is_not_the_default_comes_back_too(tmp_path: Path) -> None:
+def test_round_trip_of_other_settings(tmp_path: Path) -> None:
     made = predictor("squad", dropout=(0.0, 0.3), test_dropout=True, learn_values="per_neuron", prior="gaussian")
     made = made.with_sampling("relaxed", 3)
     squad.set_temperature(made.network, [0.7, 0.9])
@@ -143,7 +144,7 @@ def test_another_process_killed_while_it_saves(tmp_path: Path) -> None:
     assert squad.load(files[0]).sampling == "mean"
 
 
-def test_what_the_folder_says(saved: Path) -> None:
+def test_content_of_the_config(saved: Path) -> None:
     config = json.loads((saved / CONFIG).read_text(encoding="utf-8"))
     assert config["kind"] == "squad-torch model"
     assert config["format"] == artifact.FORMAT
@@ -172,22 +173,22 @@ def refused(path: Path, match: str) -> str:
 
 
 def test_not_a_folder(tmp_path: Path) -> None:
-    refused(tmp_path / "none", "none must be a folder with a saved model; it does not exist")
+    refused(tmp_path / "none", "none .*does not exist")
     (tmp_path / "file").write_text("x")
-    refused(tmp_path / "file", "file must be a folder with a saved model; it is a file")
+    refused(tmp_path / "file", "file .*folder.*is a file")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "must hold config.json and model.safetensors; config.json is missing")
-    refused(tmp_path / ("n" * 300), "cannot be read: File name too long")
+    refused(tmp_path / "empty", r"empty .*config\.json is missing")
+    refused(tmp_path / ("n" * 300), "File name too long")
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
 def test_a_file_is_missing(name: str, saved: Path) -> None:
     (saved / name).unlink()
-    refused(saved, f"must hold config.json and model.safetensors; {name} is missing")
+    refused(saved, f"{name} is missing")
     (saved / name).mkdir()
     refused(saved, f"{name} is not a file")
     (saved / name).rmdir()
-    os.mkfifo(saved / name)  # reading it would wait for ever
+    os.mkfifo(saved / name)  # reading it would block
     refused(saved, f"{name} is not a file")
 
 
@@ -197,7 +198,7 @@ def test_a_file_is_cut_short(name: str, saved: Path) -> None:
     lengths = sorted({*range(0, len(whole) - 1, max(1, len(whole) // 60)), 1, 7, 8, 9, len(whole) - 2})
     for length in lengths:
         (saved / name).write_bytes(whole[:length])
-        refused(saved, "is damaged: .*Save the model again" if name == CONFIG else f"has {length:,} bytes of ")
+        refused(saved, "config.json .*damaged" if name == CONFIG else f"has {length:,} bytes")
     (saved / name).write_bytes(whole)
     squad.load(saved)
 
@@ -205,63 +206,64 @@ def test_a_file_is_cut_short(name: str, saved: Path) -> None:
 def test_a_file_is_too_long(saved: Path) -> None:
     with (saved / WEIGHTS).open("ab") as file:
         file.write(b"\0")
-    refused(saved, r"model.safetensors has [\d,]+ bytes of [\d,]+\. Save the model again, or copy it again")
+    refused(saved, r"model\.safetensors has [\d,]+ bytes")
 
 
 def test_a_byte_of_the_weights_is_flipped(saved: Path) -> None:
     whole = (saved / WEIGHTS).read_bytes()
-    for place in range(0, len(whole), max(1, len(whole) // 40)):
+    for position in range(0, len(whole), max(1, len(whole) // 40)):
         changed = bytearray(whole)
-        changed[place] ^= 1
+        changed[position] ^= 1
         (saved / WEIGHTS).write_bytes(changed)
-        refused(saved, "model.safetensors was changed after it was saved")
+        refused(saved, r"model\.safetensors was changed")
 
 
 def test_giant_files_are_not_read(saved: Path) -> None:
     with (saved / WEIGHTS).open("r+b") as file:
-        file.truncate(1 << 35)  # of holes: nothing is written
-    refused(saved, "model.safetensors has 34,359,738,368 bytes of ")
+        file.truncate(1 << 35)  # a sparse file
+    refused(saved, r"model\.safetensors has 34,359,738,368 bytes")
     with (saved / CONFIG).open("r+b") as file:
         file.truncate(1 << 35)
-    refused(saved, "config.json has 34,359,738,368 bytes; that of a model has 16,777,216 at the most")
+    refused(saved, r"config\.json has 34,359,738,368 bytes.*16,777,216")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "is damaged: it is empty"),
-        (b"[]", "must describe a squad-torch model; it describes something else"),
-        (b"null", "must describe a squad-torch model"),
-        (b'"squad-torch model"', "must describe a squad-torch model"),
-        (b"{}", "must describe a squad-torch model"),
-        (b'{"kind": "bert"}', "must describe a squad-torch model"),
-        (b'{"kind": ["squad-torch model"]}', "must describe a squad-torch model"),
-        (b"\xff\xfe\x00", "is damaged: "),
-        (b"[" * 200_000, "is damaged: "),
-        (b'{"kind": NaN}', "is damaged: NaN is not a JSON number"),
-        (b'{"kind": "squad-torch model", "format": ' + b"9" * 5000 + b"}", "is damaged: "),
+        (b"", "damaged.*empty"),
+        (b"[]", "squad-torch model"),
+        (b"null", "squad-torch model"),
+        (b'"squad-torch model"', "squad-torch model"),
+        (b"{}", "squad-torch model"),
+        (b'{"kind": "bert"}', "squad-torch model"),
+        (b'{"kind": ["squad-torch model"]}', "squad-torch model"),
+        (b"\xff\xfe\x00", "damaged"),
+        (b"[" * 200_000, "damaged"),
+        (b'{"kind": NaN}', "damaged.*NaN"),
+        (b'{"kind": "squad-torch model", "format": ' + b"9" * 5000 + b"}", "damaged"),
     ],
     ids=range(11),
 )
-def test_config_that_is_none(text: bytes, message: str, saved: Path) -> None:
+def test_a_config_of_something_else(text: bytes, message: str, saved: Path) -> None:
     (saved / CONFIG).write_bytes(text)
     refused(saved, message)
 
 
 def test_newer_and_other_formats(saved: Path) -> None:
-    for found, advice in ((3, "install that version or a newer one"), (0, "save the model again"), ("1", "save the"),
-                          (True, "save the"), (None, "save the"), (1.0, "save the")):  # fmt: skip
+    for found in (3, 0, "1", True, None, 1.0):
         edit(saved, partial(put, path=("format",), value=found))
-        message = refused(saved, rf"is of format {found}; this version reads formats 1, 2\. .*{advice}")
-        assert f"written by squad-torch {squad.__version__}" in message
+        message = refused(saved, rf"format {found}\b.* 1, 2\b")
+        assert f"squad-torch {squad.__version__}" in message
+        advice = message.removeprefix(str(saved))
+        assert bool(re.search("newer|nstall|pgrade", advice)) == (found == 3)
     edit(saved, lambda config: config.update(format=3, versions=[]))
-    refused(saved, "written by squad-torch of unknown version")
+    refused(saved, "format 3.*unknown version")
 
 
 def edit(
     folder: Path, change: Callable[[Config], object], *, honest: bool = True, weights: bytes | None = None
 ) -> None:
-    """Change config.json; if ``honest``, with the checksum that then belongs to it."""
+    """Change config.json; if ``honest``, with a valid checksum."""
     config = json.loads((folder / CONFIG).read_bytes())
     if weights is not None:
         (folder / WEIGHTS).write_bytes(weights)
@@ -274,12 +276,12 @@ def edit(
     (folder / CONFIG).write_text(json.dumps(config))
 
 
-def every_place(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths to all entries of nested objects and lists, the first three of a list."""
+def every_path(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths to all entries of nested objects and lists, for lists to the first three."""
     inner = (
         list(data.items()) if isinstance(data, dict) else list(enumerate(data))[:3] if isinstance(data, list) else []
     )
-    return [place for key, value in inner for place in ((*path, key), *every_place(value, (*path, key)))]
+    return [found for key, value in inner for found in ((*path, key), *every_path(value, (*path, key)))]
 
 
 def put(data: Any, path: tuple[Any, ...], value: Any) -> None:
@@ -295,35 +297,33 @@ def put(data: Any, path: tuple[Any, ...], value: Any) -> None:
 def test_any_edit_is_noticed(data: str, tmp_path: Path) -> None:
     saved = predictor("squad", data).save(tmp_path / "model")
     whole = (saved / CONFIG).read_bytes()
-    for path in every_place(json.loads(whole)):
+    for path in every_path(json.loads(whole)):
         edit(saved, partial(put, path=path, value="edited"), honest=False)
-        refused(
-            saved, "format edited" if path == ("format",) else "was changed after|must describe a squad-torch model"
-        )
+        refused(saved, "format edited" if path == ("format",) else "was changed|squad-torch model")
         (saved / CONFIG).write_bytes(whole)
-    # How it is laid out is not what it says.
+    # The layout of the JSON does not matter.
     (saved / CONFIG).write_text(json.dumps(json.loads(whole), indent=4, sort_keys=True))
     squad.load(saved)
 
 
-#: Entries that nothing depends on, or that may be anything within a type.
+#: Entries that nothing depends on, or that may have any value of a type.
 FREE = {("record",), ("versions",), ("checksum",), ("kind",), ("format",)}
 
 
 @pytest.mark.parametrize("value", [..., None, "edited", -1, 10**9, 10**400, 1e300, [], {}], ids=lambda v: str(v)[:9])
 def test_an_edit_with_a_new_checksum_is_a_clear_error_or_a_model(value: Any, tmp_path: Path) -> None:
-    """Whatever stands in whatever place: never another error, and never a large allocation."""
+    """Any value in any entry: never another kind of error, never a large allocation."""
     saved = predictor("squad", "table", 1, hidden=(3,)).save(tmp_path / "model")
     whole = (saved / CONFIG).read_bytes()
-    places = [path for path in every_place(json.loads(whole)) if (path[0],) not in FREE]
-    for path in places:
+    paths = [path for path in every_path(json.loads(whole)) if (path[0],) not in FREE]
+    for path in paths:
         edit(saved, partial(put, path=path, value=value))
         try:
             squad.load(saved)
         except ArtifactError as error:
             assert len(str(error)) < 700, path  # noqa: PT017
         else:
-            # What can be left out, or can be any text or number.
+            # Entries that are optional, or may be any text or number.
             assert len(path) > 1 or path[0] in FREE, path
         (saved / CONFIG).write_bytes(whole)
 
@@ -331,51 +331,51 @@ def test_an_edit_with_a_new_checksum_is_a_clear_error_or_a_model(value: Any, tmp
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("members",), 10**9, r"members must be no more than the \d+ numbers of the weights, got 1000000000"),
-        (("members",), 3, r"of the weights must be of 3 members, got shape \(2"),
-        (("members",), 0, "members must be an integer >= 1, got 0"),
-        (("members",), 2.0, "'members' must be a whole number, got 2.0"),
-        (("in_features",), -1, "in_features must be an integer >= 1, got -1"),
-        (("in_features",), 7, r"'stages.0.layer.weight' of the weights must be \(2, 7, 75\) of .*, got \(2, 6"),
-        (("in_features",), 10**9, "in_features must be no more than"),
-        (("network", "hidden"), [-5, 4], "hidden must be an integer >= 1, got -5"),
-        (("network", "hidden"), [10**6, 4], "hidden must be no more than the .* numbers of the weights allow"),
-        (("network", "hidden"), [5], "The weights have 'stages.1.layer.log_prior', which the network squad has not"),
-        (("network", "hidden"), [5, 4, 4], "The weights must have 'stages.2.layer.log_prior'; it is missing"),
-        (("network", "hidden"), [5] * 1000, "hidden must be what the weights' .* tensors can be of, got 1000 layers"),
-        (("network", "bins"), 10**6, "hidden must be no more than the"),
-        (("network", "name"), "squat", "model must be one of .*, got 'squat'. Did you mean 'squad'?"),
-        (("network", "name"), "mlp", "is not a setting of the network mlp"),
-        (("network", "name"), ["squad"], "'name' must be text, got"),
+        (("members",), 10**9, r"members.*\b1,?000,?000,?000\b"),
+        (("members",), 3, r"3 members.*\(2"),
+        (("members",), 0, r"members.*1.*\b0\b"),
+        (("members",), 2.0, r"'members'.*2\.0"),
+        (("in_features",), -1, "in_features.*-1"),
+        (("in_features",), 7, r"'stages\.0\.layer\.weight'.*\(2, 7, 75\).*\(2, 6"),
+        (("in_features",), 10**9, "in_features.*weights"),
+        (("network", "hidden"), [-5, 4], "hidden.*-5"),
+        (("network", "hidden"), [10**6, 4], "hidden.*weights"),
+        (("network", "hidden"), [5], r"'stages\.1\.layer\.log_prior'.*squad"),
+        (("network", "hidden"), [5, 4, 4], r"'stages\.2\.layer\.log_prior'.*missing"),
+        (("network", "hidden"), [5] * 1000, r"hidden.*1,?000\b"),
+        (("network", "bins"), 10**6, "hidden.*weights"),
+        (("network", "name"), "squat", "'squat'.*Did you mean 'squad'"),
+        (("network", "name"), "mlp", "network mlp"),
+        (("network", "name"), ["squad"], r"'name'.*text.*\['squad'\]"),
         (("network", "name"), ..., "'name' is missing"),
         (("network",), ..., "'network' is missing"),
-        (("network",), "squad", "'network' must be an object, got 'squad'"),
-        (("network", "dropout"), [0.1], "dropout must be one number, or one for each of 2 members, got 1 numbers"),
-        (("network", "dropout"), 0.1, "The weights must have 'stages.0.dropout.rate'; it is missing"),
-        (("network", "speed"), 3, "speed is not a setting of the network squad"),
-        (("classes",), [str(i) for i in range(100_000)], "classes must be no more than the|of the weights must be"),
-        (("classes",), ["a", "b"], r"'stages.2.layer.weight' of the weights must be \(2, 4, 2\)"),
-        (("classes",), ["a", "b", "a"], "classes must be all texts or all numbers, each once"),
-        (("classes",), ["a", "b", 3], "classes must be all texts or all numbers"),
-        (("classes",), ["a", "b", None], "classes must be texts, numbers or booleans, got None"),
-        (("classes",), 3, "'classes' must be a list, got 3"),
-        (("prediction", "num_samples"), 0, "num_samples must be an integer between 1 and 999999, got 0"),
-        (("prediction", "num_samples"), 10**9, "num_samples must be an integer between"),
-        (("prediction", "sampling"), "luck", "sampling must be one of 'stratified'"),
+        (("network",), "squad", "'network'.*'squad'"),
+        (("network", "dropout"), [0.1], "dropout.*2 members.*1"),
+        (("network", "dropout"), 0.1, r"'stages\.0\.dropout\.rate'.*missing"),
+        (("network", "speed"), 3, "speed.*network squad"),
+        (("classes",), [str(i) for i in range(100_000)], "classes.*weights|weights.*100,?000"),
+        (("classes",), ["a", "b"], r"'stages\.2\.layer\.weight'.*\(2, 4, 2\)"),
+        (("classes",), ["a", "b", "a"], r"classes.*\['a', 'b', 'a'\]"),
+        (("classes",), ["a", "b", 3], r"classes.*\['a', 'b', 3\]"),
+        (("classes",), ["a", "b", None], "classes.*None"),
+        (("classes",), 3, "'classes'.*3"),
+        (("prediction", "num_samples"), 0, r"num_samples.*\b0\b"),
+        (("prediction", "num_samples"), 10**9, "num_samples.*1000000000"),
+        (("prediction", "sampling"), "luck", "sampling.*'stratified'.*'luck'"),
         (("prediction", "sampling"), ..., "'sampling' is missing"),
-        (("prediction",), [], r"'prediction' must be an object, got \[\]"),
-        (("transform", "kind"), "pickle", "'kind' of a saved transform must be 'table' or 'array'"),
-        (("transform", "shape"), [7], "'mean' and 'std' of a saved array transform"),
+        (("prediction",), [], r"'prediction'.*\[\]"),
+        (("transform", "kind"), "pickle", "'table' or 'array'.*'pickle'"),
+        (("transform", "shape"), [7], "'mean' and 'std'"),
         (("transform", "mean", 0), 10**400, "too large"),
         (("transform",), ..., "'transform' is missing"),
-        (("record",), None, "'record' must be an object, got None"),
-        (("weights",), ..., "must say the size and checksum of model.safetensors; it does not"),
-        (("weights", "bytes"), "many", "must say the size and checksum"),
-        (("weights", "sha256"), "0" * 64, "model.safetensors was changed after it was saved"),
+        (("record",), None, "'record'.*None"),
+        (("weights",), ..., r"size and checksum.*model\.safetensors"),
+        (("weights", "bytes"), "many", "size and checksum"),
+        (("weights", "sha256"), "0" * 64, r"model\.safetensors was changed"),
     ],
     ids=str,
 )  # fmt: skip
-def test_what_an_edit_is_told(path: tuple[Any, ...], value: Any, message: str, saved: Path) -> None:
+def test_errors_of_edits(path: tuple[Any, ...], value: Any, message: str, saved: Path) -> None:
     edit(saved, lambda config: put(config, path, value))
     refused(saved, message)
 
@@ -386,26 +386,26 @@ def test_weights_that_do_not_fit(saved: Path) -> None:
     whole = (saved / WEIGHTS).read_bytes()
     first = "stages.0.layer.weight"
 
-    def told(change: Callable[[dict[str, torch.Tensor]], object], message: str) -> None:
+    def check(change: Callable[[dict[str, torch.Tensor]], object], message: str) -> None:
         tensors = load(whole)
         change(tensors)
         edit(saved, lambda _: None, weights=save(tensors))
         refused(saved, message)
 
-    told(lambda t: t.pop(first), "The weights must have 'stages.0.layer.weight'; it is missing")
-    told(lambda t: t.update(extra=torch.zeros(2)), "The weights have 'extra', which the network squad has not")
-    told(lambda t: t[first].view(-1)[3].fill_(float("nan")), "weight' of the weights must be finite, got NaN or inf")
-    told(
+    check(lambda t: t.pop(first), r"'stages\.0\.layer\.weight'.*missing")
+    check(lambda t: t.update(extra=torch.zeros(2)), "'extra'.*squad")
+    check(lambda t: t[first].view(-1)[3].fill_(float("nan")), "weight'.*finite")
+    check(
         lambda t: t.update({first: t[first].double()}),
-        r"'stages.0.layer.values' of the weights must be .* of torch.float64, got .*32",
+        r"'stages\.0\.layer\.values'.*torch\.float64.*32",
     )
-    told(lambda t: t.update({first: t[first].int()}), "weights must be floating-point numbers, got torch.int32")
-    told(
+    check(lambda t: t.update({first: t[first].int()}), r"weights.*torch\.int32")
+    check(
         lambda t: t.update({first: t[first].mT.contiguous()}),
-        r"must be \(2, 6, 75\) of torch.float32, got \(2, 75, 6\)",
+        r"\(2, 6, 75\).*torch\.float32.*\(2, 75, 6\)",
     )
-    told(lambda t: t["stages.0.layer.temperature"].fill_(0), "temperature must be positive and finite, got 0.0")
-    told(lambda t: t.clear(), "hidden must be what the weights' 0 tensors can be of")
+    check(lambda t: t["stages.0.layer.temperature"].fill_(0), r"temperature.*0\.0")
+    check(lambda t: t.clear(), r"hidden.*\b0 tensors")
     edit(saved, lambda _: None, weights=whole)
     squad.load(saved)
 
@@ -420,16 +420,16 @@ def test_a_pickle_is_not_opened(saved: Path, tmp_path: Path) -> None:
         (saved / WEIGHTS).write_bytes(data)
         refused(saved, "model.safetensors has")
         edit(saved, lambda _: None, weights=data)
-        refused(saved, "model.safetensors cannot be read: ")
+        refused(saved, r"model\.safetensors cannot be read")
     torch.save(Trap(), saved / WEIGHTS)
     edit(saved, lambda _: None, weights=(saved / WEIGHTS).read_bytes())
-    refused(saved, "model.safetensors cannot be read: ")
+    refused(saved, r"model\.safetensors cannot be read")
     assert not (tmp_path / "sprung").exists()
     edit(saved, lambda _: None, weights=whole)
     squad.load(saved)
 
 
-# ---- whole or not at all
+# ---- atomic writes
 
 
 def failing(error: BaseException) -> Callable[..., Any]:
@@ -453,9 +453,7 @@ def test_a_save_that_fails_leaves_the_old_model(
     with monkeypatch.context() as patch:
         patch.setattr(where, failing(error))
         expected: Any = ArtifactError if isinstance(error, OSError) else type(error)
-        with pytest.raises(
-            expected, match="No space left on device. Name another" if expected is ArtifactError else None
-        ):
+        with pytest.raises(expected, match="No space left on device" if expected is ArtifactError else None):
             predictor("mlp").save(saved, overwrite=True)
     assert names(saved.parent) == ["model"]
     assert_same_answers(squad.load(saved), before, "array")
@@ -473,7 +471,7 @@ def test_a_rename_that_fails_leaves_the_old_model(step: int, saved: Path, monkey
         rename(one, other)
 
     monkeypatch.setattr(os, "rename", sometimes)
-    with pytest.raises(ArtifactError, match="cannot be written: Permission denied"):
+    with pytest.raises(ArtifactError, match="Permission denied"):
         predictor("mlp").save(saved, overwrite=True)
     assert names(saved.parent) == ["model"]
     assert squad.load(saved).config.name == "squad"
@@ -482,8 +480,8 @@ def test_a_rename_that_fails_leaves_the_old_model(step: int, saved: Path, monkey
     assert squad.load(saved).config.name == "mlp"
 
 
-def test_the_old_model_is_never_thrown_away(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
+def test_the_old_model_is_never_lost(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact, "_exchange", lambda *_: False)
     rename, calls = os.rename, []
 
     def once(one: Path, other: Path) -> None:
@@ -494,7 +492,7 @@ def test_the_old_model_is_never_thrown_away(saved: Path, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", once)
-        with pytest.raises(ArtifactError, match="the model that was there is now ") as caught:
+        with pytest.raises(ArtifactError) as caught:
             predictor("mlp").save(saved, overwrite=True)
     (left,) = saved.parent.iterdir()
     assert str(left) in str(caught.value)
@@ -503,25 +501,25 @@ def test_the_old_model_is_never_thrown_away(saved: Path, monkeypatch: pytest.Mon
 
 def test_a_first_save_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "rename", failing(OSError(13, "Permission denied")))
-    with pytest.raises(ArtifactError, match="model cannot be written: Permission denied"):
+    with pytest.raises(ArtifactError, match=r"model.*Permission denied"):
         predictor().save(tmp_path / "model")
     assert names(tmp_path) == []
 
 
-def test_what_json_cannot_hold_is_told(tmp_path: Path) -> None:
+def test_values_that_json_cannot_hold_are_refused(tmp_path: Path) -> None:
     made = predictor()
     for thing in (np.float32(1), {1, 2}, float("nan")):
         made.record = {"thing": thing}
-        with pytest.raises(ArtifactError, match=r"config.json must be made of plain data, as JSON has it: "):
+        with pytest.raises(ArtifactError, match=r"config\.json.*JSON"):
             made.save(tmp_path / "model")
     assert names(tmp_path) == []
 
 
-# ---- where
+# ---- existing folders
 
 
 def test_a_model_is_overwritten_only_on_request(saved: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"model holds a model already\. Name another folder, or say --overwrite"):
+    with pytest.raises(ArtifactError, match=r"model .*--overwrite"):
         predictor("mlp").save(saved)
     assert squad.load(saved).config.name == "squad"
     predictor("mlp").save(saved, overwrite=True)
@@ -531,7 +529,7 @@ def test_a_model_is_overwritten_only_on_request(saved: Path) -> None:
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_other_things_are_never_replaced(overwrite: bool, saved: Path) -> None:
-    def told(path: Path, match: str) -> None:
+    def check(path: Path, match: str) -> None:
         before = sorted(path.rglob("*"))
         with pytest.raises(ArtifactError, match=match):
             artifact.check_target(path, overwrite)
@@ -540,17 +538,17 @@ def test_other_things_are_never_replaced(overwrite: bool, saved: Path) -> None:
         assert sorted(path.rglob("*")) == before
 
     (saved / "notes.txt").write_text("mine")
-    told(saved, r"model holds other things than a model \(notes.txt\), and is left alone\. Name a new folder")
+    check(saved, r"model .*\(notes\.txt\)")
     (saved / "notes.txt").unlink()
     whole = (saved / CONFIG).read_bytes()
     (saved / CONFIG).write_text('{"architectures": ["BertModel"]}')  # a model of another library
-    told(saved, r"holds other things than a model \(config.json, model.safetensors\)")
+    check(saved, r"\(config\.json, model\.safetensors\)")
     (saved / CONFIG).unlink()
-    told(saved, r"holds other things than a model \(model.safetensors\)")
+    check(saved, r"\(model\.safetensors\)")
     (saved / CONFIG).write_bytes(whole)
-    told(saved.parent, r"holds other things than a model \(model\)")
-    told(saved / CONFIG, "config.json must be a folder to save a model in; it is a file")
-    told(saved / CONFIG / "model", f"{CONFIG} is a file. Name another folder")
+    check(saved.parent, r"\(model\)")
+    check(saved / CONFIG, r"config\.json.*is a file")
+    check(saved / CONFIG / "model", f"{CONFIG} is a file")
 
 
 def test_an_empty_folder_and_missing_parents_are_fine(tmp_path: Path) -> None:
@@ -566,7 +564,7 @@ def test_paths_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         predictor().save(path)
         squad.load(path)
     assert {"model", "other", "x", "fourth", "ü b"} <= set(names(tmp_path))
-    with pytest.raises(ArtifactError, match="cannot be written: File name too long"):
+    with pytest.raises(ArtifactError, match="File name too long"):
         predictor().save("n" * 300)
 
 
@@ -585,14 +583,14 @@ def test_a_link_is_followed(saved: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Not by permissions, which do not bind the user that tests may run as.
+    # Permissions do not bind the superuser, who may run the tests.
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda *_: False)
         for path in (tmp_path / "model", tmp_path / "a" / "b"):
-            with pytest.raises(ArtifactError, match=f"{tmp_path} may not be written to. Name another folder"):
+            with pytest.raises(ArtifactError, match=re.escape(str(tmp_path))):
                 artifact.check_target(path)
     monkeypatch.setattr(Path, "mkdir", failing(OSError(30, "Read-only file system")))
-    with pytest.raises(ArtifactError, match="model cannot be written: Read-only file system"):
+    with pytest.raises(ArtifactError, match=r"model.*Read-only file system"):
         predictor().save(tmp_path / "model")
     assert names(tmp_path) == []
 
@@ -611,7 +609,7 @@ def test_a_moved_and_a_copied_folder(saved: Path, tmp_path: Path) -> None:
     assert_same_answers(squad.load(tmp_path / "copy"), squad.load(tmp_path / "moved"), "array")
 
 
-def test_the_users_umask_rules(tmp_path: Path) -> None:
+def test_the_umask_is_respected(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         saved = predictor().save(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""The estimator by scikit-learn's rules: its own checks, its pipelines and searches, and what squad adds."""
+"""SquadClassifier: scikit-learn's checks, pipelines and searches, parameters, and errors."""
 
 import inspect
 import pickle
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 def quick(model: str = "squad", **parameters: Any) -> SquadClassifier:
-    """Fast to train, and good enough for blobs."""
+    """Return a classifier that is fast to train, and good enough for blobs."""
     fast = {"hidden": (8,), "max_epochs": 6, "batch_size": 16, "lr": 0.03, "random_state": 0, "device": "cpu"}
     return SquadClassifier(model, **{**fast, **parameters})
 
@@ -40,18 +40,18 @@ def blobs(rows: int = 90, classes: int = 3) -> tuple[Array, Array]:
     return x, y
 
 
-# No check is expected to fail.  One is skipped by scikit-learn itself, unless SCIPY_ARRAY_API is set.
+# No check is expected to fail.  Scikit-learn skips one of them, unless SCIPY_ARRAY_API is set.
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
-        # tests/slow has another
-        SquadClassifier(hidden=(16,), max_epochs=15, batch_size=16, lr=0.02, num_samples=4, device="cpu"),
+        # another network is in tests/slow
+        SquadClassifier(hidden=(16,), max_epochs=6, batch_size=16, lr=0.05, num_samples=4, device="cpu"),
     ]
 )
 def test_scikit_learn_checks(estimator: SquadClassifier, check: Callable[[SquadClassifier], None]) -> None:
     check(estimator)
 
 
-# ---- what fit learns
+# ---- fitted attributes and predictions
 
 
 def test_fitted_attributes() -> None:
@@ -75,7 +75,7 @@ def test_probabilities_are_those_of_the_predictor() -> None:
     answer = classifier.predictor_.answer(x)
     np.testing.assert_array_equal(p, answer.probabilities)
     np.testing.assert_array_equal(classifier.predict(x), answer.label)
-    # Alone as among others, as far as is guaranteed: fewer rows are a smaller matrix product.
+    # Alone as in a batch, up to the rounding of another matrix product.
     np.testing.assert_allclose(classifier.predict_proba(x[40:41]), p[40:41], rtol=0, atol=1e-6)
 
 
@@ -85,14 +85,14 @@ def test_probabilities_are_those_of_the_predictor() -> None:
         np.array(["no", "yes", "who knows"]),
         np.array(["no", "yes", "who knows"], dtype=object),
         np.array([-3, 7, 40]),
-        np.array([9, 10, 100]),  # as text 9 would come last
+        np.array([9, 10, 100]),  # sorted as text, 9 would come last
         np.array([0.0, 1.0, 2.0]),
         np.array([False, True]),
         pd.Series(["no", "yes", "who knows"], dtype="category").to_numpy(),
     ],
     ids=lambda names: f"{names.dtype}-{names[0]}",
 )
-def test_labels_come_back_as_they_were(names: Array) -> None:
+def test_labels_keep_their_type_and_value(names: Array) -> None:
     x, y = blobs(classes=len(names))
     labels = names[y]
     classifier = quick().fit(x, labels)
@@ -127,7 +127,7 @@ def test_numbers_of_any_type(kind: str) -> None:
     assert classifier.score(x.astype(kind), y) == 1.0
 
 
-def test_members_answer_together() -> None:
+def test_members_predict_together() -> None:
     x, y = blobs()
     classifier = quick(members=3).fit(x, y)
     assert classifier.predictor_.members == 3
@@ -170,7 +170,7 @@ def test_parameters_reach_the_network_and_the_training() -> None:
 
 
 @pytest.mark.parametrize(("model", "bins"), [("squad", 15), ("squad-factorized", 37)])
-def test_bins_left_out_are_the_networks_own(model: str, bins: int) -> None:
+def test_default_bins_are_those_of_the_network(model: str, bins: int) -> None:
     x, y = blobs(30)
     assert quick(model, max_epochs=1).fit(x, y).predictor_.config.to_dict()["bins"] == bins
 
@@ -197,7 +197,7 @@ def test_the_same_seed_gives_the_same_network() -> None:
     assert not np.array_equal(first.predict_proba(x), other.predict_proba(x))
 
 
-def test_no_seed_draws_one_that_is_remembered() -> None:
+def test_without_a_seed_one_is_drawn_and_stored() -> None:
     x, y = blobs()
     one, two = (quick(random_state=None).fit(x, y) for _ in range(2))
     assert one.seed_ != two.seed_
@@ -206,14 +206,14 @@ def test_no_seed_draws_one_that_is_remembered() -> None:
     np.testing.assert_array_equal(one.predict_proba(x), again.predict_proba(x))
 
 
-def test_a_generator_as_seed() -> None:
+def test_a_generator_as_random_state() -> None:
     x, y = blobs(30)
     seeds = [quick("mlp", random_state=np.random.RandomState(5), max_epochs=1).fit(x, y).seed_ for _ in range(2)]
     assert seeds[0] == seeds[1]
     assert quick("mlp", random_state=np.int64(3), max_epochs=1).fit(x, y).seed_ == 3
 
 
-def test_fitting_leaves_the_generators_of_others_alone() -> None:
+def test_fitting_does_not_touch_global_generators() -> None:
     x, y = blobs(30)
     before = torch.get_rng_state(), np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
     quick().fit(x, y).predict(x)
@@ -268,7 +268,7 @@ def test_groups_are_routed_by_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def spy_on_the_split(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Array, Array]]:
-    """What validation_rows gives, call by call."""
+    """Record the results of validation_rows."""
     seen: list[tuple[Array, Array]] = []
 
     def spy(*args: Any) -> tuple[Array, Array]:
@@ -297,70 +297,70 @@ def test_pickles(model: str, tmp_path: Path) -> None:
 
 def test_the_predictor_can_be_saved(tmp_path: Path) -> None:
     x, y = blobs()
-    # numpy's numbers, as searches hand them over, are none that JSON knows.
+    # Searches pass numpy's numbers, which JSON does not know.
     classifier = quick(bins=np.int32(5), lr=np.float32(0.03), hidden=np.array([6]), dropout=np.float32(0.1))
     classifier.fit(x, y)
     saved = squad.load(classifier.predictor_.save(tmp_path / "model"))
     np.testing.assert_array_equal(saved.answer(x).probabilities, classifier.predict_proba(x))
 
 
-# ---- what is wrong is said
+# ---- errors
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"model": "squat"}, r"model must be one of 'squad', .*, got 'squat'\. Did you mean 'squad'\?"),
-        ({"model": None}, r"model must be one of .*, got None"),
-        ({"hidden": ()}, r"hidden must be a list of layer sizes"),
-        ({"hidden": (8, 0)}, r"hidden must be an integer >= 1, got 0"),
-        ({"bins": 1}, r"bins must be an integer >= 2, got 1"),
-        ({"model": "mlp", "bins": 15}, r"bins is not a setting of the network mlp"),
-        ({"members": 0}, r"members must be an integer >= 1, got 0"),
-        ({"members": "3"}, r"members must be .*, got '3'"),
-        ({"dropout": 1.0}, r"dropout must be a number at least 0 and below 1, got 1\.0"),
-        ({"dropout": (0.1, 0.2), "members": 3}, r"dropout must be one number, or one for each of 3 members, got 2"),
-        ({"lr": 0.0}, r"lr must be a number above 0, got 0\.0"),
-        ({"lr": (0.1, 0.2)}, r"lr must be one number, or one for each of 1 members, got 2"),
-        ({"batch_size": 0}, r"batch_size must be an integer >= 1, got 0"),
-        ({"kl_multiplier": -1}, r"kl_multiplier must be a number at least 0, got -1"),
-        ({"max_epochs": 0}, r"max_epochs must be an integer >= 1, got 0"),
-        ({"max_epochs": None}, r"max_epochs must be an integer >= 1, got None"),
-        ({"anneal_epochs": 6}, r"anneal_epochs must be below max_epochs, 6, got 6"),
-        ({"sampling": "mode"}, r"sampling must be one of .* for the network squad, got 'mode'"),
-        ({"num_samples": 0}, r"num_samples must be a whole number .*, got 0"),
-        ({"validation_fraction": 0.0}, r"validation_fraction must be a number above 0 .*, got 0\.0"),
-        ({"validation_fraction": 1.0}, r"validation_fraction must be a number above 0 .*, got 1\.0"),
-        ({"network_options": {"prio": "uniform"}}, r"prio is not a setting of the network squad\. Did you mean prior"),
-        ({"network_options": {"bins": 7}}, r"network_options must be without bins, .* Give bins=7 instead"),
-        ({"network_options": "prior"}, r"network_options must be a dict of settings by name, or None, got 'prior'"),
-        ({"training_options": {"lr": 1}}, r"training_options must be without lr, .* Give lr=1 instead"),
-        ({"training_options": {"weight_decai": 1}}, r"weight_decai is not a .* training\. Did you mean weight_decay"),
-        ({"device": "abacus"}, r"device must be 'auto', 'cpu' or a GPU of this machine, got 'abacus'"),
+        ({"model": "squat"}, r"model.*'squat'.*Did you mean 'squad'"),
+        ({"model": None}, r"model.*None"),
+        ({"hidden": ()}, r"hidden.*\(\)"),
+        ({"hidden": (8, 0)}, r"hidden.*\b0\b"),
+        ({"bins": 1}, r"bins.*\b2\b.*\b1\b"),
+        ({"model": "mlp", "bins": 15}, r"bins.*network mlp"),
+        ({"members": 0}, r"members.*\b0\b"),
+        ({"members": "3"}, r"members.*'3'"),
+        ({"dropout": 1.0}, r"dropout.*\b1\.0"),
+        ({"dropout": (0.1, 0.2), "members": 3}, r"dropout.*3 members.*\b2\b"),
+        ({"lr": 0.0}, r"lr.*\b0\.0"),
+        ({"lr": (0.1, 0.2)}, r"lr.*\b1 member.*\b2\b"),
+        ({"batch_size": 0}, r"batch_size.*\b0\b"),
+        ({"kl_multiplier": -1}, r"kl_multiplier.*-1"),
+        ({"max_epochs": 0}, r"max_epochs.*\b0\b"),
+        ({"max_epochs": None}, r"max_epochs.*None"),
+        ({"anneal_epochs": 6}, r"anneal_epochs.*max_epochs.*6"),
+        ({"sampling": "mode"}, r"sampling.*squad.*'mode'"),
+        ({"num_samples": 0}, r"num_samples.*\b0\b"),
+        ({"validation_fraction": 0.0}, r"validation_fraction.*\b0\.0"),
+        ({"validation_fraction": 1.0}, r"validation_fraction.*\b1\.0"),
+        ({"network_options": {"prio": "uniform"}}, r"prio\b.*squad.*Did you mean .?prior"),
+        ({"network_options": {"bins": 7}}, r"network_options.*bins=7"),
+        ({"network_options": "prior"}, r"network_options.*'prior'"),
+        ({"training_options": {"lr": 1}}, r"training_options.*lr=1"),
+        ({"training_options": {"weight_decai": 1}}, r"weight_decai\b.*Did you mean .?weight_decay"),
+        ({"device": "abacus"}, r"device.*'abacus'"),
         ({"random_state": -1}, r"Seed must be between 0 and 2\*\*32 - 1"),
         ({"random_state": "luck"}, r"'luck' cannot be used to seed"),
-        ({"verbose": -1}, r"verbose must be an integer >= 0, got -1"),
+        ({"verbose": -1}, r"verbose.*-1"),
     ],
     ids=str,
 )
-def test_bad_parameters_are_told_when_fitting(parameters: dict[str, Any], message: str) -> None:
+def test_bad_parameters_are_refused_by_fit(parameters: dict[str, Any], message: str) -> None:
     x, y = blobs(30)
-    classifier = quick(**parameters)  # says nothing yet: scikit-learn's rule
+    classifier = quick(**parameters)  # no error yet, by scikit-learn's rule
     with pytest.raises(ValueError, match=message):
         classifier.fit(x, y)
     with pytest.raises(NotFittedError):
         classifier.predict(x)
 
 
-def test_bad_data_is_told() -> None:
+def test_bad_data_is_refused() -> None:
     x, y = blobs(30)
-    with pytest.raises(ValueError, match="two classes at least; all 30 labels are"):
+    with pytest.raises(ValueError, match=r"30 labels"):
         quick().fit(x, np.ones(30, dtype=int))
     with pytest.raises(ValueError, match="minimum of 2 is required"):
         quick().fit(x[:1], y[:1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         quick().fit(x, y, groups=np.zeros(29))
-    with pytest.raises(ValueError, match="at least 2 groups"):
+    with pytest.raises(ValueError, match=r"2 groups"):
         quick().fit(x, y, groups=np.zeros(30))
     with pytest.raises(ValueError, match="Unknown label type"):
         quick().fit(x, x[:, 0])
@@ -369,11 +369,11 @@ def test_bad_data_is_told() -> None:
     assert issubclass(DataError, SquadError)  # the library's own, and still a ValueError
 
 
-def test_a_fit_that_fails_leaves_the_last_one() -> None:
+def test_a_failed_fit_keeps_the_last_one() -> None:
     x, y = blobs(30)
     classifier = quick("mlp").fit(x, y)
     p = classifier.predict_proba(x)
-    with pytest.raises(ValueError, match="two classes"):
+    with pytest.raises(ValueError, match="30 labels"):
         classifier.fit(x, np.full(30, "one"))
     with pytest.raises(ValueError, match="bins"):
         classifier.set_params(bins=3).fit(x[:, :2], y)
@@ -381,28 +381,28 @@ def test_a_fit_that_fails_leaves_the_last_one() -> None:
     np.testing.assert_array_equal(classifier.predict_proba(x), p)
 
 
-def test_a_row_beyond_all_bounds_is_told() -> None:
+def test_an_unreadable_row_is_named() -> None:
     x, y = blobs(30)
     classifier = quick("mlp").fit(x, y)
     x[3, 0] = 1e300
-    with pytest.raises(ValueError, match=r"X must be like the rows of training, got row 3 \(from 0\): .* too far"):
+    with pytest.raises(ValueError, match=r"Row 3 .*X.*too far"):
         classifier.predict_proba(x)
 
 
 def test_two_rows_are_enough() -> None:
     classifier = quick().fit([[0.0], [1.0]], ["no", "yes"])
-    # One row of each class: nothing can be held back, and both are trained on.
+    # One row per class: both are used for training and validation.
     assert classifier.predictor_.record["rows"] == {"training": 2, "validation": 2}
     assert classifier.predict_proba([[0.0], [1.0]]).shape == (2, 2)
 
 
-def test_members_that_diverge_are_left_out_with_a_warning() -> None:
+def test_diverged_members_are_left_out_with_a_warning() -> None:
     x, y = blobs()
-    with pytest.warns(ConvergenceWarning, match=r"The loss of 1 of 2 members .*; 1 can be used"):
+    with pytest.warns(ConvergenceWarning, match=r"\b1 of 2 members"):
         classifier = quick("mlp", members=2, lr=(0.03, 1e38)).fit(x, y)
     assert classifier.predictor_.members == 1
     assert classifier.score(x, y) > 0.9
-    with pytest.raises(SquadError, match="learning rate"):
+    with pytest.raises(SquadError, match=r"learning rate|\blr\b"):
         quick("mlp", lr=1e38).fit(x, y)
 
 
@@ -413,4 +413,4 @@ def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     quick("mlp", max_epochs=2, verbose=1).fit(x, y)
     out, err = capsys.readouterr()
     assert not out
-    assert "epoch 2 of 2: loss " in err
+    assert "epoch 2 of 2" in err

@@ -1,4 +1,4 @@
-"""Files as a user would have them, a small model of them, and the command as a function."""
+"""Files of a user, a small model trained on them, and the command as a function."""
 
 import shutil
 from collections.abc import Callable
@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import squad
 from squad.cli import main
 
-#: Few epochs, and the columns that can be learned from.
+#: Few epochs, and only columns that can be learned from.
 QUICK = ["--target", "y", "--drop", "patient_id", "--max-epochs", "3", "--quiet"]
-#: A fit that is long enough to be interrupted: no early stop, a checkpoint every epoch.
+#: A fit that is long enough to be interrupted: no early stopping, a checkpoint every epoch.
 LONG = [
     *("fit", "train.csv", "--target", "y", "--drop", "patient_id", "--hidden", "8", "--max-epochs", "120"),
     *("--set", "training.stop_patience=500", "--checkpoint-seconds", "0", "--out", "long"),
@@ -26,7 +27,7 @@ class Result(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """The one line on stderr of a command that was refused, without its beginning."""
+        """The one line on stderr of a command that failed with exit code 2, without its prefix."""
         assert self.code == 2
         assert self.out == ""
         assert self.err.startswith("squad: ")
@@ -39,7 +40,7 @@ Run = Callable[..., Result]
 
 
 def write_table(path: Path, rows: int, seed: int, labels: bool = True) -> None:
-    """Patients who are ill or well, which age and weight tell; three rows each."""
+    """Write a table of patients, three rows each; age and weight determine the label."""
     random = np.random.default_rng(seed)
     lines = ["patient_id,age,weight,sex" + (",y" if labels else "")]
     for row in range(rows):
@@ -50,7 +51,7 @@ def write_table(path: Path, rows: int, seed: int, labels: bool = True) -> None:
 
 
 def write_scores(path: Path, rows: int) -> None:
-    """Another model's confidences, and whether its answers were right; a site, and a harm of its own."""
+    """Write confidences of some model, whether its predictions are correct, a site and a harm."""
     random = np.random.default_rng(6)
     lines = ["confidence,correct,site,harm"]
     for confidence in random.random(rows):
@@ -79,18 +80,34 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of them, as the working directory."""
+    """Copy the files to a new working directory."""
     shutil.copytree(prepared, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SQUAD_DATA", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # of processes that a test starts
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path / "here"
+
+
+@pytest.fixture(scope="session")
+def better(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A better model than that of the other tests, trained for a few more epochs."""
+    out = tmp_path_factory.mktemp("better") / "model"
+    options = [*QUICK, "--max-epochs", "20", "--out", str(out)]
+    assert main(["fit", str(prepared / "train.csv"), *options]) == 0
+    return out
+
+
+@pytest.fixture
+def model(here: Path, better: Path) -> Path:
+    """The better model, as model/."""
+    squad.load(better).save(here / "model", overwrite=True)
+    return here / "model"
 
 
 @pytest.fixture
 def run(here: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command, in the folder of files."""
+    """The command as a function, run in the folder of files."""
 
     def call(*arguments: str) -> Result:
         capsys.readouterr()
@@ -102,7 +119,7 @@ def run(here: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(scope="session")
 def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The weights that LONG ends with."""
+    """The weights that LONG ends with if it is not interrupted."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     arguments = [str(prepared / "train.csv") if word == "train.csv" else word for word in LONG]
     assert main([*arguments[:-1], str(folder / "long"), "--quiet"]) == 0
@@ -110,5 +127,5 @@ def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> b
 
 
 def listing(folder: Path) -> dict[str, bytes | None]:
-    """All that is in a folder."""
+    """Return the content of all files in a folder, by path."""
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

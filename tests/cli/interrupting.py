@@ -1,4 +1,4 @@
-"""The command as a process that is sent a signal at a moment of the test's choice."""
+"""Run the command as a process, and send it a signal at a given moment."""
 
 import signal
 import subprocess
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: Says when it listens, and runs: before that, Python itself is still starting.
+#: Runs the command, and prints a dot when its signal handlers are installed.
 LISTENING = """
 import os, signal, sys
 from squad.cli import main
 
-listen = signal.signal
+original = signal.signal
 
-def tell(number, handler):
-    found = listen(number, handler)
+def install(number, handler):
+    found = original(number, handler)
     if number == signal.SIGTERM:
-        signal.signal = listen
+        signal.signal = original
         os.write(1, b".")
     return found
 
-signal.signal = tell
+signal.signal = install
 sys.exit(main())
 """
 
@@ -34,14 +34,14 @@ class Ended(NamedTuple):
 
 
 def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
-    """The command in ``folder``, once it has begun."""
+    """Start the command in ``folder``; returns when its signal handlers are installed."""
     process = subprocess.Popen(
         [sys.executable, "-c", LISTENING, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        # What a shell runs in the background does not listen to interrupts, and hands that on.
+        # Background jobs of a shell ignore interrupts, and child processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
@@ -49,9 +49,9 @@ def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-def end(process: subprocess.Popen[str], blow: signal.Signals, after: float) -> Ended:
-    """What it says when it is sent a signal after so many seconds."""
+def end(process: subprocess.Popen[str], number: signal.Signals, after: float) -> Ended:
+    """Send a signal after some seconds; returns how the process ends."""
     time.sleep(after)
-    process.send_signal(blow)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
     return Ended(process.returncode, out, err)

@@ -1,4 +1,4 @@
-"""What commands write and print: nothing is replaced unasked, nothing that a terminal or a spreadsheet would obey."""
+"""Output of commands: existing files, terminals, spreadsheets, and progress."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from squad.cli.answer_files import spreadsheet_safe
 from tests.cli.conftest import QUICK, Run, listing
 from tests.cli.test_main import COMMAND
 
-#: Clears the screen, and writes the other way round.
+#: Clears the screen, and reverses the direction of writing.
 EVIL = "ill\x1b[2J\u202e"
 
 
@@ -32,7 +32,7 @@ EVIL = "ill\x1b[2J\u202e"
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-def test_no_file_is_replaced_unasked(run: Run, here: Path, arguments: list[str], name: str) -> None:
+def test_files_are_replaced_only_with_overwrite(run: Run, here: Path, arguments: list[str], name: str) -> None:
     (here / name).write_text("mine")
     before = listing(here)
     refusal = run(*arguments, "--out", name).refusal
@@ -58,18 +58,19 @@ def test_a_fourth_part(run: Run, here: Path) -> None:
     assert not (here / "other").exists()
 
 
-def test_a_list_of_columns_says_that_it_was_cut(run: Run, here: Path) -> None:
-    names = [f"column{place}" for place in range(40)]
+def test_a_long_list_of_columns_is_cut(run: Run, here: Path) -> None:
+    names = [f"column{number}" for number in range(40)]
     (here / "wide.csv").write_text(",".join(names) + "\n" + ",".join("1" * 40) + "\n")
     for command in ("fit", "split"):
         refusal = run(command, "wide.csv", "--out", "made").refusal
         assert "'column0'" in refusal
-        assert "and 20 more" in refusal
+        assert " more" in refusal
+        assert "'column39'" not in refusal
 
 
 @pytest.fixture
 def evil(run: Run, here: Path) -> Path:
-    """A model with a class, a column and a category that would do something to a terminal."""
+    """A model whose classes and columns contain control characters."""
     table = pd.read_csv(here / "train.csv", dtype=str).rename(columns={"sex": "s\x1b[31mex"})
     table["y"] = table["y"].replace({"ill": EVIL})
     table.to_csv(here / "evil.csv", index=False)
@@ -78,8 +79,8 @@ def evil(run: Run, here: Path) -> Path:
     return here
 
 
-def test_labels_do_not_reach_a_terminal_as_they_are(run: Run, evil: Path) -> None:
-    assert run("certify", "evil", "evil.csv", "--risk", ".4").code == 2  # rows of training
+def test_control_characters_in_labels_are_escaped(run: Run, evil: Path) -> None:
+    assert run("certify", "evil", "evil.csv", "--risk", ".4").code == 2  # training rows
     missed = f"wrong=.9,missed {EVIL}=.9"
     for arguments in (
         ["info", "evil"],
@@ -96,7 +97,7 @@ def test_labels_do_not_reach_a_terminal_as_they_are(run: Run, evil: Path) -> Non
             assert letter not in found.out + found.err, arguments
 
 
-def test_a_certificate_by_evil_groups(run: Run, here: Path) -> None:
+def test_control_characters_in_groups_are_escaped(run: Run, here: Path) -> None:
     table = pd.read_csv(here / "scores.csv", dtype=str)
     table["site"] = table["site"].replace({"N": EVIL})
     table.to_csv(here / "scores.csv", index=False)
@@ -110,7 +111,7 @@ def test_a_certificate_by_evil_groups(run: Run, here: Path) -> None:
 
 
 def on_a_terminal(arguments: Sequence[str], folder: Path) -> str:
-    """What a terminal is sent."""
+    """Run the command on a pseudo-terminal; returns what the terminal receives."""
     main, other = pty.openpty()
     process = subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdin=other, stdout=other, stderr=other)
     os.close(other)
@@ -118,7 +119,7 @@ def on_a_terminal(arguments: Sequence[str], folder: Path) -> str:
     try:
         while chunk := os.read(main, 1 << 16):
             sent += chunk
-    except OSError:  # Linux says so at the end
+    except OSError:  # Linux ends the stream with an error
         pass
     finally:
         process.wait(timeout=60)
@@ -128,7 +129,7 @@ def on_a_terminal(arguments: Sequence[str], folder: Path) -> str:
 
 def test_answers_on_a_terminal_and_in_a_pipe(run: Run, evil: Path) -> None:
     piped = run("predict", "evil", "evil-new.csv").out
-    assert EVIL in piped, "data are left as they are"
+    assert EVIL in piped, "pipes get the data unchanged"
     assert "\x1b" in piped
     run("predict", "evil", "evil-new.csv", "--out", "answers.csv")
     assert (evil / "answers.csv").read_text(encoding="utf-8") == piped
@@ -171,7 +172,9 @@ def test_answers_for_a_spreadsheet(run: Run, here: Path) -> None:
 
 
 class TestRowProgress:
-    def test_lines_elsewhere(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lines_without_a_terminal(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         clock = iter([0.0, 1.0, 6.0, 7.0, 12.0, 13.0, 14.0, 20.0])
         monkeypatch.setattr(time, "monotonic", lambda: next(clock))
         with terminal.row_progress("predicting") as report:
@@ -180,17 +183,16 @@ class TestRowProgress:
         lines = capsys.readouterr().err.splitlines()
         assert lines == ["predicting: 200 of 500 rows, about 9 s left", "predicting: 400 of 500 rows, about 3 s left"]
 
-    def test_what_is_quick_shows_nothing(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_quick_passes_show_nothing(self, capsys: pytest.CaptureFixture[str]) -> None:
         with terminal.row_progress() as report:
             report(500, 500)
         assert capsys.readouterr().err == ""
 
     @pytest.mark.parametrize("arguments", [["predict"], ["evaluate"], ["certify", "--risk", ".2"], ["report"]])
     def test_commands_show_it(self, run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-        monkeypatch.setattr("squad.predictor.predictor.CHUNK", 25)
         monkeypatch.setattr(terminal, "LINE_AFTER", 0.0)
         data = {"certify": "calibration.csv", "predict": "new.csv"}.get(arguments[0], "test.csv")
-        monkeypatch.setattr("squad.predictor.predictor.CHUNK", 10)
+        monkeypatch.setattr("squad.predictor.row_pass.CHUNK", 10)
         found = run(arguments[0], "model", data, *arguments[1:])
         assert found.code == 0
         assert "predicting: 10 of " in found.err

@@ -1,10 +1,9 @@
-"""squad certify, plan, recalibrate, strip and report, and what predict does afterwards."""
+"""squad certify, plan, recalibrate, strip and report, and predict with a certified model."""
 
 import io
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,32 +11,15 @@ import pandas as pd
 import pytest
 
 import squad
-from squad.cli import main
-from squad.cli.certify import target_of
+from squad.cli.certify_settings import target_of
 from squad.output_paths import exclusive_output
 from tests.cli.conftest import QUICK, Run, listing
 
 CERTIFY = ("certify", "model", "calibration.csv", "--risk", ".2", "--delta", ".05")
 
 
-@pytest.fixture(scope="module")
-def better(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that knows something: a few more epochs than the one of all tests."""
-    out = tmp_path_factory.mktemp("better") / "model"
-    options = [*QUICK, "--max-epochs", "20", "--out", str(out)]
-    assert main(["fit", str(prepared / "train.csv"), *options]) == 0
-    return out
-
-
-@pytest.fixture
-def model(here: Path, better: Path) -> Path:
-    """It, in the place of the other."""
-    squad.load(better).save(here / "model", overwrite=True)
-    return here / "model"
-
-
-def unsettled(folder: Path) -> dict[str, object]:
-    """All that is in a model's folder, but for the attempts to certify it."""
+def without_attempts(folder: Path) -> dict[str, object]:
+    """Return the content of a model's folder, apart from the attempts to certify it."""
     found: dict[str, object] = dict(listing(folder))
     config = json.loads((folder / "config.json").read_text())
     config["record"].pop("attempts", None)
@@ -66,7 +48,7 @@ class TestCertify:
 
     @pytest.mark.parametrize("more", [(), ("--pilot", "extra.csv")])
     @pytest.mark.parametrize("method", ["preset", "pareto"])
-    def test_thresholds_that_a_pilot_chooses(self, run: Run, model: Path, method: str, more: tuple[str, ...]) -> None:
+    def test_a_pilot_chooses_thresholds(self, run: Run, model: Path, method: str, more: tuple[str, ...]) -> None:
         found = run("certify", "model", "calibration.csv", "--risk", ".3", "--delta", ".05", "--method", method, *more)
         assert found.code == 0, found.err
         certificate = squad.load(model).certificate
@@ -75,7 +57,7 @@ class TestCertify:
         rows = 200 if more else 31
         assert len(certificate.options["thresholds"]) == min(rows, 100)
 
-    def test_scores_of_a_pilot(self, run: Run, here: Path) -> None:
+    def test_a_pilot_of_scores(self, run: Run, here: Path) -> None:
         lines = (here / "scores.csv").read_text().splitlines()
         (here / "pilot.csv").write_text("\n".join([lines[0], *lines[-400:]]))
         (here / "rest.csv").write_text("\n".join(lines[:-400]))
@@ -85,19 +67,19 @@ class TestCertify:
         assert found.code == 0, found.err
         assert json.loads(found.out)["method"] == "pareto"
 
-    def test_as_json_and_elsewhere(self, run: Run, model: Path, here: Path) -> None:
-        before = unsettled(model)
+    def test_json_and_another_folder(self, run: Run, model: Path, here: Path) -> None:
+        before = without_attempts(model)
         found = run(*CERTIFY, "--json", "--out", "safe", "--no-scores")
         data = json.loads(found.out)
         assert data["certified"] is True
         assert data["details"]["calibration"]["source"] == "calibration.csv"
-        assert unsettled(model) == before
+        assert without_attempts(model) == before
         assert squad.Certificate.from_json(data) == squad.load(here / "safe").certificate
         assert not (here / "safe" / "calibration.safetensors").exists()
         assert "has no certificate" in run("predict", "model", "new.csv", "--require-certificate").refusal
 
-    def test_nothing_can_be_promised(self, run: Run, model: Path, here: Path) -> None:
-        before = unsettled(model)
+    def test_nothing_can_be_certified(self, run: Run, model: Path, here: Path) -> None:
+        before = without_attempts(model)
         table = pd.read_csv(here / "calibration.csv")
         table["y"] = table["y"].sample(frac=1, random_state=0).to_numpy()
         table.to_csv(here / "shuffled.csv", index=False)
@@ -105,17 +87,16 @@ class TestCertify:
         assert found.code == 3
         assert found.out.startswith("Not certified at risk 1")
         assert "no certificate was saved" in found.err
-        assert unsettled(model) == before
+        assert without_attempts(model) == before
 
-    def test_too_few_rows_are_no_wrong_input(self, run: Run, model: Path, here: Path) -> None:
-        """Exit code 3, as documented, and how many rows there must be at least: 469 at 1 % and 99.1 %."""
+    def test_too_few_rows_are_not_wrong_input(self, run: Run, model: Path, here: Path) -> None:
+        """Exit code 3, as documented, and the smallest number of rows: 469 at 1 % and 99.1 %."""
         before = listing(here)
         found = run("certify", "model", "test.csv", "--risk", ".01")
         assert found.code == 3
         assert found.out.startswith("Not certified at risk 1")
-        assert "60 calibration cases are too few: it takes at least 469" in found.out
-        assert "does not count" in found.out
-        assert "remembers" not in found.err
+        assert re.search(r"\b60 .*\b469\b", found.out)
+        assert "recorded" not in found.err
         assert listing(here) == before
 
     def test_too_few_scores(self, run: Run, here: Path) -> None:
@@ -123,12 +104,12 @@ class TestCertify:
         (here / "few.csv").write_text("\n".join(lines[:41]) + "\n")
         found = run("certify", "--scores", "few.csv", "--risk", ".01")
         assert found.code == 3
-        assert "40 calibration cases are too few: it takes at least 459" in found.out
+        assert re.search(r"\b40 .*\b459\b", found.out)
         enough = run("certify", "--scores", "scores.csv", "--risk", ".01")
         assert enough.code == 3
-        assert "at least" not in enough.out
+        assert "459" not in enough.out
 
-    def test_a_certificate_that_accepts_nothing_is_none(self, run: Run, model: Path, here: Path) -> None:
+    def test_a_certificate_that_accepts_nothing_does_not_count(self, run: Run, model: Path, here: Path) -> None:
         table = pd.read_csv(here / "calibration.csv", dtype=str)
         shuffled = table["y"].sample(frac=1, random_state=0).to_numpy()
         squad.load(model).certify(table, shuffled, 0.1).save(here / "nothing")
@@ -136,14 +117,14 @@ class TestCertify:
         assert "0 accepted" not in run("predict", "nothing", "new.csv").err
         assert "20 referred" in run("predict", "nothing", "new.csv").err
 
-    def test_a_certificate_is_not_replaced_unasked(self, run: Run, model: Path) -> None:
+    def test_a_certificate_is_replaced_only_with_overwrite(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
-        assert "To certify until one suits" in run(*CERTIFY).refusal
+        assert "model has a certificate already" in run(*CERTIFY).refusal
         assert run(*CERTIFY, "--overwrite").code == 0
-        assert "holds a model already" in run(*CERTIFY, "--out", "model").refusal
+        assert re.search(r"model .*--overwrite", run(*CERTIFY, "--out", "model").refusal)
 
-    def test_a_doubled_file_is_warned_of_on_a_line_of_its_own(self, run: Run, here: Path) -> None:
-        squad.load(here / "model").save(here / "another")  # else the second would be another attempt
+    def test_a_doubled_file_is_warned_about_in_one_line(self, run: Run, here: Path) -> None:
+        squad.load(here / "model").save(here / "another")  # otherwise the second would be another attempt
         header, *lines = (here / "calibration.csv").read_text().splitlines()
         (here / "twice.csv").write_text("\n".join([header, *lines, *lines]) + "\n")
         once, twice = (
@@ -179,31 +160,32 @@ class TestCertify:
             )
             expected = loaded.answer(pd.read_csv("test.csv", dtype=str), risk=risk).decision
             assert (pd.read_csv("answers.csv").decision == expected).all()
-        assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".2,missed ill=.001").refusal
-        assert "one of those certified" in run("predict", "model", "new.csv", "--risk", ".25").refusal
+        assert "0.001" in run("predict", "model", "new.csv", "--risk", ".2,missed ill=.001").refusal
+        assert "0.25" in run("predict", "model", "new.csv", "--risk", ".25").refusal
         assert "accepted at" in run("evaluate", "model", "test.csv").out
 
-    def test_other_samples_are_refused_by_predict_and_looked_at_by_evaluate(self, run: Run, model: Path) -> None:
+    def test_other_sampling_modes_are_refused_by_predict_but_not_by_evaluate(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
         refusal = run("predict", "model", "new.csv", "--num-samples", "3").refusal
-        assert "certified with 8 stratified samples" in refusal
+        assert re.search("8 stratified.*3 stratified", refusal)
         assert run("predict", "model", "new.csv", "--num-samples", "8").code == 0
         assert run("evaluate", "model", "test.csv", "--num-samples", "3").code == 0
 
-    def test_rows_of_training(self, run: Run, model: Path) -> None:
-        assert "310 of these 310 rows are copies" in run("certify", "model", "train.csv", "--risk", ".2").refusal
+    def test_training_rows(self, run: Run, model: Path) -> None:
+        assert re.search(r"\b310 of .*\b310 rows", run("certify", "model", "train.csv", "--risk", ".2").refusal)
 
-    def test_groups_of_training(self, run: Run, here: Path) -> None:
+    def test_training_groups(self, run: Run, here: Path) -> None:
         fit = ("fit", "train.csv", "--target", "y", "--group", "patient_id", "--max-epochs", "2", "--quiet")
         assert run(*fit, "--out", "grouped").code == 0
-        # The tables number their patients alike.
-        assert "fit saw 104 of these 300" in run("certify", "grouped", "calibration.csv", "--risk", ".4").refusal
+        # Both tables use the same patient ids.
+        refusal = run("certify", "grouped", "calibration.csv", "--risk", ".4").refusal
+        assert re.search(r"\b104 of .*\b300\b", refusal)
         table = pd.read_csv(here / "calibration.csv", dtype=str)
         table.patient_id = "q" + table.patient_id
         table.to_csv(here / "others.csv", index=False)
         found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3")
         assert "300 calibration cases" in found.out
-        assert "of each of 300 groups one row was used" in found.out
+        assert "300 groups" in found.out
         assert "300 of 900 rows are used" in found.err
         found = run("certify", "grouped", "others.csv", "--risk", ".45", "--delta", ".3", "--all-rows", "--overwrite")
         assert "900 rows came from 300 groups" in found.out
@@ -220,7 +202,7 @@ class TestCertify:
         assert run("evaluate", "digits-model", "digits:test").code == 0
         found = run("certify", "digits-model", "digits:train", "--risk", ".1", "--overwrite")
         assert found.code == 2
-        assert "1,198 of these 1,198 rows are copies" in found.err
+        assert re.search("1,198 of .*1,198 rows", found.err)
         assert (
             "digits:calibration" in run("certify", "digits-model", "digits:tset", "--risk", ".1", "--overwrite").refusal
         )
@@ -228,33 +210,32 @@ class TestCertify:
     @pytest.mark.parametrize(
         ("arguments", "match"),
         [
-            (("model", "calibration.csv"), "--risk must be given"),
-            (("model", "calibration.csv", "--risk", "x"), "a share such as .02"),
-            (("model", "calibration.csv", "--risk", ".1,.2"), "one number for 'wrong'"),
-            (("model", "calibration.csv", "--risk", "2"), "risk must be"),
-            (("model", "calibration.csv", "--risk", ".1", "--delta", "0"), "delta must be"),
-            (("model", "calibration.csv", "--risk", ".1", "--method", "magic"), "method must be one of"),
-            (("model", "calibration.csv", "--risk", ".1", "--method", "grid"), "named for the method grid"),
-            (("model", "calibration.csv", "--risk", ".1", "--thresholds", "a"), "numbers with commas"),
-            (("model", "calibration.csv", "--risk", "missed lost=.1"), "with a class of training (ill, well)"),
+            (("model", "calibration.csv"), "--risk"),
+            (("model", "calibration.csv", "--risk", "x"), r"--risk.*'x'"),
+            (("model", "calibration.csv", "--risk", ".1,.2"), r"--risk.*'wrong'.*'\.1,\.2'"),
+            (("model", "calibration.csv", "--risk", "2"), r"risk.*\b2\.0\b"),
+            (("model", "calibration.csv", "--risk", ".1", "--delta", "0"), "delta.*0"),
+            (("model", "calibration.csv", "--risk", ".1", "--method", "magic"), "method.*'magic'"),
+            (("model", "calibration.csv", "--risk", ".1", "--method", "grid"), "thresholds.*grid"),
+            (("model", "calibration.csv", "--risk", ".1", "--thresholds", "a"), "--thresholds.*'a'"),
+            (("model", "calibration.csv", "--risk", "missed lost=.1"), r"'missed lost'.*\(ill, well\)"),
             (("model", "calibration.csv", "--risk", ".1", "--by", "city"), "'city'"),
-            (("model", "calibration.csv", "--risk", ".1", "--by", "y"), "that is the right answer"),
-            (("model", "calibration.csv", "--risk", "1e-300"), "1e-09 at least"),
-            (("model", "calibration.csv", "--risk", "2"), "2 % is 0.02"),
-            (("model", "calibration.csv", "--risk", ".2", "--method", "band"), "at most r_max (0.1)"),
-            (("--scores", "scores.csv", "--risk", ".1", "--no-scores"), "left out where --scores is given"),
+            (("model", "calibration.csv", "--risk", ".1", "--by", "y"), "by='y'"),
+            (("model", "calibration.csv", "--risk", "1e-300"), "risk.*1e-300"),
+            (("model", "calibration.csv", "--risk", ".2", "--method", "band"), r"r_max.*0\.1"),
+            (("--scores", "scores.csv", "--risk", ".1", "--no-scores"), "--no-scores.*--scores"),
             (("model", "new.csv", "--risk", ".1"), "'y'"),
-            (("model", "--risk", ".1"), "Give MODEL and DATA"),
-            (("nowhere", "calibration.csv", "--risk", ".1"), "does not exist"),
-            (("model", "--scores", "scores.csv", "--risk", ".1"), "left out where --scores is given"),
+            (("model", "--risk", ".1"), "MODEL and DATA"),
+            (("nowhere", "calibration.csv", "--risk", ".1"), "nowhere.*does not exist"),
+            (("model", "--scores", "scores.csv", "--risk", ".1"), "MODEL model.*--scores"),
         ],
     )
     def test_wrong_input(self, run: Run, here: Path, arguments: tuple[str, ...], match: str) -> None:
         before = listing(here)
-        assert match in run("certify", *arguments).refusal
+        assert re.search(match, run("certify", *arguments).refusal)
         assert listing(here) == before
 
-    def test_the_methods_own_options(self, run: Run, model: Path) -> None:
+    def test_options_of_methods(self, run: Run, model: Path) -> None:
         for options in (
             ("--method", "grid", "--thresholds", ".8,.6"),
             ("--method", "band", "--risk", ".3", "--r-max", ".4"),
@@ -266,15 +247,15 @@ class TestCertify:
             assert data["method"] == options[1]
         assert data["options"] == {"ranks": 5}
 
-    def test_two_at_once_do_not_lose_a_certificate(self, run: Run, model: Path) -> None:
+    def test_concurrent_commands_are_refused(self, run: Run, model: Path) -> None:
         with exclusive_output(model):
-            assert "Another command is making model" in run(*CERTIFY).refusal
-            assert "Another command is making model" in run("strip", "model").refusal
-            assert "Another command is making model" in run("recalibrate", "model", "extra.csv").refusal
+            assert "Another command" in run(*CERTIFY).refusal
+            assert "Another command" in run("strip", "model").refusal
+            assert "Another command" in run("recalibrate", "model", "extra.csv").refusal
 
 
 class TestScores:
-    def test_anybodys_scores(self, run: Run, here: Path) -> None:
+    def test_scores_of_any_model(self, run: Run, here: Path) -> None:
         found = run("certify", "--scores", "scores.csv", "--risk", ".1", "--out", "certificate.json")
         assert found.code == 0, found.err
         table = pd.read_csv(here / "scores.csv")
@@ -294,22 +275,22 @@ class TestScores:
         ("text", "match"),
         [
             ("confidence,right\n.5,1\n", "'correct'"),
-            ("confidence,correct\n.5,maybe\n", "0 or 1 in every row; line 2 has 'maybe'"),
-            ("confidence,correct\nhigh,1\n", "a number in every row; line 2 has 'high'"),
-            ("confidence,correct\n,1\n", "a number in every row; line 2 has ''"),
-            ("confidence,correct\n.5\n", "cannot be read"),
-            ("", "is empty"),
+            ("confidence,correct\n.5,maybe\n", "'correct'.*line 2 .*'maybe'"),
+            ("confidence,correct\nhigh,1\n", "'confidence'.*line 2 .*'high'"),
+            ("confidence,correct\n,1\n", "'confidence'.*line 2 .*''"),
+            ("confidence,correct\n.5\n", r"bad\.csv.*line"),
+            ("", r"bad\.csv.*empty"),
         ],
     )
     def test_wrong_tables(self, run: Run, here: Path, text: str, match: str) -> None:
         (here / "bad.csv").write_text(text)
-        assert match in run("certify", "--scores", "bad.csv", "--risk", ".1").refusal
+        assert re.search(match, run("certify", "--scores", "bad.csv", "--risk", ".1").refusal)
 
-    def test_wrong_places(self, run: Run, here: Path) -> None:
+    def test_wrong_paths(self, run: Run, here: Path) -> None:
         assert "a .json file" in run("certify", "--scores", "scores.csv", "--risk", ".1", "--out", "c.txt").refusal
         assert "does not exist" in run("certify", "--scores", "no.csv", "--risk", ".1").refusal
 
-    def test_nothing_is_written_where_nothing_is_promised(self, run: Run, here: Path) -> None:
+    def test_nothing_is_written_if_nothing_is_certified(self, run: Run, here: Path) -> None:
         assert run("certify", "--scores", "scores.csv", "--risk", ".01", "--out", "certificate.json").code == 3
         assert not (here / "certificate.json").exists()
 
@@ -327,9 +308,9 @@ class TestScores:
 
 class TestPlan:
     def test_a_number(self, run: Run) -> None:
-        found = run("plan", "--risk", ".02", "--coverage", ".7", "--error", ".01")
-        assert found.out == f"{squad.plan(0.02, 0.01, 0.7, 0.01, attempt=1)}\n"
-        assert "risk 2 %" in found.err
+        found = run("plan", "--risk", ".05", "--coverage", ".7", "--error", ".01")
+        assert found.out == f"{squad.plan(0.05, 0.01, 0.7, 0.01, attempt=1)}\n"
+        assert "risk 5 %" in found.err
         assert re.search(r"with probability 9[01] %", found.err)
 
     def test_another_method_and_attempt(self, run: Run) -> None:
@@ -337,15 +318,16 @@ class TestPlan:
         assert found.out == f"{squad.plan(0.1, 0.01, error=0.02, method='sgr', attempt=2)}\n"
 
     def test_from_a_pilot(self, run: Run, here: Path) -> None:
-        table = pd.read_csv(here / "scores.csv")
+        table = pd.read_csv(here / "scores.csv")[:300]
+        table.to_csv(here / "scores.csv", index=False)
         found = run("plan", "--risk", ".1", "--pilot", "scores.csv")
         assert found.out == f"{squad.plan(0.1, pilot=(table.confidence, table.correct), attempt=1)}\n"
-        assert "1,200" in found.err
+        assert "300" in found.err
         assert "estimate" in found.err
-        assert "left out" in run("plan", "--risk", ".1", "--pilot", "scores.csv", "--error", ".01").refusal
+        assert "error" in run("plan", "--risk", ".1", "--pilot", "scores.csv", "--error", ".01").refusal
 
     def test_errors_above_the_risk(self, run: Run) -> None:
-        assert "More labels will not help" in run("plan", "--risk", ".02", "--error", ".03").refusal
+        assert re.search(r"error.*0\.03|3 %", run("plan", "--risk", ".02", "--error", ".03").refusal)
 
 
 class TestRecalibrate:
@@ -353,41 +335,41 @@ class TestRecalibrate:
     def test_it_is_saved(self, run: Run, model: Path, here: Path, method: str) -> None:
         found = run("recalibrate", "model", "extra.csv", "--method", method, "--out", "other")
         assert found.code == 0, found.err
-        assert "fitted on 200 rows" in found.out
+        assert "200 rows" in found.out
         other = squad.load(here / "other")
         assert str(other.recalibration) == found.out.strip()
-        assert "200 of these 200 rows are copies" in run("certify", "other", "extra.csv", "--risk", ".3").refusal
+        assert re.search(r"\b200 of .*\b200 rows", run("certify", "other", "extra.csv", "--risk", ".3").refusal)
         assert run("certify", "other", "calibration.csv", "--risk", ".2").code == 0
         assert "recalibration" in run("info", "other").out
 
-    def test_a_certificate_is_not_lost_unasked(self, run: Run, model: Path) -> None:
+    def test_a_certificate_is_lost_only_with_overwrite(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
-        assert "which would be lost" in run("recalibrate", "model", "extra.csv").refusal
+        assert "certificate, which would be lost" in run("recalibrate", "model", "extra.csv").refusal
         assert run("recalibrate", "model", "extra.csv", "--overwrite").code == 0
         assert squad.load(model).certificate is None
 
 
 class TestStrip:
-    def test_hashes_go(self, run: Run, model: Path) -> None:
+    def test_hashes_and_scores_are_removed(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
         certificate = squad.load(model).certificate
         assert "hashes of 310 rows" in run("info", "model").out
         stripped = run("strip", "model", "--yes")
         assert stripped.out == "model: removed 310 hashes of rows and 0 of groups\n"
-        assert stripped.err.startswith("warning: model can no longer refuse to be certified on rows")
+        assert stripped.err.startswith("warning: model can no longer refuse")
         assert stripped.err.count("\n") == 1
         assert not (model / "rows.safetensors").exists()
         assert (model / "calibration.safetensors").exists()
-        gone = "900 calibration scores and 31 validation scores"
-        assert run("strip", "model", "--scores", "--yes") == (0, f"model: removed {gone}\n", "")
+        removed = "900 calibration scores and 31 validation scores"
+        assert run("strip", "model", "--scores", "--yes") == (0, f"model: removed {removed}\n", "")
         again = ("certify", "model", "extra.csv", "--risk", ".3", "--delta", ".05", "--method", "pareto", "--out", "b")
         assert "pilot" in run(*again).refusal
         assert not (model / "calibration.safetensors").exists()
         assert run("strip", "model", "--scores").out == "model: there was nothing to remove\n"
         assert squad.load(model).certificate == certificate
-        assert "nothing of its rows" in run("info", "model").out
+        assert re.search(r"stored about rows +nothing", run("info", "model").out)
 
-    def test_nothing_is_lost_unasked(self, run: Run, model: Path, here: Path) -> None:
+    def test_without_out_or_yes_nothing_is_removed(self, run: Run, model: Path, here: Path) -> None:
         before = listing(here)
         refusal = run("strip", "model").refusal
         assert "310 hashes of rows" in refusal
@@ -399,7 +381,7 @@ class TestStrip:
         assert listing(here).items() >= before.items()
 
     @pytest.mark.parametrize(("answer", "kept"), [("n\n", True), ("\n", True), ("y\n", False)])
-    def test_a_terminal_is_asked(
+    def test_a_terminal_asks_for_confirmation(
         self, run: Run, model: Path, monkeypatch: pytest.MonkeyPatch, answer: str, kept: bool
     ) -> None:
         class Terminal(io.StringIO):
@@ -412,7 +394,7 @@ class TestStrip:
         assert found.code == (2 if kept else 0)
         assert (model / "rows.safetensors").exists() == kept
 
-    def test_hashes_never_come(self, run: Run, here: Path) -> None:
+    def test_fit_without_hashes(self, run: Run, here: Path) -> None:
         assert run("fit", "train.csv", *QUICK, "--no-row-hashes", "--out", "blind").code == 0
         assert not (here / "blind" / "rows.safetensors").exists()
         found = run("certify", "blind", "train.csv", "--risk", ".45", "--delta", ".3")
@@ -432,49 +414,46 @@ class TestReport:
     @pytest.mark.parametrize(
         ("arguments", "match"),
         [
-            (("model", "test.csv", "--out", "page.txt"), "ends in .html"),
-            (("model", "model", "test.csv"), "each model once"),
+            (("model", "test.csv", "--out", "page.txt"), r"\.html.*page\.txt"),
+            (("model", "model", "test.csv"), "MODEL.*model, model"),
             (("model", "new.csv"), "'y'"),
-            (("model", "digits:test"), "was trained on a table"),
-            (("model", "test.csv", "--target", "sex"), "among the classes of training"),
+            (("model", "digits:test"), "model was trained on a table"),
+            (("model", "test.csv", "--target", "sex"), r"labels.*\(ill, well\).*got f, m"),
         ],
     )
     def test_wrong_input(self, run: Run, here: Path, arguments: tuple[str, ...], match: str) -> None:
         before = listing(here)
-        assert match in run("report", *arguments).refusal
+        assert re.search(match, run("report", *arguments).refusal)
         assert listing(here) == before
 
 
 class TestAttempts:
-    """Too few rows, more rows, the next share of delta: across processes, and in whatever folder."""
+    """Each attempt uses the next part of delta: across processes and folders."""
 
     @pytest.fixture(autouse=True)
     def few(self, here: Path) -> None:
-        """40 rows with the wrong labels: they could have been the right ones."""
+        """Write 40 rows with wrong labels: enough for an attempt, which fails."""
         table = pd.read_csv(here / "calibration.csv", dtype=str).iloc[:40]
         table.assign(y=table["y"].map({"ill": "well", "well": "ill"})).to_csv(here / "few.csv", index=False)
 
     def failed(self, run: Run) -> None:
         found = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05")
         assert found.code == 3
-        assert "remembers attempt 1" in found.err
+        assert "Attempt 1 is recorded in model" in found.err
         assert "5 % of delta" in found.err
 
     def test_more_rows_after_a_failure(self, run: Run, model: Path, here: Path) -> None:
         self.failed(run)
         found = run(*CERTIFY)
         assert found.code == 0, found.err
-        assert "attempt 2 of this model, at 5 % of delta" in found.out
-        assert "labels that are used again" in found.out
+        assert re.search("attempt 2 .*5 % of delta", found.out)
         again = squad.load(model)
         assert again.certificate is not None
         assert again.certificate.attempt == 2
         assert again.certificate.rules[0].level == 0.05 * (1 - 0.9) / 2
         assert [(one["attempt"], one["certified"]) for one in again.attempts] == [(1, False), (2, True)]
-        predict = [sys.executable, "-m", "squad", "predict", "model", "new.csv", "--require-certificate"]
-        done = subprocess.run(predict, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
         for arguments in (
+            ("predict", "model", "new.csv", "--require-certificate"),
             ("report", "model", "test.csv", "--out", "report.html"),
             ("verify", "model"),
             ("strip", "model", "--scores", "--out", "bare"),
@@ -485,22 +464,22 @@ class TestAttempts:
         assert [one["attempt"] for one in bare.attempts] == [1, 2]
         assert bare.calibration is None
 
-    def test_elsewhere_counts_too(self, run: Run, model: Path, here: Path) -> None:
+    def test_attempts_saved_elsewhere_count(self, run: Run, model: Path, here: Path) -> None:
         for number in (1, 2, 3):
             found = run(*CERTIFY, "--out", f"safe{number}")
             assert found.code == 0, found.err
-            assert f"attempt {number} of this model" in found.out
+            assert f"attempt {number} " in found.out
             assert len(squad.load(here / f"safe{number}").attempts) == len(squad.load(model).attempts) == number
         assert squad.load(model).certificate is None
 
-    def test_a_failure_leaves_the_certificate_that_is_there(self, run: Run, model: Path) -> None:
+    def test_a_failure_keeps_the_earlier_certificate(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
         before = squad.load(model).certificate
         assert run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--overwrite").code == 3
         assert squad.load(model).certificate == before
         assert len(squad.load(model).attempts) == 2
-        told = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--overwrite").err
-        assert "The certificate that it had stays" in told
+        again = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--overwrite")
+        assert "earlier certificate is kept" in again.err
 
     def test_a_model_that_cannot_be_written(
         self, run: Run, model: Path, here: Path, monkeypatch: pytest.MonkeyPatch
@@ -517,33 +496,35 @@ class TestAttempts:
         before = listing(model)
         found = run(*CERTIFY, "--out", "safe")
         assert found.code == 0, found.err
-        assert "does not remember attempt 1" in found.err
+        assert "attempt 1 to certify it is not recorded" in found.err
         assert listing(model) == before
         assert len(squad.load(here / "safe").attempts) == 1
         failed = run("certify", "model", "few.csv", "--risk", ".2", "--delta", ".05", "--out", "other")
         assert failed.code == 3
-        assert "does not remember attempt 1" in failed.err
-        assert "model remembers" not in failed.err
+        assert "attempt 1 to certify it is not recorded" in failed.err
+        assert "is recorded" not in failed.err
         assert listing(model) == before
 
     def test_attempts_of_the_folder_that_is_replaced(self, run: Run, model: Path, here: Path) -> None:
         assert run(*CERTIFY, "--out", "safe").code == 0
-        assert run("certify", "safe", *CERTIFY[2:], "--overwrite").code == 0  # attempt 2, of which model knows nothing
+        assert (
+            run("certify", "safe", *CERTIFY[2:], "--overwrite").code == 0
+        )  # attempt 2, which is not recorded in model
         assert len(squad.load(model).attempts) == 1
         found = run(*CERTIFY, "--out", "safe", "--overwrite")
-        assert "attempt 3 of this model" in found.out
+        assert "attempt 3 " in found.out
         assert [len(squad.load(here / name).attempts) for name in ("model", "safe")] == [3, 3]
 
-    def test_info_tells_of_them(self, run: Run, model: Path) -> None:
-        def told() -> str:
+    def test_info_lists_them(self, run: Run, model: Path) -> None:
+        def shown_attempts() -> str:
             (line,) = [line for line in run("info", "model").out.splitlines() if line.startswith("attempts to certify")]
             return " ".join(line.split())
 
-        assert told() == "attempts to certify none"
+        assert shown_attempts() == "attempts to certify none"
         self.failed(run)
-        assert "1, 0 certified; the next one at 5 % of delta" in told()
+        assert re.search(r"\b1 recorded, 0 certified.*\b5 % of delta", shown_attempts())
         assert run(*CERTIFY).code == 0
-        assert "2, 1 certified; the next one at 2.5 % of delta" in told()
+        assert re.search(r"\b2 recorded, 1 certified.*\b2\.5 % of delta", shown_attempts())
         shown = run("info", "model").out
         assert [shown.count(word) for word in ("failed", "0.045", "0.0025")] == [1, 1, 1]
 
@@ -553,16 +534,15 @@ class TestAttempts:
         pd.concat([table[~ill], table[ill][:5]]).to_csv(here / "well.csv", index=False)
         found = run("certify", "model", "well.csv", "--risk", ".3,miss rate=.2", "--delta", ".05")
         assert found.code == 3
-        assert "'miss rate ill' is counted on 5 and takes at least" in found.out
-        assert "does not count" in found.out
+        assert re.search(r"'miss rate ill' .*\b5\b", found.out)
         assert squad.load(model).attempts == []
 
     def test_a_smaller_delta(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
-        assert "delta must be at least 0.05" in run(*CERTIFY[:-1], ".01", "--overwrite").refusal
+        assert re.search(r"delta.*0\.05.*0\.01", run(*CERTIFY[:-1], ".01", "--overwrite").refusal)
         assert len(squad.load(model).attempts) == 1
 
     def test_of_scores(self, run: Run) -> None:
         found = run("certify", "--scores", "scores.csv", "--risk", ".1", "--attempt", "2", "--json")
         assert json.loads(found.out)["attempt"] == 2
-        assert "left out where MODEL is given" in run(*CERTIFY, "--attempt", "2").refusal
+        assert "--attempt 2" in run(*CERTIFY, "--attempt", "2").refusal

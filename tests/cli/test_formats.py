@@ -1,4 +1,4 @@
-"""The command on tables of other programs, and in pipes."""
+"""Tables with other encodings and decimal signs, and pipes."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ class Stdin:
 
 
 def european(here: Path, name: str) -> str:
-    """The same table with semicolons and decimal commas, in another encoding."""
+    """Write the same table with semicolons and decimal commas, in another encoding; returns its name."""
     text = (here / name).read_text(encoding="utf-8")
     (here / f"eu-{name}").write_bytes(text.replace(",", ";").replace(".", ",").replace("sex", "größe").encode("cp1252"))
     (here / name).write_text(text.replace("sex", "größe"), encoding="utf-8")
@@ -25,14 +25,14 @@ def european(here: Path, name: str) -> str:
 FORMAT = ("--encoding", "cp1252", "--decimal", ",")
 
 
-def test_every_command_reads_the_tables_of_another_program(run: Run, here: Path) -> None:
+def test_every_command_reads_other_formats(run: Run, here: Path) -> None:
     train, calibration, test = (european(here, name) for name in ("train.csv", "calibration.csv", "test.csv"))
     assert "--encoding" in run("fit", train, *QUICK, "--out", "eu").refusal
     assert run("fit", train, *QUICK, "--out", "eu", *FORMAT).code == 0
     assert run("fit", "train.csv", *QUICK, "--out", "plain").code == 0
     weights = [(here / name / "model.safetensors").read_bytes() for name in ("eu", "plain")]
     assert weights[0] == weights[1]
-    # Nothing of the format is kept with the model: each file is read by what is said of it.
+    # The format is not saved with the model: it belongs to each file.
     plain = run("predict", "eu", "test.csv")
     assert run("predict", "eu", test, *FORMAT) == plain
     assert (
@@ -50,7 +50,7 @@ def test_every_command_reads_the_tables_of_another_program(run: Run, here: Path)
     assert found.out.replace("eu-scores.csv", "scores.csv") != ""
 
 
-def test_options_that_fit_nothing(run: Run) -> None:
+def test_format_options_that_do_not_apply(run: Run) -> None:
     assert "digits" in run("fit", "digits", "--out", "m", "--encoding", "cp1252").refusal
     assert "'klingon'" in run("fit", "train.csv", *QUICK, "--out", "m", "--encoding", "klingon").refusal
     assert "';'" in run("predict", "model", "new.csv", "--decimal", ";").refusal
@@ -71,4 +71,4 @@ def test_pipes(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert piped("data.csv", "split", "-", "--target", "y")[0] == 2
     assert piped("scores.csv", "certify", "--scores", "-", "--risk", ".05")[0] == 0
     monkeypatch.setattr(sys, "stdin", Stdin(b""))
-    assert "standard input is empty" in run("predict", "model", "-").refusal
+    assert "empty" in run("predict", "model", "-").refusal

@@ -1,4 +1,4 @@
-"""squad info: what a saved model is."""
+"""squad info: the content of a saved model."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.cli.conftest import QUICK, Result, Run
 
 
 def fact(done: Result, name: str) -> str | None:
-    """What is told under that name; None if nothing is."""
+    """Return the line of that name, or None."""
     assert done.code == 0
     lines = iter(done.out.splitlines())
     for line in lines:
@@ -17,7 +17,7 @@ def fact(done: Result, name: str) -> str | None:
     return None
 
 
-def test_columns_that_are_no_inputs(run: Run) -> None:
+def test_columns_that_are_not_inputs(run: Run) -> None:
     options = ("--target", "y", "--max-epochs", "1", "--quiet", "--out", "made")
     assert run("fit", "train.csv", *options, "--group", "patient_id").code == 0
     done = run("info", "made")

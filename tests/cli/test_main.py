@@ -1,4 +1,4 @@
-"""The command around its subcommands: codes, one-line errors, pipes."""
+"""Running commands: exit codes, one-line errors, pipes, interrupts."""
 
 import signal
 import subprocess
@@ -42,7 +42,7 @@ def test_a_wrong_command_line_is_one_line(run: Run, arguments: list[str], words:
 
 
 class Failing:
-    """An app that raises what it is given."""
+    """An application that raises the given error."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -54,7 +54,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (ArgumentError.of("bins", 1, "2 or more"), 2, "squad: bins must be 2 or more, got 1.\n"),
+        (ArgumentError("bins, 1"), 2, "squad: bins, 1\n"),
         (ArgumentError("a\nb\x1b[31m"), 2, "squad: a b\\x1b[31m\n"),
         (KeyboardInterrupt(), 130, "squad: stopped.\n"),
         (typer.Abort(), 130, "squad: stopped.\n"),
@@ -63,7 +63,7 @@ class Failing:
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "squad: There is not enough memory"),
     ],
 )
-def test_what_goes_wrong_is_one_line(
+def test_errors_are_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str
 ) -> None:
     monkeypatch.setattr(commands, "app", Failing(error))
@@ -88,9 +88,9 @@ def test_ctrl_c_inside_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_as_a_module() -> None:
-    """Where the script is not on the path; exit codes are the same."""
-    asked = [[sys.executable, "-m", "squad", *words] for words in (["--version"], ["nonsense"])]
-    version, wrong = (subprocess.run(words, capture_output=True, text=True, check=False) for words in asked)
+    """``python -m squad`` has the same exit codes."""
+    commands = [[sys.executable, "-m", "squad", *words] for words in (["--version"], ["nonsense", "--help"])]
+    version, wrong = (subprocess.run(words, capture_output=True, text=True, check=False) for words in commands)
     assert (version.returncode, version.stdout) == (0, f"squad-torch {squad.__version__}\n")
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("squad: ")
@@ -104,21 +104,21 @@ def test_pipes_get_plain_text(run: Run) -> None:
         assert all(len(line) <= 80 for line in result.out.splitlines())
 
 
-@pytest.mark.parametrize(("blow", "after"), [(signal.SIGINT, 0.05), (signal.SIGINT, 0.4), (signal.SIGTERM, 0.3)])
-def test_interrupted_while_it_imports(here: Path, blow: signal.Signals, after: float) -> None:
+@pytest.mark.parametrize(("number", "after"), [(signal.SIGINT, 0.05), (signal.SIGINT, 0.4), (signal.SIGTERM, 0.3)])
+def test_interrupted_while_it_imports(here: Path, number: signal.Signals, after: float) -> None:
     """More moments are in tests/slow/test_interrupts.py."""
-    ended = end(start(["info", "model"], here), blow, after)
-    assert ended == (128 + blow, "", "squad: stopped.\n")
+    ended = end(start(["info", "model"], here), number, after)
+    assert ended == (128 + number, "", "squad: stopped.\n")
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_ignored_signals_stay_ignored() -> None:
     """As in the background of a shell, or under nohup."""
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from squad.cli.interrupts import listening\n"
     code += "with listening(True): assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_handlers_are_put_back() -> None:
+def test_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert cli.main(["--version"]) == 0
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
@@ -127,22 +127,22 @@ def test_handlers_are_put_back() -> None:
 @pytest.mark.parametrize(
     "surfaced", [KeyboardInterrupt(), ImportError("numpy failed"), SystemError("no exception set")]
 )
-@pytest.mark.parametrize(("blow", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_that_comes_out_as_another_error(
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_that_surfaces_as_another_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     surfaced: BaseException,
-    blow: signal.Signals,
+    number: signal.Signals,
     code: int,
 ) -> None:
     def app(**_: object) -> None:
         try:
-            signal.raise_signal(blow)
+            signal.raise_signal(number)
         except KeyboardInterrupt:
             raise surfaced from None
 
     monkeypatch.setattr(commands, "app", app)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
         assert cli.main([]) == code
     finally:

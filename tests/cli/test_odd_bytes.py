@@ -1,4 +1,4 @@
-"""Bytes that are no UTF-8: in paths they are shown and kept, in labels and names refused before anything is trained."""
+"""Bytes that are not UTF-8: kept and escaped in paths, refused in labels and names before training."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def paths_of_any_bytes(tmp_path: Path) -> None:
     try:
         (tmp_path / ODD).touch()
     except OSError:
-        pytest.skip("this disk takes no such names")
+        pytest.skip("this file system refuses such names")
 
 
 def test_paths(run: Run, here: Path) -> None:
@@ -51,7 +51,7 @@ def test_labels_and_names_are_refused(here: Path) -> None:
     x = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(DataError, match=r"label .*'p\\udc80'"):
         fit_predictor(x, ["p\udc80", "q"] * 10, FitSettings())
-    b = pd.Series(["r", "s\udcff"] * 10, dtype=object)  # newer versions of pandas have no other text with such halves
+    b = pd.Series(["r", "s\udcff"] * 10, dtype=object)  # the string type of newer versions of pandas refuses surrogates
     frame = pd.DataFrame({"a": x[:, 0], "b": b, "y": ["p", "q"] * 10})
     with pytest.raises(DataError, match=r"category of column 'b' .*'s\\udcff'"):
         prepare(Table.of(frame), frame["y"].to_numpy(), FitSettings(), target="y")

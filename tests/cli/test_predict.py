@@ -2,14 +2,18 @@
 
 import io
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from squad import load
+from squad.data.transforms import TableTransform
+from squad.models import Sampler
 from tests.cli.conftest import Run, listing
 
 COLUMNS = ["label", "confidence", "decision", "entropy", "mutual_information", "reason"]
@@ -26,7 +30,7 @@ def test_answers(run: Run, here: Path) -> None:
     assert set(answers["decision"]) == {"uncertified"}
 
 
-def test_stdout_has_the_answers_and_nothing_else(run: Run, here: Path) -> None:
+def test_stdout_has_only_the_answers(run: Run, here: Path) -> None:
     printed = run("predict", "model", "new.csv")
     run("predict", "model", "new.csv", "--out", "answers.csv")
     assert printed.out == (here / "answers.csv").read_text()
@@ -49,18 +53,18 @@ def test_rows_that_cannot_be_read_are_referred(run: Run, here: Path) -> None:
         12: "p,inf,70.0,f",
         15: "p,old,70.0,f",
     }
-    for place, line in wrong.items():
-        lines[place] = line
+    for number, line in wrong.items():
+        lines[number] = line
     (here / "new.csv").write_text("\n".join(lines) + "\n")
     done = run("predict", "model", "new.csv")
     assert done.err == "20 rows: 15 uncertified, 5 referred (5 could not be used)\n"
     answers = done.out.splitlines()
-    assert [line for place, line in enumerate(answers) if place not in wrong] == [
-        line for place, line in enumerate(good) if place not in wrong
+    assert [line for number, line in enumerate(answers) if number not in wrong] == [
+        line for number, line in enumerate(good) if number not in wrong
     ]
     found = pd.read_csv(io.StringIO(done.out))
-    for place, word in {3: "6", 6: "weight", 9: "other", 12: "age", 15: "old"}.items():
-        row = found.iloc[place - 1]
+    for number, word in {3: "6", 6: "weight", 9: "other", 12: "age", 15: "old"}.items():
+        row = found.iloc[number - 1]
         assert row["decision"] == "referred"
         assert word in row["reason"]
         assert row[["label", "confidence", "entropy", "mutual_information"]].isna().all()
@@ -90,29 +94,29 @@ def damaged(here: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["missing", "new.csv"], "missing must be a folder with a saved model; it does not exist"),
-        (["new.csv", "model"], "new.csv must be a folder with a saved model; it is a file"),
-        (["cut", "new.csv"], "cut/model.safetensors has 100 bytes of"),
-        (["edited", "new.csv"], "edited/config.json was changed"),
-        (["half", "new.csv"], "config.json"),
-        (["model", "missing.csv"], "missing.csv does not exist"),
-        (["model", "other.csv"], "it lacks 'age', 'weight', 'sex'"),
-        (["model", "rows.npz"], "model was trained on a table; rows.npz has no columns"),
-        (["model", "new.csv", "--out", "answers.txt"], "--out must end in .csv"),
-        (["model", "new.csv", "--out", "new.csv"], "holds the rows to answer"),
-        (["model", "new.csv", "--out", "new.csv/a.csv"], "new.csv is a file"),
-        (["model", "new.csv", "--keep", "id"], "has no column 'id'"),
-        (["model", "new.csv", "--keep", "label"], "not one of the answers' own"),
-        (["model", "new.csv", "--keep", "age", "--keep", "age"], "'age' twice"),
-        (["model", "new.csv", "--num-samples", "0"], "num_samples must be"),
-        (["model", "new.csv", "--sampling", "sample"], "for the network squad, got 'sample'"),
-        (["model", "new.csv", "--sampling", ""], "sampling must be one of"),
-        (["model", "new.csv", "--device", "cuda:99"], "device must be"),
+        (["missing", "new.csv"], "missing .*does not exist"),
+        (["new.csv", "model"], r"new\.csv .*is a file"),
+        (["cut", "new.csv"], r"cut/model\.safetensors has 100 bytes"),
+        (["edited", "new.csv"], r"edited/config\.json was changed"),
+        (["half", "new.csv"], r"config\.json is missing"),
+        (["model", "missing.csv"], r"missing\.csv does not exist"),
+        (["model", "other.csv"], "'age', 'weight', 'sex'"),
+        (["model", "rows.npz"], r"model .*table.*rows\.npz"),
+        (["model", "new.csv", "--out", "answers.txt"], r"--out.*\.csv.*answers\.txt"),
+        (["model", "new.csv", "--out", "new.csv"], r"new\.csv is DATA"),
+        (["model", "new.csv", "--out", "new.csv/a.csv"], r"new\.csv is a file"),
+        (["model", "new.csv", "--keep", "id"], r"new\.csv .*'id'"),
+        (["model", "new.csv", "--keep", "label"], "--keep label"),
+        (["model", "new.csv", "--keep", "age", "--keep", "age"], "--keep age .*twice"),
+        (["model", "new.csv", "--num-samples", "0"], r"num_samples.*\b0\b"),
+        (["model", "new.csv", "--sampling", "sample"], "sampling.*squad.*'sample'"),
+        (["model", "new.csv", "--sampling", ""], "sampling.*''"),
+        (["model", "new.csv", "--device", "cuda:99"], "device.*'cuda:99'"),
     ],
 )
 def test_what_predict_refuses(run: Run, damaged: Path, arguments: list[str], words: str) -> None:
     before = listing(damaged)
-    assert words in run("predict", *arguments).refusal
+    assert re.search(words, run("predict", *arguments).refusal)
     assert listing(damaged) == before
 
 
@@ -153,18 +157,18 @@ def test_evaluate_leaves_out_what_cannot_be_read(run: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["new.csv"], "new.csv has no column 'y'"),
-        (["test.csv", "--target", "sex"], "among the classes of training (ill, well), got f, m"),
-        (["nolabel.csv"], "Every row of nolabel.csv must have a label; there is none in line 3."),
-        (["unreadable.csv"], "unreadable.csv has no row that can be used; the first: column 'weight'"),
-        (["rows.npz"], "was trained on a table"),
-        (["test.csv", "--num-samples", "0"], "num_samples must be"),
+        (["new.csv"], r"new\.csv .*'y'"),
+        (["test.csv", "--target", "sex"], r"labels.*\(ill, well\).*got f, m"),
+        (["nolabel.csv"], r"nolabel\.csv.*label.*line 3\b"),
+        (["unreadable.csv"], r"unreadable\.csv.*'weight'"),
+        (["rows.npz"], r"model .*table.*rows\.npz"),
+        (["test.csv", "--num-samples", "0"], r"num_samples.*\b0\b"),
     ],
 )
 def test_what_evaluate_refuses(run: Run, damaged: Path, arguments: list[str], words: str) -> None:
     (damaged / "nolabel.csv").write_text("age,weight,sex,y\n50,70,f,ill\n50,70,f,\n50,70,f,ill,3\n")
     (damaged / "unreadable.csv").write_text("age,weight,sex,y\n50,inf,f,ill\n")
-    assert words in run("evaluate", "model", *arguments).refusal
+    assert re.search(words, run("evaluate", "model", *arguments).refusal)
 
 
 def test_models_of_arrays(run: Run, here: Path) -> None:
@@ -175,9 +179,9 @@ def test_models_of_arrays(run: Run, here: Path) -> None:
     assert run("fit", "rows.npz", "--max-epochs", "2", "--quiet", "--out", "arrays").code == 0
     assert run("predict", "arrays", "rows.npy").out.count("\n") == 8
     assert run("evaluate", "arrays", "rows.npz").code == 0
-    assert "x must have the shape (rows, 4), got (" in run("predict", "arrays", "wide.npz").refusal
-    assert "was trained on arrays of 4 numbers" in run("predict", "arrays", "new.csv").refusal
-    assert "has no columns" in run("predict", "arrays", "rows.npy", "--keep", "age").refusal
+    assert re.search(r"4\).*\(5, 5\)", run("predict", "arrays", "wide.npz").refusal)
+    assert re.search(r"arrays .*4 numbers.*new\.csv", run("predict", "arrays", "new.csv").refusal)
+    assert re.search(r"rows\.npy .*--keep age", run("predict", "arrays", "rows.npy", "--keep", "age").refusal)
 
 
 def test_info(run: Run) -> None:
@@ -192,10 +196,10 @@ def test_info(run: Run) -> None:
         "member 0",
     ):
         assert word in shown.out
-    assert "must be a folder with a saved model" in run("info", "missing").refusal
+    assert "missing" in run("info", "missing").refusal
 
 
-def test_figures_of_training_rows_are_warned_of(run: Run, here: Path) -> None:
+def test_evaluating_training_rows_is_warned_about(run: Run, here: Path) -> None:
     done = run("evaluate", "model", "train.csv")
     assert done.code == 0
     (line,) = [line for line in done.err.splitlines() if "training set" in line]
@@ -204,7 +208,7 @@ def test_figures_of_training_rows_are_warned_of(run: Run, here: Path) -> None:
     assert "training set" not in run("evaluate", "model", "test.csv").err
 
 
-def test_a_column_in_another_unit_is_warned_of(run: Run, here: Path) -> None:
+def test_a_column_in_another_unit_is_warned_about(run: Run, here: Path) -> None:
     header, *lines = (here / "new.csv").read_text().splitlines()
     weight = header.split(",").index("weight")
     grams = [line.split(",") for line in lines]
@@ -216,3 +220,32 @@ def test_a_column_in_another_unit_is_warned_of(run: Run, here: Path) -> None:
     (line,) = [line for line in done.err.splitlines() if "20 of 20 rows are unlike the training rows" in line]
     assert "'weight'" in line
     assert done.out.count(",referred,") == 20
+
+
+def count_rows(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[int]:
+    """Record the number of rows of every call of a method, without empty ones."""
+    rows: list[int] = []
+    method = getattr(owner, name)
+
+    def call(instance: Any, x: Any, *more: Any, **named: Any) -> Any:
+        if len(x):
+            rows.append(len(x))
+        return method(instance, x, *more, **named)
+
+    monkeypatch.setattr(owner, name, call)
+    return rows
+
+
+@pytest.mark.parametrize("risks", [[".4"], [".4", ".45", ".4,missed ill=.4"]], ids=["one target", "three targets"])
+def test_evaluate_encodes_and_predicts_every_row_once(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, risks: list[str]
+) -> None:
+    options = [option for risk in risks for option in ("--risk", risk)]
+    done = run("certify", "model", "calibration.csv", *options, "--delta", ".2", "--all-rows", "--out", "certified")
+    assert done.code == 0, done.err
+    encoded = count_rows(monkeypatch, TableTransform, "apply")
+    predicted = count_rows(monkeypatch, Sampler, "__call__")
+    found = json.loads(run("evaluate", "certified", "test.csv", "--json").out)
+    assert len(found["accepted"]) == len(risks)
+    assert sum(encoded) == 60
+    assert sum(predicted) == 60

@@ -1,6 +1,7 @@
-"""Settings: where they come from, who wins, and that a saved model gives them back."""
+"""Settings: their sources and precedence, and that a saved model returns them."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ VALUES = st.one_of(st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.one_of(VALUES, st.lists(VALUES))), TEXT)
-def test_toml_comes_back(network: dict[str, Any], target: str) -> None:
+def test_toml_round_trip(network: dict[str, Any], target: str) -> None:
     settings = {"target": target, "network": network}
     expected = settings if network else {"target": target}
     assert tomllib.loads(to_toml(settings)) == expected
 
 
-def test_the_later_wins() -> None:
+def test_later_sources_take_precedence() -> None:
     found = merged(
         {"seed": 1, "model": "mlp", "training": {"lr": 0.1, "max_epochs": 3}},
         ["seed=2", "training.lr=0.2", "network.hidden=[16]", "prediction.num_samples=4", "model=squad"],
@@ -34,7 +35,7 @@ def test_the_later_wins() -> None:
     assert (settings.network.name, settings.network.hidden, settings.num_samples) == ("squad", (16,), 4)
 
 
-def test_the_file_is_not_changed_by_what_overrides_it() -> None:
+def test_merging_does_not_modify_its_input() -> None:
     base = {"training": {"lr": 0.1}}
     merged(base, ["training.lr=0.2"], {})
     assert base == {"training": {"lr": 0.1}}
@@ -46,8 +47,8 @@ def test_settings_are_saved_and_give_the_same_model(run: Run, here: Path) -> Non
         "[network]\nhidden = [8]\ndropout = [0.0, 0.1]\n[training]\nmax_epochs = 3\nlr = [1e-3, 2e-3]\n"
         '[prediction]\nsampling = "relaxed"\nnum_samples = 3\n'
     )
-    asked = ("fit", "train.csv", "--config", "settings.toml", "--set", "network.bins=7", "--seed", "6", "--quiet")
-    assert run(*asked, "--out", "first").code == 0
+    command = ("fit", "train.csv", "--config", "settings.toml", "--set", "network.bins=7", "--seed", "6", "--quiet")
+    assert run(*command, "--out", "first").code == 0
     saved = json.loads((here / "first/config.json").read_text())
     assert saved["network"]["bins"] == 7
     assert saved["network"]["dropout"] == [0.0, 0.1]
@@ -63,54 +64,53 @@ def test_settings_are_saved_and_give_the_same_model(run: Run, here: Path) -> Non
 @pytest.mark.parametrize(
     ("assignment", "words"),
     [
-        ("foo", "--set must be NAME=VALUE"),
-        ("=1", "--set must be NAME=VALUE"),
-        ("sed=1", "Did you mean seed?"),
-        ("trainin.lr=1", "Did you mean training?"),
-        ("training.lrr=1", "Did you mean lr?"),
-        ("prediction.num_sample=3", "Did you mean num_samples?"),
-        ("network.pieces=3", "not a setting of the network squad"),
-        ("training.lr=abc", "lr must be a number above 0, got 'abc'"),
-        ("training.lr=-1", "lr must be a number above 0"),
-        ("training.lr=", "lr must be a number above 0, got ''"),
-        ("training.lr=[0.1,0.2]", "one for each of 1 members, got 2"),
-        ("network.bins=1", "bins must be an integer >= 2"),
-        ("network.bins=2.5", "bins must be a whole number"),
-        ("validation=2", "validation must be"),
-        ("training=1", "training must be a table"),
-        ("a.b.c=1", "a.b is not a setting"),
-        ("split_per_member=3", "split_per_member must be true or false"),
+        ("foo", "--set.*NAME=VALUE.*foo"),
+        ("=1", "--set.*NAME=VALUE.*=1"),
+        ("sed=1", r"\bsed\b.*Did you mean .?seed"),
+        ("trainin.lr=1", r"\btrainin\b.*Did you mean .?training"),
+        ("training.lrr=1", r"\blrr\b.*Did you mean .?lr"),
+        ("prediction.num_sample=3", r"\bnum_sample\b.*Did you mean .?num_samples"),
+        ("network.pieces=3", "pieces.*network squad"),
+        ("training.lr=abc", "lr.*'abc'"),
+        ("training.lr=-1", "lr.*-1"),
+        ("training.lr=", "lr.*''"),
+        ("training.lr=[0.1,0.2]", r"lr.*\b1 member.*\b2\b"),
+        ("network.bins=1", r"bins.*\b2\b.*\b1\b"),
+        ("network.bins=2.5", r"bins.*2\.5"),
+        ("validation=2", r"validation.*\b2"),
+        ("training=1", r"training.*table.*\b1\b"),
+        ("a.b.c=1", r"a\.b\b"),
+        ("split_per_member=3", "split_per_member.*3"),
     ],
 )
 def test_wrong_assignments(run: Run, here: Path, assignment: str, words: str) -> None:
     before = listing(here)
-    assert words in run("fit", "train.csv", *QUICK, "--out", "new", "--set", assignment).refusal
+    assert re.search(words, run("fit", "train.csv", *QUICK, "--out", "new", "--set", assignment).refusal)
     assert listing(here) == before
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"a = = 1", "is not TOML"),
-        (b"\xff\xfe", "is not TOML"),
-        (b"epoch = 3", "epoch is not a setting"),
-        (b'members = "x"', "members must be a whole number, got 'x'"),
-        (b"members = true", "members must be a whole number"),
-        (b"network = 3", "network must be a table"),
-        (b"drop = [1]", "drop must be a list of columns"),
-        (b'[training]\nlr = "x"', "lr must be a number above 0"),
-        (b"[network]\nhidden = []", "hidden must be"),
-        (b"[prediction]\nnum_samples = 0", "num_samples must be"),
+        (b"a = = 1", r"wrong\.toml.*TOML"),
+        (b"\xff\xfe", r"wrong\.toml.*TOML"),
+        (b"epoch = 3", r"\bepoch\b"),
+        (b'members = "x"', "members.*'x'"),
+        (b"members = true", "members.*True"),
+        (b"network = 3", r"network.*table.*\b3\b"),
+        (b"drop = [1]", r"drop.*\[1\]"),
+        (b'[training]\nlr = "x"', "lr.*'x'"),
+        (b"[network]\nhidden = []", r"hidden.*\[\]|hidden.*\(\)"),
+        (b"[prediction]\nnum_samples = 0", r"num_samples.*\b0\b"),
     ],
 )
 def test_wrong_files(run: Run, here: Path, text: bytes, words: str) -> None:
     (here / "wrong.toml").write_bytes(text)
     before = listing(here)
-    assert words in run("fit", "train.csv", "--target", "y", "--config", "wrong.toml", "--out", "new").refusal
+    refusal = run("fit", "train.csv", "--target", "y", "--config", "wrong.toml", "--out", "new").refusal
+    assert re.search(words, refusal)
     assert listing(here) == before
 
 
 def test_a_missing_file(run: Run) -> None:
-    assert (
-        run("fit", "train.csv", "--config", "no.toml").refusal == "no.toml cannot be read: No such file or directory."
-    )
+    assert re.search(r"no\.toml.*No such file", run("fit", "train.csv", "--config", "no.toml").refusal)

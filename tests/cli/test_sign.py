@@ -20,7 +20,7 @@ def signed(run: Run, here: Path) -> Path:
 def test_sign_and_verify(run: Run, signed: Path) -> None:
     found = run("verify", "model", "--public-key", "key.pub")
     assert (found.code, found.err) == (0, "")
-    assert "good" in found.out
+    assert "valid" in found.out
     assert "900 calibration scores" in found.out
     assert run("predict", "model", "new.csv", "--public-key", "key.pub").code == 0
     assert "not checked" in run("verify", "model").out
@@ -36,7 +36,7 @@ def test_a_stand_alone_certificate(run: Run, here: Path) -> None:
     assert run("sign", "c.json", "--key", "key.pem").err == "signed: c.signature.json\n"
     assert run("verify", "c.json", "--public-key", "key.pub").code == 0
     again = run(*scores, "--overwrite")
-    assert "warning: the signature of c.json is gone; sign again\n" in again.err
+    assert "warning: the signature of c.json was removed" in again.err
     assert "is not signed" in run("verify", "c.json", "--public-key", "key.pub").refusal
 
 
@@ -49,10 +49,10 @@ def test_a_stand_alone_certificate(run: Run, here: Path) -> None:
     ],
     ids=lambda command: command[0],
 )
-def test_a_change_drops_the_signature(run: Run, signed: Path, command: tuple[str, ...]) -> None:
+def test_a_change_removes_the_signature(run: Run, signed: Path, command: tuple[str, ...]) -> None:
     changed = run(*command)
     assert changed.code == 0, changed.err
-    assert "warning: the signature of model is gone; sign again" in changed.err.splitlines()
+    assert any(line.startswith("warning: the signature of model was removed") for line in changed.err.splitlines())
     assert not (signed / "signature.json").exists()
     for refused in (
         run("verify", "model", "--public-key", "key.pub"),
@@ -62,13 +62,12 @@ def test_a_change_drops_the_signature(run: Run, signed: Path, command: tuple[str
     assert "signature" not in run(*command, "--overwrite").err if command[0] == "strip" else True
 
 
-def test_another_place_is_not_signed(run: Run, signed: Path) -> None:
-    told = run("strip", "model", "--out", "bare").err
-    assert "warning: bare is not signed" in told
+def test_a_changed_copy_is_not_signed(run: Run, signed: Path) -> None:
+    assert "warning: bare is not signed" in run("strip", "model", "--out", "bare").err
     assert run("verify", "model", "--public-key", "key.pub").code == 0
 
 
-def test_nothing_changes_where_nothing_is_certified(run: Run, signed: Path) -> None:
+def test_nothing_changes_if_nothing_is_certified(run: Run, signed: Path) -> None:
     before = listing(signed)
     nothing = run("certify", "model", "calibration.csv", "--risk", ".01", "--all-rows", "--overwrite")
     assert nothing.code != 0
@@ -77,11 +76,11 @@ def test_nothing_changes_where_nothing_is_certified(run: Run, signed: Path) -> N
 
 
 def test_refusals(run: Run, signed: Path, here: Path) -> None:
-    assert "never replaced" in run("keygen", "key.pem").refusal
+    assert "key.pem" in run("keygen", "key.pem").refusal
     assert run("keygen", "other.pem").code == 0
     assert "another key" in run("verify", "model", "--public-key", "other.pub").refusal
     assert "another key" in run("predict", "model", "new.csv", "--public-key", "other.pub").refusal
     assert "none.pub" in run("verify", "model", "--public-key", "none.pub").refusal
     assert "private key" in run("sign", "model", "--key", "key.pub").refusal
-    assert "does not exist" in run("sign", "elsewhere", "--key", "key.pem").refusal
+    assert "elsewhere" in run("sign", "elsewhere", "--key", "key.pem").refusal
     assert not list(here.glob(".*"))

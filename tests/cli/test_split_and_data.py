@@ -1,5 +1,6 @@
 """squad split and squad data."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ def test_parts(run: Run, here: Path) -> None:
     parts = [(here / "parts" / f"{name}.csv").read_text().splitlines() for name in PARTS]
     assert all(part[0] == lines[0] for part in parts)
     assert sorted(line for part in parts for line in part[1:]) == sorted(lines[1:])
-    shares = [np.mean([line.endswith("ill") for line in part[1:]]) for part in parts]
-    assert max(shares) - min(shares) < 0.05
+    fractions = [np.mean([line.endswith("ill") for line in part[1:]]) for part in parts]
+    assert max(fractions) - min(fractions) < 0.05
 
 
 def test_the_split_is_the_same_every_time(run: Run, here: Path) -> None:
@@ -33,7 +34,7 @@ def test_the_split_is_the_same_every_time(run: Run, here: Path) -> None:
     assert (here / "a/test.csv").read_text().splitlines()[1].startswith("p")
 
 
-def test_groups_are_not_in_two_parts(run: Run, here: Path) -> None:
+def test_groups_are_not_split(run: Run, here: Path) -> None:
     assert run("split", "data.csv", "--target", "y", "--group", "patient_id", "--out", "parts").code == 0
     groups = [set(pd.read_csv(here / f"parts/{name}.csv")["patient_id"]) for name in PARTS]
     assert not groups[0] & groups[1]
@@ -51,13 +52,10 @@ def test_other_files(run: Run, here: Path) -> None:
         assert found["x"].shape == (12, 2)
 
 
-def test_nothing_is_replaced_unasked(run: Run, here: Path) -> None:
+def test_files_are_replaced_only_with_overwrite(run: Run, here: Path) -> None:
     before = listing(here)
-    assert run("split", "data.csv", "--target", "y").refusal.startswith(
-        "train.csv, calibration.csv, test.csv would be replaced"
-    )
-    own = run("split", "train.csv", "--target", "y", "--overwrite").refusal
-    assert own.startswith("train.csv would be replaced by one of its own parts")
+    assert run("split", "data.csv", "--target", "y").refusal.startswith("train.csv, calibration.csv, test.csv ")
+    assert run("split", "train.csv", "--target", "y", "--overwrite").refusal.startswith("train.csv would be replaced")
     assert listing(here) == before
     assert run("split", "data.csv", "--target", "y", "--overwrite").code == 0
     assert len(pd.read_csv(here / "train.csv")) == 72
@@ -66,31 +64,31 @@ def test_nothing_is_replaced_unasked(run: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["missing.csv", "--target", "y"], "missing.csv does not exist"),
-        (["model", "--target", "y"], "it is a folder"),
-        (["digits"], "split takes a file of your own"),
-        (["data.csv"], "Say with --target which column"),
-        (["data.csv", "--target", "z"], "has no column 'z'"),
-        (["data.csv", "--target", "y", "--group", "patient"], "did you mean 'patient_id'?"),
-        (["data.csv", "--target", "y", "--group", "y"], "cannot be the group as well"),
-        (["data.csv", "--target", "y", "--fractions", "a"], "--fractions must be three positive numbers"),
-        (["data.csv", "--target", "y", "--fractions", "0.5,0.5"], "--fractions must be three positive numbers"),
-        (["data.csv", "--target", "y", "--fractions", "0.5,0.5,0"], "--fractions must be three positive numbers"),
-        (["data.csv", "--target", "y", "--fractions", "nan,nan,nan"], "--fractions must be three positive numbers"),
-        (["data.csv", "--target", "y", "--seed", "-1"], "--seed must be an integer >= 0"),
-        (["data.csv", "--target", "y", "--out", "new.csv"], "new.csv is a file"),
-        (["rows.npy"], "has no labels"),
+        (["missing.csv", "--target", "y"], r"missing\.csv does not exist"),
+        (["model", "--target", "y"], "model.*is a folder"),
+        (["digits"], "digits is a data set"),
+        (["data.csv"], r"--target.*data\.csv.*'patient_id'"),
+        (["data.csv", "--target", "z"], r"data\.csv.*'z'"),
+        (["data.csv", "--target", "y", "--group", "patient"], "'patient'.*[Dd]id you mean 'patient_id'"),
+        (["data.csv", "--target", "y", "--group", "y"], "'y' is the target"),
+        (["data.csv", "--target", "y", "--fractions", "a"], "--fractions.*'a'"),
+        (["data.csv", "--target", "y", "--fractions", "0.5,0.5"], "--fractions.*'0.5,0.5'"),
+        (["data.csv", "--target", "y", "--fractions", "0.5,0.5,0"], "--fractions.*'0.5,0.5,0'"),
+        (["data.csv", "--target", "y", "--fractions", "nan,nan,nan"], "--fractions.*'nan,nan,nan'"),
+        (["data.csv", "--target", "y", "--seed", "-1"], "--seed.*-1"),
+        (["data.csv", "--target", "y", "--out", "new.csv"], r"new\.csv is a file"),
+        (["rows.npy"], r"rows\.npy.*label"),
     ],
 )
 def test_what_split_refuses(run: Run, here: Path, arguments: list[str], words: str) -> None:
     np.save(here / "rows.npy", np.zeros((4, 2)))
     before = listing(here)
-    place = [] if "--out" in arguments else ["--out", "parts"]
-    assert words in run("split", *arguments, *place).refusal
+    out = [] if "--out" in arguments else ["--out", "parts"]
+    assert re.search(words, run("split", *arguments, *out).refusal)
     assert listing(here) == before
 
 
-def test_a_part_that_cannot_be_written_leaves_none(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_one_part_cannot_be_written_none_is(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from squad.data import tables
 
     write, written = tables._write_csv, []
@@ -140,5 +138,5 @@ def test_data_fetch(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_part_without_rows_is_refused(run: Run, here: Path) -> None:
     (here / "tiny.csv").write_text("a,y\n1,p\n2,q\n", encoding="utf-8")
     before = listing(here)
-    assert "would have none" in run("split", "tiny.csv", "--target", "y", "--out", "parts").refusal
+    assert re.search(r"tiny\.csv.*would be empty", run("split", "tiny.csv", "--target", "y", "--out", "parts").refusal)
     assert listing(here) == before

@@ -1,4 +1,9 @@
-"""Texts of several lines on a screen."""
+"""Output on terminals: wrapped text, tables of facts, coloured prefixes of errors and warnings."""
+
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
 
@@ -12,16 +17,16 @@ TEXT = (
 
 
 @pytest.mark.parametrize("width", range(30, 121))
-def test_lines_are_broken_between_words_and_below_their_beginning(width: int) -> None:
+def test_lines_are_wrapped_between_words_and_indented(width: int) -> None:
     shown = wrapped(TEXT, width)
     lines = shown.split("\n")
     assert all(len(line) <= width for line in lines)
     assert shown.split() == TEXT.split()
-    assert not any(line.lstrip().startswith("%") for line in lines)  # 5 % stays together
+    assert not any(line.lstrip().startswith("%") for line in lines)  # a number and its percent sign stay together
     starts = [line for line in lines if line.startswith((" - ", "   blue", "Certified"))]
     assert len(starts) == 3
-    place = lines.index(starts[1])
-    assert all(line.startswith("   ") for line in lines[place + 1 :])
+    second = lines.index(starts[1])
+    assert all(line.startswith("   ") for line in lines[second + 1 :])
     assert wrapped(TEXT, 200) == TEXT
 
 
@@ -29,7 +34,9 @@ def test_a_long_word_is_not_broken() -> None:
     assert wrapped(f"a {'b' * 50} c", 20) == f"a\n{'b' * 50}\nc"
 
 
-def test_only_a_terminal_gets_broken_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_wrapped_on_terminals_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell_paragraphs(TEXT)
     assert capsys.readouterr().out == f"{TEXT}\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -38,6 +45,63 @@ def test_only_a_terminal_gets_broken_lines(capsys: pytest.CaptureFixture[str], m
     assert capsys.readouterr().out == f"{wrapped(TEXT, 60)}\n"
 
 
-def test_facts_have_no_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     facts("it", [("path", "a\nb\x1b")])
     assert "a\\nb\\x1b" in capsys.readouterr().out
+
+
+RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+MESSAGES = "from squad.cli.terminal import complain, say, warn; say('note'); warn('look\\x1b[2J'); complain('bad', 2)"
+
+
+def stderr_of(code: str, terminal: bool, **variables: str) -> str:
+    """Return what Python code prints on stderr, on a pseudo-terminal or in a pipe."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    environment |= {"TERM": "xterm", **variables}
+    if not terminal:
+        return subprocess.run(
+            [sys.executable, "-c", code], stderr=subprocess.PIPE, env=environment, check=True
+        ).stderr.decode()
+    main, other = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=other, env=environment)
+    os.close(other)
+    sent = b""
+    try:
+        while chunk := os.read(main, 1 << 16):
+            sent += chunk
+    except OSError:  # Linux ends the stream with an error
+        pass
+    finally:
+        assert process.wait(timeout=60) == 0
+        os.close(main)
+    return sent.decode().replace("\r\n", "\n")
+
+
+def test_prefixes_are_coloured_on_a_terminal() -> None:
+    note, warning, error = stderr_of(MESSAGES, terminal=True).splitlines()
+    assert note == "note"
+    assert YELLOW in warning
+    assert RED not in warning
+    assert RED in error
+    assert YELLOW not in error
+    for line, prefix, text in ((warning, "warning: ", "look\\x1b[2J"), (error, "squad: ", "bad")):
+        coloured, _, rest = line.partition(RESET)
+        assert coloured.endswith(prefix)
+        assert rest == text  # only the prefix, and nothing that the text brings along
+
+
+@pytest.mark.parametrize(
+    ("terminal", "variables"),
+    [(True, {"NO_COLOR": "1"}), (True, {"TERM": "dumb"}), (False, {})],
+    ids=["NO_COLOR", "dumb", "pipe"],
+)
+def test_elsewhere_there_are_no_colours(terminal: bool, variables: dict[str, str]) -> None:
+    assert stderr_of(MESSAGES, terminal, **variables) == "note\nwarning: look\\x1b[2J\nsquad: bad\n"
+
+
+def test_errors_of_the_command_are_red() -> None:
+    code = "import sys; sys.argv[1:] = ['bogus', '--help']; from squad.cli import main; assert main() == 2"
+    shown = stderr_of(code, terminal=True)
+    assert shown.count("\n") == 1
+    assert RED in shown
+    assert "bogus" in shown

@@ -1,4 +1,4 @@
-"""Small predictors, fitted once."""
+"""Small predictors, fitted once; tests must not modify them."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from squad.predictor import Predictor
 from tests.predictor.examples import QUICK, frame, points
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fitted() -> Predictor:
     return fit_predictor(*points(600, 0), QUICK)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def of_table() -> Predictor:
     data = frame(600, 0)
     return fit_predictor(
@@ -21,6 +21,6 @@ def of_table() -> Predictor:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def safe(fitted: Predictor) -> Predictor:
     return fitted.certify(*points(2000, 1), risk=0.05, delta=0.05)

@@ -1,4 +1,4 @@
-"""Three classes in the plane, and how a small network is fitted to them."""
+"""Three classes in the plane, and settings of a small network for them."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ QUICK = FitSettings(network=network_config("squad", {"hidden": (8,)}), training=
 
 
 def points(count: int, seed: int) -> tuple[Any, Any]:
-    """Three classes in the plane, which overlap."""
+    """Return points of three overlapping classes in the plane."""
     random = np.random.default_rng(seed)
     y = random.integers(3, size=count)
     centres = np.array([[0, 0], [2.5, 0], [0, 2.5]])

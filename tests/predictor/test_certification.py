@@ -1,4 +1,4 @@
-"""A predictor with a promise: what becomes of its answers, and what the promise belongs to."""
+"""Certified predictors: their decisions, and the model that a certificate is bound to."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ from tests.predictor.examples import QUICK, frame, points
 
 
 class TestDecisions:
-    def test_answers_are_accepted_or_referred(self, fitted: Predictor, safe: Predictor) -> None:
+    def test_rows_are_accepted_or_referred(self, fitted: Predictor, safe: Predictor) -> None:
         x, y = points(4000, 2)
         answer = safe.answer(x)
         certificate = safe.certificate
@@ -35,20 +35,20 @@ class TestDecisions:
         assert (good == ((answer.confidence > certificate.threshold) & ~answer.novel)).all()
         assert answer.novel.mean() < 0.005
         assert (answer.label[good] != y[good]).mean() <= 0.05
-        assert (answer.label != y).mean() > 0.05  # it would not hold of all
+        assert (answer.label != y).mean() > 0.05  # the guarantee does not hold for all predictions
         assert abs(good.mean() - certificate.coverage) < 0.05
         plain = fitted.answer(x)
         assert set(plain.decision[~plain.novel]) == {"uncertified"}
         assert (plain.probabilities == answer.probabilities).all()
 
-    def test_it_certifies_its_own_answers_as_arrays(self, fitted: Predictor, safe: Predictor) -> None:
+    def test_certifying_rows_equals_certifying_their_scores(self, fitted: Predictor, safe: Predictor) -> None:
         x, y = points(2000, 1)
         answer = fitted.answer(x)
         certificate = squad.certify(answer.confidence, answer.label == y, 0.05, 0.05, attempt=1)
         assert safe.certificate is not None
         assert certificate.rules == safe.certificate.rules
 
-    def test_rows_without_an_answer_are_referred(self, safe: Predictor) -> None:
+    def test_rows_without_a_prediction_are_referred(self, safe: Predictor) -> None:
         x, _ = points(5, 3)
         x[2] = np.nan
         answer = safe.answer(x)
@@ -65,7 +65,7 @@ class TestDecisions:
         assert certificate.details["calibration"]["used"] == 1993
         assert "7 calibration rows were left out" in str(certificate)
 
-    def test_nothing_is_accepted_where_nothing_was_shown(self, fitted: Predictor) -> None:
+    def test_nothing_is_accepted_if_nothing_was_certified(self, fitted: Predictor) -> None:
         x, y = points(500, 1)
         nothing = fitted.certify(x, np.roll(y, 1), 0.05)
         assert nothing.certificate is not None
@@ -73,17 +73,17 @@ class TestDecisions:
         assert set(nothing.answer(x).decision) == {"referred"}
         assert "certifies nothing" in repr(nothing)
 
-    def test_several_targets_must_be_chosen_from(self, fitted: Predictor) -> None:
+    def test_one_of_several_targets_must_be_chosen(self, fitted: Predictor) -> None:
         x, y = points(2000, 1)
         both = fitted.certify(x, y, [0.05, 0.1])
-        with pytest.raises(squad.ArgumentError, match=r"wrong 0.05; wrong 0.1"):
+        with pytest.raises(squad.ArgumentError, match=r"0\.05.*0\.1"):
             both.answer(x)
         strict, lax = (both.answer(x, risk=risk).decision == "accepted" for risk in (0.05, 0.1))
         assert 0 < strict.sum() < lax.sum()
-        with pytest.raises(squad.ArgumentError, match="no certificate"):
+        with pytest.raises(squad.ArgumentError, match=r"`risk`.*certified"):
             fitted.answer(x, risk=0.05)
 
-    def test_every_group_has_its_threshold(self, of_table: Predictor) -> None:
+    def test_every_group_has_its_own_threshold(self, of_table: Predictor) -> None:
         data = frame(4000, 1)
         safe = of_table.certify(data, data["y"].to_numpy(), 0.1, by="site")
         assert safe.certificate is not None
@@ -97,7 +97,7 @@ class TestDecisions:
         assert ((answer.decision == "accepted") == expected).all()
         assert answer.decision[0] == "referred"
 
-    def test_groups_that_the_model_does_not_learn_from(self, fitted: Predictor) -> None:
+    def test_groups_given_as_an_array(self, fitted: Predictor) -> None:
         x, y = points(3000, 1)
         by = np.where(np.arange(3000) % 2, "odd", "even")
         safe = fitted.certify(x, y, 0.1, by=by)
@@ -105,30 +105,30 @@ class TestDecisions:
         assert answer.decision[2] == "referred"
         assert answer.reason.tolist()[:2] == ["", ""]
         assert answer.reason[2] == "nothing was certified where group is none"
-        with pytest.raises(squad.ArgumentError, match="a group per row"):
+        with pytest.raises(squad.ArgumentError, match="by"):
             safe.answer(x)
-        with pytest.raises(squad.ArgumentError, match="a group per row"):
+        with pytest.raises(squad.ArgumentError, match=r"by .*\(3000,\), .*got shape \(1,\)"):
             safe.answer(x, by=["odd"])
 
-    def test_groups_are_what_was_certified(self, fitted: Predictor, of_table: Predictor) -> None:
+    def test_groups_must_be_those_of_the_certificate(self, fitted: Predictor, of_table: Predictor) -> None:
         x, y = points(4000, 1)
         safe = fitted.certify(x, y, 0.1, by="label")
-        with pytest.raises(squad.ArgumentError, match="goes by the answers' labels"):
+        with pytest.raises(squad.ArgumentError, match=r"`by` .*label"):
             safe.answer(x, by=["a"] * 4000)
         data = frame(4000, 1).rename(columns={"site": "group"})
         table = fit_predictor(Table.of(data), data["y"].to_numpy(), QUICK, target="y", drop=["who", "group"])
         new = frame(4000, 2).rename(columns={"site": "group"})
-        by_column = table.certify(new, new["y"].to_numpy(), 0.1, by="group")  # a column of that name, and no array
+        by_column = table.certify(new, new["y"].to_numpy(), 0.1, by="group")  # a column of that name, not an array
         assert (by_column.answer(new).decision == "accepted").any()
-        with pytest.raises(squad.ArgumentError, match="goes by a column of x"):
+        with pytest.raises(squad.ArgumentError, match=r"`by` .*column"):
             by_column.answer(new, by=new["group"].to_numpy())
-        with pytest.raises(squad.ArgumentError, match="that is the right answer"):
+        with pytest.raises(squad.ArgumentError, match="by='y'"):
             table.certify(new, new["y"].to_numpy(), 0.1, by="y")
         new.loc[7, "group"] = None
-        with pytest.raises(CertificationError, match=r"column 'group' is empty in 1\. Fill it in"):
+        with pytest.raises(CertificationError, match=r"'group' is empty in 1 "):
             table.certify(new, new["y"].to_numpy(), 0.1, by="group")
 
-    def test_rows_that_cannot_be_read_do_not_shift_the_others(self, fitted: Predictor) -> None:
+    def test_unreadable_rows_do_not_shift_harms_and_groups(self, fitted: Predictor) -> None:
         x, y = points(4000, 1)
         random = np.random.default_rng(5)
         harm, by = random.random(4000) < 0.02, np.where(random.random(4000) < 0.3, "p", "q")
@@ -146,14 +146,14 @@ class TestDecisions:
         assert better is not None
         assert again is not None
         assert better.rows == again.rows
-        for name in ("temperature", "nll", "ece"):  # of probabilities, which are equal to 1e-6
+        for name in ("temperature", "nll", "ece"):  # computed from probabilities, which are equal to 1e-6
             assert getattr(better, name) == pytest.approx(getattr(again, name), abs=1e-5), name
 
-    def test_confidences_stand_on_the_grid(self, fitted: Predictor) -> None:
+    def test_confidences_are_on_the_grid(self, fitted: Predictor) -> None:
         confidence = fitted.answer(points(500, 1)[0]).confidence
         assert (on_grid(confidence) == confidence).all()
 
-    def test_by_the_answers_own_label(self, fitted: Predictor, tmp_path: Path) -> None:
+    def test_a_threshold_per_predicted_label(self, fitted: Predictor, tmp_path: Path) -> None:
         x, y = points(4000, 1)
         safe = fitted.certify(x, y, 0.1, by="label")
         answer = safe.answer(x)
@@ -181,15 +181,15 @@ class TestDecisions:
         }
         assert safe.calibration is not None
         assert list(safe.calibration.harms) == ["wrong", "mine", "missed a", "false b"]
-        with pytest.raises(squad.ArgumentError, match=r"'missed d' .*|risk must be for 'wrong', 'missed CLASS'"):
+        with pytest.raises(squad.ArgumentError, match="'missed d'"):
             fitted.certify(x, y, {"missed d": 0.1})
-        with pytest.raises(squad.ArgumentError, match=r"harms\['mine'\] must be"):
+        with pytest.raises(squad.ArgumentError, match=r"harms\['mine'\].*\(1,\)"):
             fitted.certify(x, y, {"mine": 0.1}, harms={"mine": [1]})
         assert harm_of("wrong", "ab", np.array([0, 1]), np.array([0, 0])).tolist() == [False, True]
 
 
 class TestBelonging:
-    def test_the_identity_depends_on_everything_a_confidence_does(self, fitted: Predictor) -> None:
+    def test_the_identity_depends_on_everything_that_confidences_depend_on(self, fitted: Predictor) -> None:
         seen = {
             identity(fitted),
             identity(fitted.with_sampling(num_samples=4)),
@@ -204,27 +204,27 @@ class TestBelonging:
         assert len(seen) == 6
         assert identity(copy.deepcopy(fitted)) == identity(fitted)
 
-    def test_other_samples_are_an_error(self, safe: Predictor) -> None:
-        with pytest.raises(CertificationError, match=r"certified with 8 stratified samples.*got 4 stratified"):
+    def test_another_sampling_mode_is_an_error(self, safe: Predictor) -> None:
+        with pytest.raises(CertificationError, match=r"8 stratified.*4 stratified"):
             safe.with_sampling(num_samples=4)
-        with pytest.raises(CertificationError, match="got 8 relaxed"):
+        with pytest.raises(CertificationError, match=r"8 stratified.*8 relaxed"):
             safe.with_sampling("relaxed")
         assert safe.with_sampling("stratified", 8).certificate == safe.certificate
         assert safe.uncertified().with_sampling("relaxed").certificate is None
 
-    def test_what_it_belongs_to_cannot_be_changed_unnoticed(self, fitted: Predictor, safe: Predictor) -> None:
+    def test_a_changed_model_is_noticed(self, fitted: Predictor, safe: Predictor) -> None:
         x, _ = points(50, 2)
         other = copy.deepcopy(safe)
         other.answer(x)
         with torch.no_grad():
             next(other.network.parameters()).mul_(3)
-        with pytest.raises(CertificationError, match="Certify the model as it is now"):
+        with pytest.raises(CertificationError, match="does not belong to this model"):
             other.answer(x)
         for name in ("certificate", "recalibration", "calibration", "seen_rows"):
             with pytest.raises(AttributeError):
                 setattr(safe, name, None)
         loose = squad.certify([0.5] * 500, [True] * 500, 0.05)
-        with pytest.raises(CertificationError, match="must belong to the model"):
+        with pytest.raises(CertificationError, match="does not belong to this model"):
             fitted._replace(certificate=loose)
 
     def test_classes_and_transform_are_part_of_the_identity(self, fitted: Predictor) -> None:
@@ -233,20 +233,20 @@ class TestBelonging:
         other = fit_predictor(points(600, 9)[0] * 2, points(600, 9)[1], QUICK).transform
         assert identity(Predictor(fitted.network, fitted.config, other, fitted.classes)) != identity(fitted)
 
-    def test_it_cannot_be_put_on_another_model(self, fitted: Predictor, safe: Predictor) -> None:
+    def test_a_certificate_cannot_move_to_another_model(self, fitted: Predictor, safe: Predictor) -> None:
         other = fitted.with_sampling(num_samples=4)
-        with pytest.raises(CertificationError, match="must belong to the model"):
+        with pytest.raises(CertificationError, match="does not belong to this model"):
             other._replace(certificate=safe.certificate)
 
-    def test_a_model_that_was_changed_is_not_saved(self, safe: Predictor, tmp_path: Path) -> None:
+    def test_a_changed_model_is_not_saved(self, safe: Predictor, tmp_path: Path) -> None:
         other = copy.deepcopy(safe)
         with torch.no_grad():
             next(other.network.parameters()).add_(1)
-        with pytest.raises(CertificationError, match="Certify the model as it is now"):
+        with pytest.raises(CertificationError, match="does not belong to this model"):
             other.save(tmp_path / "model")
         assert not (tmp_path / "model").exists()
 
-    def test_there_and_back(self, safe: Predictor, tmp_path: Path) -> None:
+    def test_save_and_load(self, safe: Predictor, tmp_path: Path) -> None:
         x, _ = points(500, 5)
         again = squad.load(safe.save(tmp_path / "model"))
         assert again.certificate == safe.certificate
@@ -268,7 +268,7 @@ class TestBelonging:
             "validation.safetensors",
         ]
 
-    def test_what_was_taken_away_is_gone(self, safe: Predictor, tmp_path: Path) -> None:
+    def test_removed_parts_are_not_saved(self, safe: Predictor, tmp_path: Path) -> None:
         bare = safe.without_row_hashes().without_scores()
         again = squad.load(bare.save(tmp_path / "model"))
         assert again.seen_rows is None
@@ -281,10 +281,10 @@ class TestBelonging:
         config = json.loads(path.read_text())
         config["certificate"]["rules"][0]["threshold"] = 0.0
         path.write_text(json.dumps(config))
-        with pytest.raises(ArtifactError, match="was changed after it was saved"):
+        with pytest.raises(ArtifactError, match=r"config.json.*changed"):
             squad.load(tmp_path / "model")
 
-    def test_it_notes_what_it_is_bound_to(self, safe: Predictor) -> None:
+    def test_details_name_the_model(self, safe: Predictor) -> None:
         assert safe.certificate is not None
         details = safe.certificate.details
         assert (details["sampling"], details["num_samples"]) == ("stratified", 8)
@@ -298,7 +298,7 @@ class TestBelonging:
 
 
 class TestGrid:
-    def test_confidences_hardly_move(self) -> None:
+    def test_confidences_move_by_less_than_a_step(self) -> None:
         c = np.r_[np.linspace(0.001, 0.999, 5001), 1 - np.logspace(-15, -1, 200), 0.0, 1.0, 0.5]
         found = on_grid(c)
         assert np.abs(found - c).max() < 4e-6
@@ -307,14 +307,14 @@ class TestGrid:
         assert found[-3:].tolist() == [0.0, 1.0, 0.5]
         assert np.isnan(on_grid(np.array([np.nan]))).all()
 
-    def test_equal_rows_are_equal_wherever_they_stand(self) -> None:
+    def test_equal_rows_are_equal_despite_rounding(self) -> None:
         random = np.random.default_rng(0)
         c = random.random(5000)
         moved = c + random.normal(0, 1e-8, 5000)
         assert (on_grid(c) == on_grid(np.clip(moved, 0, 1))).mean() > 0.99
 
 
-def test_the_scores_of_groups_are_kept(fitted: Predictor, tmp_path: Path) -> None:
+def test_scores_of_groups_are_saved(fitted: Predictor, tmp_path: Path) -> None:
     x, y = points(3000, 1)
     safe = fitted.certify(x, y, {"wrong": 0.1, "missed a": 0.1}, by=np.arange(3000) % 2)
     again = squad.load(safe.save(tmp_path / "model"))
@@ -337,5 +337,5 @@ def test_the_estimator_certifies() -> None:
     assert classifier.predictor_.certificate is None
     with pytest.raises(LeakError):
         classifier.certify(x, y, 0.1)
-    with pytest.raises(ValueError, match=r"\(rows, 2\), got \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"2\).*\(5, 3\)"):
         classifier.certify(np.zeros((5, 3)), ["a"] * 5, 0.1)

@@ -1,4 +1,4 @@
-"""Names are part of a model that was fitted on a data frame: in memory, saved, in the command, in a new process."""
+"""Models fitted on data frames match columns by name: in memory, saved, and in files."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ NAMES = ("height", "mass", "age", "smoker")
 
 
 def people(count: int, seed: int) -> tuple[pd.DataFrame, Any]:
-    """Columns with different scales, one of them boolean, and a label that hangs on all."""
+    """Columns with different scales, one of them boolean, and a label that depends on all."""
     random = np.random.default_rng(seed)
     y = random.integers(2, size=count)
     frame = pd.DataFrame(
@@ -43,7 +43,7 @@ def safe(classifier: squad.SquadClassifier) -> Predictor:
     return classifier.certify(*people(1000, 1), risk=0.1, delta=0.1)
 
 
-def test_columns_are_found_by_name(classifier: squad.SquadClassifier, safe: Predictor, tmp_path: Path) -> None:
+def test_columns_are_matched_by_name(classifier: squad.SquadClassifier, safe: Predictor, tmp_path: Path) -> None:
     x, y = people(500, 2)
     expected = safe.answer(x)
     assert (expected.decision == "accepted").any()
@@ -55,7 +55,7 @@ def test_columns_are_found_by_name(classifier: squad.SquadClassifier, safe: Pred
             np.testing.assert_array_equal(found.decision, expected.decision)
         with pytest.raises(DataError, match="'mass'"):
             predictor.answer(x.drop(columns="mass"))
-        with pytest.raises(DataError, match="'mass', 'age'"):
+        with pytest.raises(DataError, match=r"'mass'.*'age'"):
             predictor.answer(x.drop(columns=["mass", "age"]))
     np.testing.assert_array_equal(classifier.predict(x), expected.label)
     with pytest.raises(ValueError, match="same order"):  # scikit-learn's rule for its own methods
@@ -63,7 +63,7 @@ def test_columns_are_found_by_name(classifier: squad.SquadClassifier, safe: Pred
     assert (expected.label == y).mean() > 0.75
 
 
-def test_certify_and_recalibrate_find_them_too(classifier: squad.SquadClassifier, safe: Predictor) -> None:
+def test_certify_and_recalibrate_match_columns_by_name(classifier: squad.SquadClassifier, safe: Predictor) -> None:
     x, y = people(1000, 1)
     turned = x[list(NAMES[::-1])]
     for made in (
@@ -87,20 +87,20 @@ def test_groups_by_a_column_of_the_frame(classifier: squad.SquadClassifier) -> N
     assert {rule.group for rule in safe.certificate.rules} == {"Oslo", "Bern"}
 
 
-def test_without_names_there_is_a_warning(classifier: squad.SquadClassifier) -> None:
+def test_missing_names_are_warned_about(classifier: squad.SquadClassifier) -> None:
     x, _ = people(5, 2)
     array = x.to_numpy(dtype=float)
     with pytest.warns(squad.SquadWarning, match="no column names"):
         found = classifier.predictor_.answer(array)
     np.testing.assert_array_equal(found.confidence, classifier.predictor_.answer(x).confidence)
     nameless = squad.SquadClassifier(hidden=(8,), max_epochs=2, random_state=0).fit(*as_arrays(*people(60, 0)))
-    with pytest.warns(squad.SquadWarning, match="fitted without any"):
+    with pytest.warns(squad.SquadWarning, match="has column names"):
         nameless.predictor_.answer(x)
-    nameless.predictor_.answer(pd.DataFrame(array))  # whose columns are numbers, not names
+    nameless.predictor_.answer(pd.DataFrame(array))  # default names are not names
 
 
 @pytest.mark.parametrize("names", [(10, 11, 12, 13), (0, 1, 2, 3), [("a", 1), ("a", 2), ("b", 1), ("b", 2)]])
-def test_names_that_are_no_text(names: Any) -> None:
+def test_names_that_are_not_text(names: Any) -> None:
     def named(count: int, seed: int) -> tuple[pd.DataFrame, Any]:
         x, y = people(count, seed)
         x = x.astype(float)
@@ -112,7 +112,7 @@ def test_names_that_are_no_text(names: Any) -> None:
     np.testing.assert_array_equal(predictor.answer(x[x.columns[::-1]]).confidence, predictor.answer(x).confidence)
 
 
-def test_a_name_that_is_there_twice() -> None:
+def test_a_repeated_name() -> None:
     x, y = people(60, 0)
     x.columns = ["a", "b", "a", "c"]
     with pytest.raises(DataError, match="'a'"):
@@ -123,7 +123,7 @@ def as_arrays(x: pd.DataFrame, y: Any) -> tuple[Any, Any]:
     return x.to_numpy(dtype=float), y
 
 
-def test_a_file_is_read_by_a_model_of_a_frame(safe: Predictor, tmp_path: Path) -> None:
+def test_a_model_of_a_frame_predicts_files(safe: Predictor, tmp_path: Path) -> None:
     x, _ = people(200, 2)
     expected = safe.answer(x)
     x.round(17)[list(NAMES[::-1])].to_csv(tmp_path / "new.csv", index=False)
@@ -135,7 +135,7 @@ def test_a_file_is_read_by_a_model_of_a_frame(safe: Predictor, tmp_path: Path) -
     broken.loc[5, "height"] = 1.75  # metres
     broken.to_csv(tmp_path / "broken.csv", index=False)
     found = safe.answer(read(tmp_path / "broken.csv"))
-    for row, text in {3: "'old'", 4: "'mass' is empty", 5: "'height' is 1.75"}.items():
+    for row, text in {3: "'old'", 4: "'mass'", 5: "'height' is 1.75"}.items():
         assert found.decision[row] == "referred"
         assert text in found.reason[row]
     assert found.label[3] is None
@@ -143,7 +143,7 @@ def test_a_file_is_read_by_a_model_of_a_frame(safe: Predictor, tmp_path: Path) -
 
 
 class TestPipelines:
-    def test_rows_that_were_not_transformed_are_refused(self) -> None:
+    def test_untransformed_rows_are_refused(self) -> None:
         x, y = people(600, 0)
         pipe = make_pipeline(StandardScaler(), squad.SquadClassifier(hidden=(8,), max_epochs=5, random_state=0))
         pipe.fit(x, y)

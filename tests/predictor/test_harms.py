@@ -1,5 +1,6 @@
-"""Harms by name: the miss rate of a class, and costs of confusions."""
+"""Harms by name (miss rates, costs of confusions), weights and strata."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ class TestMissRate:
         found = harm_of("miss rate b", ["a", "b"], np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0]))
         assert np.array_equal(found, [np.nan, 0.0, 1.0, np.nan], equal_nan=True)
 
-    def test_alone_it_is_that_of_every_class(self, fitted: Predictor) -> None:
+    def test_without_a_class_it_means_every_class(self, fitted: Predictor) -> None:
         x, y = points(4000, 1)
         safe = fitted.certify(x, y, {"wrong": 0.1, "miss rate": 0.15, "miss rate b": 0.12}, 0.1)
         certificate = safe.certificate
         assert certificate is not None
         rule = certificate.rules[0]
         assert dict(rule.risks) == {"wrong": 0.1, "miss rate a": 0.15, "miss rate b": 0.12, "miss rate c": 0.15}
-        assert rule.level == 0.1 * share(1)  # several harms take nothing from each other
+        assert rule.level == 0.1 * share(1)  # several harms do not split delta
         answer = safe.answer(x)
         good = answer.decision == "accepted"
         for name in "abc":
@@ -36,7 +37,7 @@ class TestMissRate:
             assert rule.counted[f"miss rate {name}"] == ((good & mine).sum(), (mine & ~answer.novel).sum())
             assert rule.errors[f"miss rate {name}"] == (good & mine & (answer.label != y)).sum()
 
-    def test_a_target_is_found_again_by_the_name_it_was_given_with(self, fitted: Predictor) -> None:
+    def test_a_target_is_found_by_the_name_of_all_classes(self, fitted: Predictor) -> None:
         x, y = points(4000, 1)
         targets = [{"wrong": 0.1, "miss rate": 0.15}, {"wrong": 0.2}]
         safe = fitted.certify(x, y, targets, 0.1)
@@ -57,7 +58,7 @@ class TestMissRate:
         certificate = fitted.certify(x[some], y[some], {"miss rate": 0.1}, 0.05).certificate
         assert certificate is not None
         assert not certificate.certified
-        assert "'miss rate c' is counted on 0 and takes at least 30" in str(certificate)
+        assert re.search(r"'miss rate c' .*\b0\b.*\b30\b", str(certificate), re.DOTALL)
         assert squad.Certificate.from_json(certificate.to_json()) == certificate
 
     def test_a_class_of_few_rows_is_named(self, fitted: Predictor) -> None:
@@ -65,7 +66,7 @@ class TestMissRate:
         some = (y != "c") | (np.arange(3000) < 30)
         few = int((y[some] == "c").sum())
         certificate = fitted.certify(x[some], y[some], {"miss rate": 0.05}, 0.05).certificate
-        assert f"'miss rate c' is counted on {few} and takes at least 61" in str(certificate)
+        assert re.search(rf"'miss rate c' .*\b{few}\b.*\b61\b", str(certificate), re.DOTALL)
 
     def test_an_unknown_class_is_refused(self, fitted: Predictor) -> None:
         with pytest.raises(squad.ArgumentError, match="'miss rate d'"):
@@ -81,12 +82,12 @@ class TestCosts:
         answer = safe.answer(x)
         good = answer.decision == "accepted"
         matrix = cost_matrix(COSTS, "abc")
-        places = {name: place for place, name in enumerate("abc")}
-        paid = [matrix[places[t], places[p]] for t, p in zip(y[good], answer.label[good], strict=True)]
+        positions = {name: position for position, name in enumerate("abc")}
+        paid = [matrix[positions[t], positions[p]] for t, p in zip(y[good], answer.label[good], strict=True)]
         assert rule.errors["cost"] == pytest.approx(sum(paid))
         assert rule.costs == ("cost",)
         assert safe.certificate.details["costs"] == matrix.tolist()
-        # As an array, in the order of the classes, it is the same.
+        # An array in the order of the classes gives the same result.
         again = fitted.certify(x, y, {"cost": 0.05}, 0.05, costs=matrix)
         assert again.certificate is not None
         assert again.certificate.rules == safe.certificate.rules
@@ -111,7 +112,7 @@ class TestCosts:
             ([[0, 1], [1, 0.5]], r"\('b', 'b'\)"),
         ],
     )
-    def test_others_are_refused(self, costs: object, match: str) -> None:
+    def test_wrong_costs_are_refused(self, costs: object, match: str) -> None:
         with pytest.raises(squad.ArgumentError, match=match):
             cost_matrix(costs, ["a", "b"])  # type: ignore[arg-type]
 
@@ -125,7 +126,7 @@ class TestCosts:
             fitted.certify(x, y, {"cost": 0.1}, costs=COSTS, harms={"cost": np.zeros(300)})
 
 
-class TestSamples:
+class TestWeightsAndStrata:
     def test_weights_come_as_an_array_or_a_column(self, of_table: Predictor) -> None:
         data = frame(4000, 1)
         data["w"] = np.where(data["site"] == "Oslo", 3.0, 1.0)
@@ -138,7 +139,7 @@ class TestSamples:
         drawn = by_column.certificate.details["resampling"]
         assert by_column.calibration is not None
         assert len(by_column.calibration) == by_column.certificate.m == drawn["drawn"] < drawn["cases"] == 2000
-        # The column is ignored by the model: with it, a row has the same answer.
+        # The model ignores the column.
         assert (of_table.answer(data).confidence == of_table.answer(data.drop(columns="w")).confidence).all()
 
     def test_a_certificate_of_drawn_rows_is_saved_and_checked(self, fitted: Predictor, tmp_path: Path) -> None:
@@ -150,27 +151,27 @@ class TestSamples:
         again = squad.load(safe.save(tmp_path / "model"))
         assert again.certificate == safe.certificate
 
-    def test_what_cannot_be_is_refused(self, fitted: Predictor, of_table: Predictor) -> None:
+    def test_wrong_weights_are_refused(self, fitted: Predictor, of_table: Predictor) -> None:
         x, y = points(300, 1)
         with pytest.raises(squad.ArgumentError, match="weights"):
             fitted.certify(x, y, 0.1, weights=np.ones(299))
-        with pytest.raises(squad.ArgumentError, match="no columns"):
+        with pytest.raises(squad.ArgumentError, match="no column 'w'"):
             fitted.certify(x, y, 0.1, weights="w")
         data = frame(300, 1)
         data["w"] = [None, *[1.0] * 299]
-        for column, match in (("u", "feature"), ("who", "'1-0' in column 'who'|'1-"), ("w", "empty"), ("none", "none")):
+        for column, match in (("u", "feature"), ("who", "'1-.*'who'"), ("w", "empty"), ("none", "none")):
             with pytest.raises(squad.SquadError, match=match):
                 of_table.certify(data, data["y"].to_numpy(), 0.1, weights=column, one_per_group=False)
 
 
-class TestWords:
-    def test_harms_of_labels_are_told_apart_from_those_of_users(self, fitted: Predictor) -> None:
+class TestCertificateText:
+    def test_harms_of_labels_and_of_users_are_worded_differently(self, fitted: Predictor) -> None:
         x, y = points(3000, 1)
         risk = {"wrong": 0.2, "missed a": 0.2, "false alarm": 0.9}
         made = fitted.certify(x, y, risk, 0.1, harms={"false alarm": np.zeros(3000, dtype=bool)}).certificate
         assert made is not None
-        assert "are a and labelled otherwise" in str(made)
-        assert "have the harm 'false alarm'" in str(made)
+        assert "'false alarm'" in str(made)
+        assert "'missed a'" not in str(made)
         assert made.details["harms"] == ["missed a"]
 
     def test_the_class_that_fails_is_named(self, fitted: Predictor) -> None:
@@ -186,8 +187,8 @@ class TestWords:
         assert squad.Certificate.from_json(made.to_json()) == made
 
 
-class TestCostsThatNobodyHas:
-    """Which test is made is decided by the costs that there are, not by those that the cases have."""
+class TestCostsThatDoNotOccur:
+    """The test depends on the possible costs, not on those that occur in the calibration set."""
 
     def test_no_error_at_all(self) -> None:
         rng = np.random.default_rng(0)
@@ -197,7 +198,7 @@ class TestCostsThatNobodyHas:
         plain = rank(Scores.of(scores.confidence, np.ones(200, dtype=bool), {"cost": np.zeros(200)}))
         assert plain.tallies["cost"].losses is None
 
-    def test_a_matrix_says_so(self, fitted: Predictor) -> None:
+    def test_fractions_in_the_matrix_decide(self, fitted: Predictor) -> None:
         x, y = points(3000, 1)
         sure = fitted.answer(x).label == y
         made = fitted.certify(x[sure], y[sure], {"cost": 0.1}, 0.1, costs=COSTS)
@@ -211,7 +212,7 @@ class TestCostsThatNobodyHas:
 
 
 class TestGroups:
-    def test_1_and_its_text_are_two(self, fitted: Predictor) -> None:
+    def test_1_and_its_text_are_two_groups(self, fitted: Predictor) -> None:
         x, y = points(3000, 1)
         by: Any = [1, "1"] * 1500
         safe = fitted.certify(x, y, 0.3, 0.1, by=by)
@@ -220,7 +221,7 @@ class TestGroups:
         assert sum(rule.m for rule in safe.certificate.rules) == safe.certificate.m
         assert len(safe.answer(x, by=by)) == 3000
 
-    def test_rows_of_a_group_without_a_guarantee_are_told_why(self, fitted: Predictor) -> None:
+    def test_rows_of_an_uncertified_group_have_a_reason(self, fitted: Predictor) -> None:
         x, y = points(3000, 1)
         by = np.where(np.arange(3000) < 8, "few", "many")
         answer = fitted.certify(x, y, 0.3, 0.1, by=by).answer(x, by=by)

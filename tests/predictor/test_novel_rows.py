@@ -1,4 +1,4 @@
-"""Rows unlike those of training are referred, with the reason; that is part of what is certified."""
+"""Rows unlike the training rows are referred, with the reason; the certificate covers this."""
 
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,13 @@ def test_a_unit_error_is_not_accepted(certified: Predictor) -> None:
         answer = certified.answer(wrong)
         assert set(answer.decision) == {"referred"}
         assert all(f"feature {column}" in reason for reason in answer.reason)
-        assert np.isfinite(answer.confidence).all()  # a reviewer sees what the model would have said
+        assert np.isfinite(answer.confidence).all()  # a reviewer sees what the model would have predicted
     assert set(certified.answer(np.full((4, 30), -999.0)).decision) == {"referred"}
     assert (honest.label == truth).mean() > 0.85
 
 
-def test_without_it_such_rows_are_accepted() -> None:
-    """What this is for: the same model, fitted without the check."""
+def test_without_the_check_such_rows_are_accepted() -> None:
+    """The same model, fitted without the check, accepts wrong predictions."""
     x, y, cal, truth, new, right = cancer()
     classifier = squad.SquadClassifier(hidden=(16,), max_epochs=30, random_state=0, refer_novel=False).fit(x, y)
     safe = classifier.certify(cal, truth, risk=0.1, delta=0.1)
@@ -59,13 +59,13 @@ def test_without_it_such_rows_are_accepted() -> None:
     assert safe.row_distance is None
 
 
-def test_scikit_learns_methods_predict_them_all_the_same() -> None:
+def test_the_methods_of_scikit_learn_predict_them() -> None:
     x, y, *_ = cancer()
     classifier = squad.SquadClassifier(hidden=(8,), max_epochs=2, random_state=0).fit(x, y)
     assert np.isfinite(classifier.predict_proba(x * 100)).all()
 
 
-def test_they_are_left_out_of_calibration(tmp_path: Path) -> None:
+def test_novel_rows_are_left_out_of_calibration(tmp_path: Path) -> None:
     predictor = fit_predictor(*points(600, 0), QUICK)
     x, y = points(1000, 1)
     clean = ~predictor.answer(x).novel
@@ -76,7 +76,7 @@ def test_they_are_left_out_of_calibration(tmp_path: Path) -> None:
     assert made.certificate is not None
     assert expected is not None
     assert made.certificate.rules == expected.rules
-    assert "10 calibration rows were left out" in str(made.certificate)
+    assert "10 calibration rows" in str(made.certificate)
     x[:100] *= 1e4
     with pytest.warns(squad.SquadWarning, match=r"100 of [\d,]+ rows are unlike the training rows"):
         predictor.certify(x, y, 0.1)
@@ -86,11 +86,11 @@ def test_they_are_left_out_of_calibration(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.answer(x).reason, made.answer(x).reason)
 
 
-def test_the_certificate_is_bound_to_it() -> None:
+def test_the_certificate_is_bound_to_the_check() -> None:
     predictor = fit_predictor(*points(600, 0), QUICK)
     safe = predictor.certify(*points(1000, 1), risk=0.1)
     without: dict[str, Any] = {"sampling": safe.sampling, "num_samples": safe.num_samples, "record": safe.record}
-    with pytest.raises(CertificationError, match="belong to the model"):
+    with pytest.raises(CertificationError, match="does not belong to this model"):
         Predictor(safe.network, safe.config, safe.transform, safe.classes, certificate=safe.certificate, **without)
     lax = fit_predictor(*points(600, 0), QUICK, refer_novel=False)
     assert identity(lax) != identity(predictor)

@@ -1,4 +1,4 @@
-"""Validation rows choose the thresholds that are tested."""
+"""Pilots: validation rows, or rows of the user, choose the thresholds that are tested."""
 
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,17 @@ from squad.selective.pilots import thresholds_of
 from tests.predictor.examples import QUICK, frame, points
 
 
-def test_fit_keeps_the_scores_of_validation_rows(fitted: Predictor, of_table: Predictor) -> None:
+def test_fit_stores_validation_scores(fitted: Predictor, of_table: Predictor) -> None:
     for predictor in (fitted, of_table):
-        kept = predictor.validation_scores
-        assert kept is not None
-        assert len(kept) <= predictor.record["rows"]["validation"]
-        assert (kept.sampling, kept.num_samples) == (predictor.sampling, predictor.num_samples)
-        assert 0.6 < (kept.predicted == kept.right).mean() <= 1
+        stored = predictor.validation_scores
+        assert stored is not None
+        assert len(stored) <= predictor.record["rows"]["validation"]
+        assert (stored.sampling, stored.num_samples) == (predictor.sampling, predictor.num_samples)
+        assert 0.6 < (stored.predicted == stored.right).mean() <= 1
 
 
 @pytest.mark.parametrize("method", ["preset", "pareto"])
-def test_they_choose_the_thresholds(fitted: Predictor, method: str, tmp_path: Path) -> None:
+def test_validation_rows_choose_the_thresholds(fitted: Predictor, method: str, tmp_path: Path) -> None:
     safe = fitted.certify(*points(2000, 1), risk=0.2, delta=0.1, method=method)
     assert safe.certificate is not None
     assert safe.certificate.certified
@@ -38,7 +38,7 @@ def test_they_choose_the_thresholds(fitted: Predictor, method: str, tmp_path: Pa
     assert again.certify(*points(2000, 1), risk=0.1, delta=0.1, method=method).certificate is not None
 
 
-def test_harms_that_labels_tell(fitted: Predictor) -> None:
+def test_harms_that_follow_from_labels(fitted: Predictor) -> None:
     x, y = points(2000, 1)
     name = f"missed {fitted.classes[0]}"
     found = fitted.certify(x, y, risk={"wrong": 0.1, name: 0.1}, delta=0.1, method="pareto").certificate
@@ -49,7 +49,7 @@ def test_harms_that_labels_tell(fitted: Predictor) -> None:
     assert fitted.certify(x, y, risk={"own": 0.1}, harms={"own": np.zeros(2000)}, method="preset").certificate
 
 
-def test_recalibrated_confidences_are_those_of_the_recalibrated_model(fitted: Predictor) -> None:
+def test_the_pilot_of_a_recalibrated_model_is_recalibrated(fitted: Predictor) -> None:
     hot = fitted.recalibrate(*points(400, 5))
     found = hot.certify(*points(2000, 1), risk=0.1, delta=0.1, method="preset").certificate
     assert found is not None
@@ -58,7 +58,7 @@ def test_recalibrated_confidences_are_those_of_the_recalibrated_model(fitted: Pr
     assert min(answer.confidence) <= found.threshold <= max(answer.confidence)
 
 
-def test_rows_of_the_user_choose_as_well(fitted: Predictor) -> None:
+def test_rows_of_the_user_choose_the_thresholds(fitted: Predictor) -> None:
     bare = fitted.without_scores()
     assert bare.validation_scores is None
     with pytest.raises(ArgumentError, match="pilot"):
@@ -68,39 +68,40 @@ def test_rows_of_the_user_choose_as_well(fitted: Predictor) -> None:
     assert found.certified
 
 
-def test_other_samples_are_another_model(fitted: Predictor) -> None:
+def test_stored_scores_of_another_sampling_mode_are_refused(fitted: Predictor) -> None:
     other = fitted.with_sampling(num_samples=fitted.num_samples + 1)
     with pytest.raises(ArgumentError, match=f"{fitted.num_samples} {fitted.sampling}"):
         other.certify(*points(2000, 1), risk=0.1, method="pareto")
 
 
-def test_the_calibration_rows_do_not_choose(fitted: Predictor) -> None:
+def test_the_pilot_must_not_be_in_the_calibration_set(fitted: Predictor) -> None:
     with pytest.raises(CertificationError, match="of the pilot"):
         fitted.certify(*points(2000, 1), risk=0.1, method="pareto", pilot=points(2000, 1))
     with pytest.raises(ArgumentError, match="fallback"):
         fitted.certify(*points(2000, 1), risk=0.1, pilot=points(500, 6))
 
 
-def test_few_validation_rows_are_not_kept() -> None:
+def test_too_few_validation_rows_are_not_stored() -> None:
     assert fit_predictor(*points(60, 0), QUICK).validation_scores is None
 
 
-def test_places_of_other_classes_are_refused(fitted: Predictor, tmp_path: Path) -> None:
-    kept = fitted.validation_scores
-    assert kept is not None
-    broken = fitted._replace(validation_scores=type(kept)(kept.confidence, kept.predicted + 9, kept.right, "mean", 1))
+def test_positions_of_unknown_classes_are_refused(fitted: Predictor, tmp_path: Path) -> None:
+    stored = fitted.validation_scores
+    assert stored is not None
+    wrong = type(stored)(stored.confidence, stored.predicted + 9, stored.right, "mean", 1)
+    broken = fitted._replace(validation_scores=wrong)
     with pytest.raises(ArtifactError, match="classes"):
         squad.load(broken.save(tmp_path / "model"))
 
 
-def test_nor_do_near_copies_of_them(fitted: Predictor) -> None:
+def test_nor_may_near_copies(fitted: Predictor) -> None:
     x, y = points(2000, 1)
     for near in (x.astype(np.float32).astype(np.float64), x.round(4), x + 1e-7):
         with pytest.raises(CertificationError, match="of the pilot"):
             fitted.certify(x, y, risk=0.1, method="pareto", pilot=(near[:400], y[:400]))
 
 
-def test_nor_do_rows_of_their_groups(of_table: Predictor) -> None:
+def test_nor_may_rows_of_its_groups(of_table: Predictor) -> None:
     model = of_table
     new, pilot = frame(900, 1), frame(300, 2)
     new["who"], pilot["who"] = [f"n{i}" for i in range(900)], [f"p{i}" for i in range(300)]
@@ -111,11 +112,11 @@ def test_nor_do_rows_of_their_groups(of_table: Predictor) -> None:
         model.certify(new, new["y"].to_numpy(), pilot=(pilot, pilot["y"].to_numpy()), **arguments)
 
 
-def test_a_pilot_without_a_row_that_can_be_used(fitted: Predictor) -> None:
-    with pytest.raises(ArgumentError, match="None of the 3 rows of the pilot"):
+def test_a_pilot_without_usable_rows(fitted: Predictor) -> None:
+    with pytest.raises(ArgumentError, match="3 rows of the pilot"):
         fitted.certify(*points(2000, 1), risk=0.1, method="pareto", pilot=(np.full((3, 2), 1e6), ["a", "b", "c"]))
 
 
-def test_a_wrong_name_is_told_as_such(fitted: Predictor) -> None:
+def test_an_unknown_harm_is_named(fitted: Predictor) -> None:
     with pytest.raises(ArgumentError, match="'missed d'"):
         fitted.certify(*points(300, 1), risk={"missed d": 0.1}, method="pareto")

@@ -1,8 +1,9 @@
-"""Answers: their numbers by definition, a function of the row, and rows that cannot be read."""
+"""Predictions: numbers by definition, a function of the row, unreadable rows, and scikit-learn's methods."""
 
 import copy
 import math
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from squad.fitting import FitSettings, fit_predictor
 from squad.layers import GaussianLinear
 from squad.layers.quantized import SquadLayer
 from squad.models import CONFIGS, build, network_config
-from squad.predictor import Predictor, choose_device
-from squad.predictor import predictor as module
+from squad.predictor import Predictor, choose_device, row_pass
 from squad.predictor.class_labels import class_positions
 from squad.predictor.row_pass import _mean_over_members
 from squad.train import TrainConfig
@@ -56,7 +56,7 @@ def predictor(
     num_samples: int | None = 4,
     **settings: Any,
 ) -> Predictor:
-    """With random weights, larger than at the beginning of training, so that samples and members disagree."""
+    """Return a predictor with random weights, large enough that samples and members disagree."""
     transform: TableTransform | ArrayTransform
     transform = TableTransform.fit(Table.of(frame()), "label") if table else ArrayTransform.fit(rows())
     config = network_config(name, {"hidden": (5, 4), **settings})
@@ -71,7 +71,7 @@ def predictor(
 
 
 def by_definition(made: Predictor, x: Array, samples: int) -> tuple[Array, Array, Array]:
-    """Probabilities, entropy and mutual information from the layers' own eval mode, sample by sample, in float64."""
+    """Return probabilities, entropy and mutual information, sample by sample in eval mode, in float64."""
     network = copy.deepcopy(made.network).double()
     for layer in network.modules():
         if isinstance(layer, (SquadLayer, GaussianLinear)):
@@ -80,7 +80,7 @@ def by_definition(made: Predictor, x: Array, samples: int) -> tuple[Array, Array
     each = []
     for index in range(samples):
         with squad.sample_index(index), torch.no_grad():
-            each.extend(network(encoded).logits.softmax(-1).numpy())  # one a member
+            each.extend(network(encoded).logits.softmax(-1).numpy())  # one per member
 
     def entropy(p: Array) -> Array:
         return np.asarray([-math.fsum(q * math.log(q) for q in row if q > 0) for row in p])
@@ -89,12 +89,14 @@ def by_definition(made: Predictor, x: Array, samples: int) -> tuple[Array, Array
     return p, entropy(p), entropy(p) - np.mean([entropy(one) for one in each], axis=0)
 
 
-WAYS = [(name, sampling) for name, kind in CONFIGS.items() for sampling in kind.samplings if sampling != "stratified"]
+SAMPLINGS = [
+    (name, sampling) for name, kind in CONFIGS.items() for sampling in kind.samplings if sampling != "stratified"
+]
 
 
 @pytest.mark.parametrize("members", [1, 3])
-@pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_numbers_are_those_of_their_definitions(name: str, sampling: str, members: int) -> None:
+@pytest.mark.parametrize(("name", "sampling"), SAMPLINGS)
+def test_numbers_follow_their_definitions(name: str, sampling: str, members: int) -> None:
     made = predictor(name, members, sampling=sampling, num_samples=5)
     made.network.double()
     dropping = sampling == "mean" and name in ("relu-dropout", "maxout-dropout")
@@ -114,7 +116,7 @@ def test_numbers_are_those_of_their_definitions(name: str, sampling: str, member
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_what_holds_of_every_answer(name: str) -> None:
+def test_invariants_of_every_answer(name: str) -> None:
     answer = predictor(name).answer(rows())
     assert len(answer) == 40
     for number in NUMBERS:
@@ -122,7 +124,7 @@ def test_what_holds_of_every_answer(name: str) -> None:
         assert np.isfinite(getattr(answer, number)).all()
     np.testing.assert_allclose(answer.probabilities.sum(1), 1, rtol=1e-12)
     np.testing.assert_allclose(answer.confidence, answer.probabilities.max(1), rtol=0, atol=1.6e-5)  # on a grid
-    assert answer.label.tolist() == [("a", "b", "c")[place] for place in answer.probabilities.argmax(1)]
+    assert answer.label.tolist() == [("a", "b", "c")[position] for position in answer.probabilities.argmax(1)]
     assert (answer.mutual_information >= 0).all()
     assert (answer.mutual_information <= answer.entropy + 1e-12).all()
     assert (answer.entropy <= math.log(3) + 1e-12).all()
@@ -140,7 +142,7 @@ def test_an_ensemble_is_the_mean_of_its_members() -> None:
     np.testing.assert_allclose(together.answer(rows()).probabilities, np.mean(alone, axis=0), atol=1e-6)
 
 
-def test_members_that_are_equal_do_not_disagree() -> None:
+def test_equal_members_do_not_disagree() -> None:
     config = network_config("mlp", {"hidden": (5,)})
     network = build(config, 6, 3, [4, 4, 4])
     made = Predictor(network, config, ArrayTransform.fit(rows()), ("a", "b", "c"))
@@ -148,7 +150,7 @@ def test_members_that_are_equal_do_not_disagree() -> None:
     assert made.answer(rows()).entropy.min() > 1e-3
 
 
-def test_sure_answers_have_no_entropy() -> None:
+def test_certain_predictions_have_no_entropy() -> None:
     made = predictor("mlp", 1)
     with torch.no_grad():
         for parameter in made.network.parameters():
@@ -172,7 +174,7 @@ def test_chunks_do_not_matter(table: bool, monkeypatch: pytest.MonkeyPatch) -> N
         x[[3, 17, 39], 2] = np.nan
     whole = made.answer(x)
     for size in (1, 7, 39, 40):
-        monkeypatch.setattr(module, "CHUNK", size)
+        monkeypatch.setattr(row_pass, "CHUNK", size)
         assert_guaranteed(made.answer(x), whole)
     monkeypatch.undo()
     order = np.random.default_rng(0).permutation(40)
@@ -190,7 +192,7 @@ def test_no_rows(table: bool) -> None:
     assert len(answer.to_frame()) == 0
 
 
-def test_answers_leave_what_they_are_given_alone() -> None:
+def test_inputs_are_not_modified() -> None:
     x, table = rows(), frame()
     before = x.copy(), table.copy()
     predictor().answer(x)
@@ -215,16 +217,16 @@ def check_referred(made: Predictor, x: Any, clean: Any, reasons: dict[int, str])
             assert np.isnan(getattr(answer, number)[row]).all()
 
 
-def test_numbers_that_are_none_refer_their_row() -> None:
+def test_rows_with_non_finite_numbers_are_referred() -> None:
     x = rows()
     x[0, 0], x[7, 5], x[39, 1], x[5, 2] = np.nan, np.inf, -np.inf, 1e300
-    wrong = "x has a number that is NaN or infinite"
-    check_referred(predictor(), x, rows(), {0: wrong, 7: wrong, 39: wrong, 5: "too far from its mean in training"})
+    wrong = "NaN or infinite"
+    check_referred(predictor(), x, rows(), {0: wrong, 7: wrong, 39: wrong, 5: "too far from its mean"})
     check_referred(predictor(), rows() * np.nan, rows(), dict.fromkeys(range(40), wrong))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_what_makes_the_network_overflow_is_referred(name: str) -> None:
+def test_rows_that_overflow_are_referred(name: str) -> None:
     x = rows()
     x[3] = [1e38, -1e38, 1e38, 1e38, -1e38, 1e38]
     answer = predictor(name).answer(x)
@@ -236,12 +238,12 @@ def test_what_makes_the_network_overflow_is_referred(name: str) -> None:
         assert np.isfinite([getattr(answer, number)[3].max() for number in NUMBERS]).all()
 
 
-def test_the_mlp_does_overflow() -> None:
+def test_an_mlp_overflows() -> None:
     answer = predictor("mlp").answer(np.full((1, 6), 1e38))
     assert answer.decision.tolist() == ["referred"]
 
 
-def test_cells_that_cannot_be_read_refer_their_row() -> None:
+def test_rows_with_unreadable_cells_are_referred() -> None:
     x = frame().astype({"age": object})
     x.loc[1, "color"] = "mauve"
     x.loc[2, "color"] = None
@@ -249,21 +251,21 @@ def test_cells_that_cannot_be_read_refer_their_row() -> None:
     x.loc[8, "age"] = float("inf")
     x.loc[9, "age"] = 1e300
     reasons = {
-        1: "column 'color' is 'mauve', which was not seen in training",
-        2: "column 'color' is empty, and it never was in training",
+        1: "column 'color' is 'mauve'",
+        2: "column 'color' is empty",
         5: "column 'age' is empty",
-        8: "column 'age' must be a finite number, got inf",
-        9: "column 'age' is 1e+300, too far from its mean",
+        8: "inf",
+        9: "column 'age' is 1e+300",
     }
     check_referred(predictor(table=True), x, frame(), reasons)
 
 
-def test_lines_that_could_not_be_read_are_referred() -> None:
+def test_unreadable_lines_are_referred() -> None:
     table = Table(frame(), "some.csv", {4: "line 6 has 3 cells of 4"})
     check_referred(predictor(table=True), table, frame(), {4: "line 6 has 3 cells of 4"})
 
 
-def test_a_frame_of_answers() -> None:
+def test_answers_as_a_data_frame() -> None:
     x = rows()
     x[1, 0] = np.nan
     found = predictor(classes=(10, 20, 30)).answer(x).to_frame()
@@ -273,10 +275,10 @@ def test_a_frame_of_answers() -> None:
     assert found.decision.tolist().count("referred") == 1
 
 
-# ---- what can be asked
+# ---- inputs of any kind
 
 
-def test_columns_in_any_order_and_more_of_them() -> None:
+def test_columns_in_any_order_with_others() -> None:
     made, x = predictor(table=True), frame()
     expected = made.answer(x)
     for other in (x[["dose", "color", "label", "age"]], x.drop(columns="label"), x.assign(more=1)):
@@ -285,7 +287,7 @@ def test_columns_in_any_order_and_more_of_them() -> None:
     assert_guaranteed(made.answer(Table.of(x)), expected)
 
 
-def test_arrays_of_any_kind() -> None:
+def test_arrays_of_any_type() -> None:
     made, x = predictor(), rows().astype(np.float32)
     expected = made.answer(x)
     for other in (x.tolist(), torch.from_numpy(x), torch.from_numpy(x).requires_grad_(), np.asfortranarray(x)):
@@ -298,20 +300,20 @@ def test_arrays_of_any_kind() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.zeros((3, 5)), r"x must have the shape \(rows, 6\), got \(3, 5\)"),
-        (np.zeros((0, 5)), r"x must have the shape \(rows, 6\), got \(0, 5\)"),
-        (np.zeros(6), r"x must have the shape \(rows, 6\), got \(6,\)\. For one row give x\[None\]"),
-        (np.float64(3), r"x must have the shape \(rows, 6\), got \(\)"),
-        ([], r"x must have the shape \(rows, 6\), got \(0,\)"),
-        ([[1, 2], [3]], r"x must be an array of numbers, got list\. "),
-        ("text", r"x must be an array of numbers, got <U4"),
-        (None, r"x must have the shape \(rows, 6\), got \(\)"),
-        ([["a"] * 6], r"x must be an array of numbers, got <U1"),
-        (Table.of(frame()), r"x must be an array of shape \(6,\) .*fitted without column names"),
+        (np.zeros((3, 5)), r"x .*6\).*\(3, 5\)"),
+        (np.zeros((0, 5)), r"x .*6\).*\(0, 5\)"),
+        (np.zeros(6), r"x .*6\).*\(6,\).*x\[None\]"),
+        (np.float64(3), r"x .*6\).*\(\)"),
+        ([], r"x .*6\).*\(0,\)"),
+        ([[1, 2], [3]], r"x .*numbers.*got list"),
+        ("text", r"x .*numbers.*<U4"),
+        (None, r"x .*6\).*\(\)"),
+        ([["a"] * 6], r"x .*numbers.*<U1"),
+        (Table.of(frame()), r"x .*\(6,\)"),
     ],
     ids=range(10),
 )
-def test_wrong_arrays_are_told(x: Any, message: str) -> None:
+def test_wrong_arrays_are_refused(x: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         predictor().answer(x)
 
@@ -319,17 +321,17 @@ def test_wrong_arrays_are_told(x: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (rows(), r"x must be a pandas.DataFrame with the columns of training, got ndarray\. This model was trained on"),
-        (None, r"x must be a pandas.DataFrame .*, got NoneType"),
-        (frame().drop(columns="age"), "table has no column 'age'"),
-        (frame()[:0].drop(columns="age"), "table has no column 'age'"),
-        (frame()[["label"]], "it lacks 'age', 'color', 'dose'"),
-        (frame().rename(columns={"age": "Age"}), "no column 'age'; did you mean 'Age'?"),
-        (pd.concat([frame(), frame()], axis=1), "every column once"),
+        (rows(), r"pandas\.DataFrame.*got ndarray"),
+        (None, r"pandas\.DataFrame.*got NoneType"),
+        (frame().drop(columns="age"), "'age'"),
+        (frame()[:0].drop(columns="age"), "'age'"),
+        (frame()[["label"]], "'age'.*'color'.*'dose'"),
+        (frame().rename(columns={"age": "Age"}), "'age'.*'Age'"),
+        (pd.concat([frame(), frame()], axis=1), "column.*'age'"),
     ],
     ids=range(7),
 )
-def test_wrong_tables_are_told(x: Any, message: str) -> None:
+def test_wrong_tables_are_refused(x: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         predictor(table=True).answer(x)
     assert issubclass(DataError, squad.SquadError)
@@ -362,42 +364,40 @@ def test_positions_of_labels() -> None:
         assert found.dtype == np.int64
     assert class_positions(made.classes, []).tolist() == []
     assert class_positions(("b", "a", "c"), ["a", "c", "a"]).tolist() == [1, 2, 1]
-    with pytest.raises(ArgumentError, match=r"labels must be among the classes of training \(1, 5, 10\), got 7, x\."):
+    with pytest.raises(ArgumentError, match=r"labels.*\(1, 5, 10\).*got 7, x\."):
         class_positions(made.classes, [5, "x", 7, 7])
-    with pytest.raises(ArgumentError, match=r"labels must be a list of one label a row, got shape \(2, 1\)"):
+    with pytest.raises(ArgumentError, match=r"labels.*got shape \(2, 1\)"):
         class_positions(made.classes, [[1], [5]])
     many = predictor(classes=tuple(range(20)))
-    with pytest.raises(
-        ArgumentError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\), got 20, 21, 22, 23, 24 and 15 more\."
-    ):
+    with pytest.raises(ArgumentError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\).*20, 21, 22, 23, 24 and 15 more"):
         class_positions(many.classes, np.arange(20, 40))
 
 
 # ---- the object
 
 
-def test_what_does_not_fit_together_is_told() -> None:
+def test_parts_that_do_not_fit_together_are_refused() -> None:
     made = predictor()
     parts = (made.network, made.config, made.transform)
     for classes, message in (
-        (("a", "b"), "classes must be one for each of 3 classes, got 2 names"),
-        (("a", "b", "b"), "classes must be all texts or all numbers, each once, got"),
-        (("a", "b", 1), "classes must be all texts or all numbers"),
-        ((1, True, 2), "each once"),
-        (("a", "b", None), "classes must be texts, numbers or booleans, got None"),
-        ((1.0, 2.0, float("nan")), "classes must be texts, numbers or booleans, got nan"),
+        (("a", "b"), "classes.*3.*got 2 names"),
+        (("a", "b", "b"), r"classes.*unique.*\['a', 'b', 'b'\]"),
+        (("a", "b", 1), r"classes.*\['a', 'b', 1\]"),
+        ((1, True, 2), r"classes.*unique.*\[1, True, 2\]"),
+        (("a", "b", None), "classes.*got None"),
+        ((1.0, 2.0, float("nan")), "classes.*got nan"),
     ):
         with pytest.raises(ArgumentError, match=message):
             Predictor(*parts, classes)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="transform must be one that gives 6, got 5 features"):
+    with pytest.raises(ArgumentError, match=r"transform.*\(6\), got 5"):
         Predictor(made.network, made.config, ArrayTransform.fit(rows()[:, :5]), made.classes)
-    with pytest.raises(ArgumentError, match="dropout must be one number, or one for each of 2 members, got 3 numbers"):
+    with pytest.raises(ArgumentError, match=r"dropout.*2 members.*3"):
         Predictor(made.network, network_config("squad", {"dropout": (0.1, 0.2, 0.3)}), made.transform, made.classes)
-    with pytest.raises(ArgumentError, match=r"sampling must be one of .*, got 'luck'"):
+    with pytest.raises(ArgumentError, match=r"sampling.*'luck'"):
         Predictor(*parts, made.classes, sampling="luck")
 
 
-def test_another_way_of_sampling() -> None:
+def test_another_sampling_mode() -> None:
     made = predictor()
     before = made.answer(rows())
     other = made.with_sampling("relaxed", 9)
@@ -407,9 +407,9 @@ def test_another_way_of_sampling() -> None:
     assert not np.array_equal(other.answer(rows()).probabilities, before.probabilities)
     assert_guaranteed(made.answer(rows()), before)
     for wrong in (0, -1, 1.5):
-        with pytest.raises(ArgumentError, match="num_samples must be a whole number"):
+        with pytest.raises(ArgumentError, match=f"num_samples.*{wrong}"):
             made.with_sampling(num_samples=wrong)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="sampling must be one of"):
+    with pytest.raises(ArgumentError, match=r"sampling.*''"):
         made.with_sampling("")
 
 
@@ -427,13 +427,13 @@ def test_other_devices() -> None:
     assert made.device == torch.device("cpu")
     assert_guaranteed(made.answer(rows()), before)
     for wrong in ("abacus", "meta", "cuda:99", "", 3.5, None):
-        with pytest.raises(ArgumentError, match="device must be 'auto', 'cpu' or a GPU of this machine, got "):
+        with pytest.raises(ArgumentError, match=f"device.*{re.escape(repr(wrong))}"):
             made.to(wrong)  # type: ignore[arg-type]
     assert_guaranteed(made.answer(rows()), before)
 
 
-def test_a_predictor_that_was_moved_through_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights are shared: what was made ready on one device is made anew on the next."""
+def test_the_sampler_follows_weights_to_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are shared: another predictor may have moved them."""
     made = predictor()
     before = made.answer(rows())
     ready = made._sampler
@@ -471,7 +471,7 @@ def test_repr() -> None:
     assert repr(predictor("mlp", 1, num_samples=None)) == "Predictor(mlp 6 - 5 - 4 - 3, 1 mean samples)"
 
 
-def test_answers_do_not_depend_on_torchs_generator_or_mode() -> None:
+def test_predictions_do_not_depend_on_torchs_generator_or_mode() -> None:
     made = predictor("relu-dropout")
     before = made.answer(rows())
     torch.manual_seed(5)
@@ -483,7 +483,7 @@ def test_answers_do_not_depend_on_torchs_generator_or_mode() -> None:
 
 
 def test_an_ensemble_of_five_is_a_function_of_the_row_to_the_bit() -> None:
-    """Members are added one by one: a reduction would add in an order that depends on the number of rows."""
+    """Members are summed one by one: the order of a reduction would depend on the number of rows."""
     random = np.random.default_rng(0)
     x, y = random.normal(size=(150, 6)), random.integers(3, size=150)
     settings = FitSettings(

@@ -1,4 +1,4 @@
-"""What is guaranteed of answers whatever rounding does: products that round otherwise, ties, confidences near 1."""
+"""Guarantees that hold despite rounding: perturbed matrix products, ties, confidences near 1."""
 
 from typing import cast
 
@@ -28,15 +28,15 @@ def rows(count: int = 150) -> NDArray[np.float64]:
 def made(name: str, sampling: str, factor: float = 1.0) -> Predictor:
     network = example(name)
     with torch.no_grad():
-        for parameter in list(network.parameters())[-2:]:  # of the last layer
+        for parameter in list(network.parameters())[-2:]:  # the last layer
             parameter.mul_(factor)
     config = network_config(name, {"hidden": (12, 9)})
     return Predictor(network, config, ArrayTransform.fit(rows()), CLASSES, sampling=sampling, num_samples=8)
 
 
-@pytest.mark.parametrize("factor", [1.0, 8.0])  # the latter sure of nearly everything
+@pytest.mark.parametrize("factor", [1.0, 8.0])  # the latter is confident about nearly everything
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_products_that_round_otherwise(name: str, sampling: str, factor: float) -> None:
+def test_products_that_round_differently(name: str, sampling: str, factor: float) -> None:
     predictor, x = made(name, sampling, factor), rows()
     expected = predictor.answer(x)
     with OtherRounding(0) as fault:
@@ -51,7 +51,7 @@ def test_products_that_round_otherwise(name: str, sampling: str, factor: float) 
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_decisions_behind_a_recalibration(fitted: Predictor, method: str) -> None:
+def test_decisions_after_recalibration(fitted: Predictor, method: str) -> None:
     safe = fitted.recalibrate(*points(700, 7), method=method).certify(*points(2000, 1), risk=0.1, delta=0.05)
     x, _ = points(3000, 8)
     expected = safe.answer(x)
@@ -63,8 +63,8 @@ def test_decisions_behind_a_recalibration(fitted: Predictor, method: str) -> Non
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_classes_that_are_equally_likely(name: str) -> None:
-    """The first of them is the label, not the one that rounding puts ahead; probabilities agree with it."""
+def test_equally_likely_classes(name: str) -> None:
+    """The first of them is predicted, whichever rounding puts ahead; probabilities agree with the label."""
     predictor, x = made(name, CONFIGS[name].samplings[0]), rows()
     with torch.no_grad():
         layer = cast(Linear, cast(Stage, predictor.network.stages[-1]).layer)
@@ -93,13 +93,13 @@ def test_ties_go_to_the_first() -> None:
     assert np.isnan(confidence[4])
 
 
-def test_confidences_near_one_have_log_odds_of_their_own() -> None:
-    """1 - 1e-13 has three digits left; what the other classes have, all of them."""
+def test_log_odds_near_one_come_from_the_other_classes() -> None:
+    """1 - 1e-13 has three digits left; the sum of the other classes has all of them."""
     rest = np.logspace(-30, -1, 400)
     p = np.stack([1 - rest, rest * 0.75, rest * 0.25], 1)
     other = p * (1 + np.random.default_rng(0).uniform(-4e-16, 4e-16, p.shape))
     np.testing.assert_array_equal(settled(p)[1], settled(other)[1])
-    # As they were, to half a step, where there are digits enough to see it.
+    # Moved by at most half a step, where there are enough digits to see it.
     found = settled(p)[1]
     seen = rest > 1e-10
     moved = np.log(found[seen] / (1 - found[seen])) - np.log((1 - rest[seen]) / rest[seen])
@@ -109,8 +109,8 @@ def test_confidences_near_one_have_log_odds_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("name", "sampling"), WAYS)
-def test_weights_that_change_change_answers(name: str, sampling: str) -> None:
-    """A predictor holds its weights in float64 too, and must not go on with old ones."""
+def test_changed_weights_change_predictions(name: str, sampling: str) -> None:
+    """A predictor holds a float64 copy of its weights, which must not be stale."""
     predictor, x = made(name, sampling), rows(20)
     before = predictor.answer(x).probabilities
     with torch.no_grad():

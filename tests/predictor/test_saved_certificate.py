@@ -1,4 +1,4 @@
-"""A saved model whose certificate was edited, with every checksum made to fit."""
+"""Saved models whose certificate was edited, with valid checksums."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from squad.selective import certificate
 
 
 def resealed(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Edit the certificate's first rule, and compute both checksums anew."""
+    """Edit the first rule of the certificate, and update both checksums."""
     config = json.loads((folder / "config.json").read_text())
     change(config["certificate"]["rules"][0])
     config["certificate"]["checksum"] = certificate._checksum(config["certificate"])
@@ -34,7 +34,7 @@ def half_the_risk(rule: dict[str, Any]) -> None:
     rule["risks"]["wrong"] /= 2
 
 
-def test_what_was_saved_is_loaded(safe: Predictor, tmp_path: Path) -> None:
+def test_an_unchanged_certificate_is_loaded(safe: Predictor, tmp_path: Path) -> None:
     safe.save(tmp_path / "model")
     resealed(tmp_path / "model", lambda rule: None)
     assert load(tmp_path / "model").certificate == safe.certificate
@@ -48,17 +48,17 @@ def test_an_edited_rule_contradicts_the_stored_scores(
     assert safe.certificate.errors > 0
     safe.save(tmp_path / "model")
     resealed(tmp_path / "model", change)
-    with pytest.raises(ArtifactError, match=r"contradicts its (own numbers|calibration scores)") as caught:
+    with pytest.raises(ArtifactError, match="contradicts") as caught:
         load(tmp_path / "model")
     assert f"{safe.certificate.n:,}" in str(caught.value)
 
 
-def test_without_scores_the_counts_are_all_there_is(safe: Predictor, tmp_path: Path) -> None:
+def test_without_scores_only_counts_are_checked(safe: Predictor, tmp_path: Path) -> None:
     safe.without_scores().save(tmp_path / "model")
     resealed(tmp_path / "model", lower_threshold)  # the same counts at another threshold: nothing contradicts it
     load(tmp_path / "model")
     resealed(tmp_path / "model", half_the_risk)
-    with pytest.raises(ArtifactError, match="contradicts its own numbers"):
+    with pytest.raises(ArtifactError, match="contradicts"):
         load(tmp_path / "model")
 
 

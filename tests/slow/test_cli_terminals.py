@@ -1,4 +1,4 @@
-"""The command on terminals and pipes: a bar, few characters, a reader that leaves."""
+"""The command on terminals and pipes: a progress bar, limited encodings, a closed pipe."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ from tests.cli.test_main import COMMAND
 class TestRowProgress:
     def test_a_bar_on_a_terminal(self, here: Path) -> None:
         code = (
-            "import sys, squad.predictor.predictor as p, squad.cli.terminal as s; p.CHUNK = 5; s.BAR_AFTER = 0.0\n"
+            "import sys, squad.predictor.row_pass as p, squad.cli.terminal as s; p.CHUNK = 5; s.BAR_AFTER = 0.0\n"
             "from squad.cli import main; sys.exit(main())"
         )
         main, other = pty.openpty()
@@ -37,7 +37,7 @@ class TestRowProgress:
         assert "20 rows: 20 uncertified" in sent.decode()
 
 
-def test_a_terminal_that_knows_few_characters(run: Run, here: Path) -> None:
+def test_a_terminal_that_lacks_characters(run: Run, here: Path) -> None:
     table = pd.read_csv(here / "train.csv", dtype=str)
     table["y"] = table["y"].replace({"ill": "kränk"})
     table.to_csv(here / "train.csv", index=False)
@@ -49,7 +49,7 @@ def test_a_terminal_that_knows_few_characters(run: Run, here: Path) -> None:
     assert b"kr\\xe4nk" in shown.stdout
 
 
-def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(here: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     try:

@@ -1,4 +1,4 @@
-"""squad demo, in enough epochs to compare networks."""
+"""squad demo, with enough epochs to compare networks."""
 
 import re
 from pathlib import Path
@@ -25,10 +25,10 @@ def test_demo_compares_and_saves(run: Run, here: Path, monkeypatch: pytest.Monke
     assert nll < 0.5
     assert coverage == sorted(coverage, reverse=True)
     assert max(map(len, done.out.splitlines())) <= 80
-    assert "The digit that SQUAD is least sure of" in done.out
+    assert "lowest confidence" in done.out
     commands = re.findall(r"^  squad (.*)$", done.out, re.M)
     assert len(commands) == 2
     for command in commands:
         assert run(*command.split()).code == 0
     assert load(here / "demo/model").config.name == "squad"
-    assert run("demo", "--max-epochs", "1").code == 0, "its own model may be replaced"
+    assert run("demo", "--max-epochs", "1").code == 0, "the next demo replaces its model"

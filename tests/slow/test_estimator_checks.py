@@ -1,4 +1,4 @@
-"""Scikit-learn's own checks of SquadClassifier, with a network that draws no samples."""
+"""Scikit-learn's checks of SquadClassifier, with a network that does not sample."""
 
 from collections.abc import Callable
 

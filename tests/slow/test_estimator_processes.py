@@ -1,4 +1,4 @@
-"""SquadClassifier where scikit-learn fits it in processes of its own, which take seconds to start."""
+"""SquadClassifier fitted by scikit-learn in other processes, which take seconds to start."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from tests.test_estimator import blobs, quick
 
 def test_searches_in_other_processes() -> None:
     x, y = blobs(60)
-    with warnings.catch_warnings():  # of joblib, about processes that are still starting
+    with warnings.catch_warnings():  # joblib warns about processes that are still starting
         warnings.simplefilter("ignore", UserWarning)
         made = cross_validate(quick("mlp", max_epochs=2), x, y, cv=2, n_jobs=2, return_estimator=True)
     alone = cross_validate(quick("mlp", max_epochs=2), x, y, cv=2, return_estimator=True)

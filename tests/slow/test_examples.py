@@ -1,4 +1,4 @@
-"""Every example of every --help runs as it is written."""
+"""Every example of every --help runs as written, and every --help is fast."""
 
 import io
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from squad.cli import main
-from tests.cli.test_help import COMMANDS, examples
+from tests.cli.test_help import COMMANDS, cpu_seconds, examples
 
 
 def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
                 program, *arguments = arguments[2:]
             assert program == "squad"
             if arguments[0] == "fit" and "model" in arguments:
-                arguments.append("--overwrite")  # of the model that came with the files
+                arguments.append("--overwrite")  # the files include a model of that name
             target = arguments[-1] if ">" in arguments else ""
             arguments = arguments[: arguments.index(">")] if target else arguments
             with monkeypatch.context() as patch:
@@ -41,3 +41,9 @@ def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
     for made in ("model", "ensemble", "by-patient", "digits-model", "other", "the-same", "demo/model"):
         assert (here / made / "config.json").exists()
     assert (here / "answers.parquet").exists()
+
+
+@pytest.mark.parametrize("command", [["data"], ["search"], ["search", "show"], *COMMANDS], ids=" ".join)
+def test_help_of_every_command_is_fast(command: list[str]) -> None:
+    """0.3 s of CPU time is the aim; the limit leaves room for slow machines."""
+    assert min(cpu_seconds(*command, "--help") for _ in range(2)) < 1.0

@@ -1,10 +1,10 @@
 """The command ``squad``.
 
-Exit codes: 0 it went well, 1 the reader of its output left (``| head``), 2 wrong input, 3 nothing could be certified,
-130 interrupted (Ctrl-C), 143 terminated (SIGTERM).
+Exit codes: 0 success, 1 the reader of its output closed the pipe (``| head``), 2 wrong input, 3 nothing could be
+certified, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM).
 
-The commands are in ``commands``, and ``running`` runs one of them.  This module imports only what must be there before
-they, and torch, are imported: the handlers of Ctrl-C and SIGTERM.
+``commands`` lists the commands, and ``running`` runs one of them.  This module imports only what is needed before they
+and torch are imported: the handlers of Ctrl-C and SIGTERM.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; wrong input is one line on stderr and exit code 2.
+    """Run a command; wrong input prints one line on stderr and returns exit code 2.
 
     Args:
-        arguments: without the program's name; None is what it was called with.
+        arguments: Command line without the program's name; None: ``sys.argv[1:]``.
 
     Returns:
         The exit code.

@@ -1,4 +1,4 @@
-"""The commands of ``squad``: one table, from which each command is imported when it is needed."""
+"""The commands of ``squad``: a table from which each command is imported when it is needed."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from squad.cli.help_layout import STYLE, LazyGroup
 
 __all__ = ["COMMANDS", "app"]
 
-#: Heading in ``squad --help`` -> command -> where it is: module and function, or a Typer application.
+#: Heading in ``squad --help`` -> command -> its module and function, or its module and Typer application.
 COMMANDS = {
     "Start here": {"demo": "squad.cli.demo:demo"},
     "Data": {"split": "squad.cli.data:split", "data": "squad.cli.data:app"},

@@ -1,4 +1,4 @@
-"""``squad data`` and ``squad split``: data sets, and files of one's own in parts."""
+"""``squad data`` and ``squad split``: data sets by name, and files split into parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,23 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.help_layout import STYLE, Command, Group
-from squad.cli.options import Decimal, Encoding
+from squad.cli.help_layout import STYLE, Command
+from squad.cli.help_layout import Group as CommandGroup
+from squad.cli.options import DataDir, Decimal, Encoding, Group, Overwrite, Target
 from squad.cli.terminal import download_bar, say, table, tell
 
 __all__ = ["app", "split"]
 
-app = typer.Typer(cls=Group, **STYLE)
+app = typer.Typer(cls=CommandGroup, **STYLE)
 
-DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
-
-#: In the order of the shares, and the one that is made if it is asked for.
+#: Parts in the order of --fractions, and the optional fourth part.
 PARTS, EXTRA = ("train", "calibration", "test"), "recalibration"
 
 
 @app.callback(invoke_without_command=True)
 def options(context: typer.Context) -> None:
-    """Data sets by name: what there is, and getting it."""
+    """List and download image data sets."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -39,20 +38,22 @@ def list_(data_dir: DataDir = None) -> None:
 
     rows = []
     for name, dataset in DATASETS.items():
-        place = find(name, data_dir) if dataset.files else None
-        where = "in scikit-learn" if not dataset.files else str(place) if place else "not here yet"
+        folder = find(name, data_dir) if dataset.files else None
+        where = "in scikit-learn" if not dataset.files else str(folder) if folder else "not here yet"
         rows.append((name, dataset.title, dataset.licence, where))
-    table("squad data fetch NAME gets one:", ("name", "what it is", "licence", "where"), rows, words=4)
+    table("squad data fetch NAME downloads one:", ("name", "content", "licence", "where"), rows, words=4)
 
 
 @app.command(cls=Command)
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As in squad data list.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of a data set (squad data list).", show_default=False)
+    ],
     data_dir: DataDir = None,
 ) -> None:
-    """Download a data set from its publisher, unless it is here.
+    """Download a data set from its publisher, unless it is there already.
 
-    It goes to --data-dir, to the folder that SQUAD_DATA names, or to your cache.
+    It is saved in --data-dir, in the folder that SQUAD_DATA names, or in your cache.
 
     \b
     Examples:
@@ -70,30 +71,30 @@ def fetch(
 
 def split(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet or NPZ file.", show_default=False)],
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Says which rows belong together: no group is in two parts."),
-    ] = None,
+    target: Target = None,
+    group: Group = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to write the parts; beside DATA without it.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for the parts; default: the folder of DATA.")
     ] = None,
-    fractions: Annotated[str, typer.Option(metavar="SHARES", help="Of train, calibration and test.")] = "0.6,0.2,0.2",
+    fractions: Annotated[
+        str, typer.Option(metavar="SHARES", help="Proportions of train, calibration and test.")
+    ] = "0.6,0.2,0.2",
     recalibration: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="Write a fourth part for squad recalibrate, such as .1; the others share the rest."
+            metavar="SHARE",
+            help="Proportion of a fourth part for squad recalibrate, such as .1; the others share the rest.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another one gives another split.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the split.")] = 0,
+    overwrite: Overwrite = False,
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Write train, calibration and test files.
+    """Split a file into training, calibration and test files.
 
-    Every class has its share in each of them, and they are the same on every machine. Rows that recalibrate a model
-    cannot certify it: for squad recalibrate there is a fourth file with --recalibration.
+    The split is stratified by class, and the same on every machine. Rows that recalibrate a model cannot certify it
+    afterwards: --recalibration writes a fourth file for squad recalibrate.
 
     \b
     Examples:
@@ -110,24 +111,27 @@ def split(
     from squad.data.tables import STDIN, Table, groups, labels, read
     from squad.errors import DataError
 
-    shares = _fractions(fractions, recalibration)
+    proportions = _fractions(fractions, recalibration)
     check_count("--seed", seed, 0)
-    # What is no file is told by read, which knows what to say.
-    there = data in STDIN or Path(data).is_file() or Path(data).is_fifo() or is_named(data)
-    paths = _paths(data, out, overwrite, tuple(shares)) if there else {}
+    # If there is no such file, `read` raises an error that says so.
+    exists = data in STDIN or Path(data).is_file() or Path(data).is_fifo() or is_named(data)
+    paths = _paths(data, out, overwrite, tuple(proportions)) if exists else {}
     found = read(data, target=target, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         if group is not None:
-            raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
+            raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
     elif target is None:
-        raise DataError(f"Say with --target which column of {data} holds the labels: {listed(found.columns)}.")
+        raise DataError(f"Name with --target the column of labels of {data}; its columns are {listed(found.columns)}.")
     elif group == target:
-        raise DataError(f"The target {target!r} cannot be the group as well: choose another column.")
-    own = groups(found, group) if group is not None and isinstance(found, Table) else None
-    parts = split_rows(labels(found, target), shares, seed, own)
+        raise DataError(f"{target!r} is the target and cannot be the group as well. Choose another column for --group.")
+    row_groups = groups(found, group) if group is not None and isinstance(found, Table) else None
+    parts = split_rows(labels(found, target), proportions, seed, row_groups)
     for name, rows in parts.parts.items():
         if not len(rows):
-            raise DataError(f"{data} has too few rows in its classes: the part {name} would have none.")
+            raise DataError(
+                f"{data} has too few rows per class: the part {name} would be empty. Use more rows, or other"
+                " --fractions."
+            )
     _write(found, parts.parts, paths)
     for note in parts.notes:
         say(note)
@@ -136,24 +140,45 @@ def split(
 
 
 def _fractions(text: str, extra: float | None = None) -> dict[str, float]:
-    """The share of each part, by name."""
+    """Return the proportion of each part, by name.
+
+    Args:
+        text: Value of --fractions.
+        extra: Value of --recalibration.
+    """
     from squad.errors import ArgumentError
 
     try:
-        shares = [float(share) for share in text.split(",")]
+        proportions = [float(proportion) for proportion in text.split(",")]
     except ValueError:
-        shares = []
-    if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-        raise ArgumentError.of("--fractions", repr(text), "three positive numbers that add up to 1, as 0.6,0.2,0.2 do")
+        proportions = []
+    if (
+        len(proportions) != 3
+        or not all(0 < proportion < 1 for proportion in proportions)
+        or abs(sum(proportions) - 1) > 1e-9
+    ):
+        raise ArgumentError.of(
+            "--fractions", repr(text), "three positive numbers that add up to 1, such as 0.6,0.2,0.2"
+        )
     if extra is None:
-        return dict(zip(PARTS, shares, strict=True))
+        return dict(zip(PARTS, proportions, strict=True))
     if not 0 < extra < 1:
-        raise ArgumentError.of("--recalibration", extra, "a share between 0 and 1, such as .1")
-    return {**{name: share * (1 - extra) for name, share in zip(PARTS, shares, strict=True)}, EXTRA: extra}
+        raise ArgumentError.of("--recalibration", extra, "between 0 and 1, such as .1")
+    return {
+        **{name: proportion * (1 - extra) for name, proportion in zip(PARTS, proportions, strict=True)},
+        EXTRA: extra,
+    }
 
 
 def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -> dict[str, Path]:
-    """Where the parts go, if they may."""
+    """Return the file of each part, after a check that it can be written.
+
+    Args:
+        data: DATA as given on the command line.
+        out: Folder for the parts; None: the folder of DATA.
+        overwrite: Whether existing files may be replaced.
+        parts: Names of the parts.
+    """
     from squad.cli.inputs import is_named
     from squad.data.tables import STDIN
     from squad.errors import DataError
@@ -161,29 +186,29 @@ def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -
 
     source = Path(data)
     if is_named(data):
-        raise DataError(f"{data} is a data set, which has its parts already: split takes a file of your own.")
+        raise DataError(f"{data} is a data set, which has parts already ({data}:train). Pass a file of your own.")
     suffix = "".join(source.suffixes[-2:]) if source.suffix.lower() == ".gz" else source.suffix
     piped = data in STDIN or source.is_fifo()
     if piped and out is None:
-        raise DataError(f"{data} is no file that parts could stand beside. Name a folder with --out.")
+        raise DataError(f"{data} is not in a folder. Name a folder for the parts with --out.")
     suffix = suffix or ".csv"
     folder = source.parent if out is None else out
     paths = {name: folder / f"{name}{suffix}" for name in parts}
-    there = [path for path in paths.values() if path.exists()]
-    for path in there:
+    existing = [path for path in paths.values() if path.exists()]
+    for path in existing:
         if path.is_dir():
-            raise DataError(f"{path} is a folder, and a part would have its name. Name another folder with --out.")
+            raise DataError(f"{path} is a folder, but a part needs this name. Name another folder with --out.")
         if not piped and path.samefile(source):
             raise DataError(f"{data} would be replaced by one of its own parts. Name another folder with --out.")
-    if there and not overwrite:
-        names = ", ".join(map(str, there))
-        raise DataError(f"{names} would be replaced. Say --overwrite, or name another folder with --out.")
+    if existing and not overwrite:
+        names = ", ".join(map(str, existing))
+        raise DataError(f"{names} would be replaced. Pass --overwrite, or name another folder with --out.")
     check_writable(paths["train"])
     return paths
 
 
 def _write(data: Any, parts: dict[str, Any], paths: dict[str, Path]) -> None:
-    """All parts, and only then their names: no part is left alone."""
+    """Write all parts, or none if one of them cannot be written."""
     from squad.data.arrays import Arrays
     from squad.data.tables import Table, write_all
 

@@ -1,42 +1,42 @@
-"""``squad demo``: SQUAD and what the paper compares it with, on scikit-learn's handwritten digits."""
+"""``squad demo``: SQUAD and the baselines of its paper on scikit-learn's handwritten digits."""
 
 import sys
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
+from squad.cli.options import Overwrite
 from squad.cli.terminal import say, table, tell, wrapped
 
 __all__ = ["certified", "compare", "demo", "least_sure", "train"]
 
-#: In the order of the table.
+#: Networks, in the order of the table.
 MODELS: tuple[str, ...] = ("squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp")
-#: Where its model goes, which the next demo replaces.
-MODEL = Path("demo/model")
-#: What it is certified for: so many wrong answers at most among those accepted, and so large a chance to be mistaken.
-#: Chosen after 5 % and 3 % had been tried on these very digits, at which nearly all are accepted: see CHOSEN.
+#: Default folder of the model; the next demo replaces it.
+DEFAULT_OUT = Path("demo/model")
+#: Selective risk and delta of the certificate.  Chosen after 5 % and 3 % had been tried on the same digits, at which
+#: nearly all of them are accepted; see RISK_NOTE.
 RISK, DELTA = 0.02, 0.05
-CHOSEN = (
-    "(For the demonstration the 2 % were picked after 5 % and 3 % had been tried on these digits, so the guarantee"
-    " is only an example: on your own data, name the risk before you look.)"
+RISK_NOTE = (
+    "(For this demonstration, 2 % was chosen after trying 5 % and 3 % on the same digits, so the guarantee is only an"
+    " example: on your own data, choose the risk before you look at the results.)"
 )
-#: Dark to bright, and what a terminal without such letters gets.
+#: Characters from dark to bright, and those for terminals that lack them.
 SHADES, PLAIN_SHADES = " ░▒▓█", " .:*#"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the SQUAD model.")] = MODEL,
-    max_epochs: Annotated[int, typer.Option(metavar="N", help="Passes over the rows, at the most.")] = 100,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the split, the weights and the noise.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model in a --out of your own.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the SQUAD model.")] = DEFAULT_OUT,
+    max_epochs: Annotated[int, typer.Option(metavar="N", help="Maximum number of epochs.")] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the split, the weights and the noise.")] = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train SQUAD and its baselines on digits, and compare them.
 
-    Takes about a minute. Then certifies SQUAD on one half of the test digits, looks at the other half, and writes a
-    report on it beside the model.
+    Takes about a minute. Then certifies SQUAD with one half of the test digits, evaluates it on the other half, and
+    writes a report next to the model.
 
     \b
     Examples:
@@ -49,27 +49,29 @@ def demo(
 
     check_count("--max-epochs", max_epochs, 1)
     check_count("--seed", seed, 0, 2**62)
-    overwrite = overwrite or out == MODEL
+    overwrite = overwrite or out == DEFAULT_OUT
     artifact.check_target(out, overwrite)
     check_writable(out)
     page = out.parent / "report.html"
-    if page.is_dir() or (out != MODEL and page.exists() and not overwrite):
-        raise OutputError(f"{page} exists, where the report would go. Name another --out, or say --overwrite.")
+    if page.is_dir() or (out != DEFAULT_OUT and page.exists() and not overwrite):
+        raise OutputError(
+            f"{page} exists, which the report would replace. Name another folder with --out, or pass --overwrite."
+        )
     digits = load_images("digits")
-    say(f"{len(digits.x_train):,} digits to learn from, {len(digits.x_test):,} to be tested on")
+    say(f"{len(digits.x_train):,} training digits, {len(digits.x_test):,} test digits")
     predictors = train(digits, max_epochs, seed)
     compare(digits, predictors)
     least_sure(digits, predictors["squad"])
-    safe = certified(digits, predictors["squad"])
-    safe.save(out, overwrite)
-    write_page(digits, safe, page, str(out))
+    predictor = certified(digits, predictors["squad"])
+    predictor.save(out, overwrite)
+    write_page(digits, predictor, page, str(out))
     tell(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
     tell(f"  squad predict {out} digits:test --out answers.csv")
-    tell(f"\nThe report on it, for your browser: {page}")
+    tell(f"\nIts report, for your browser: {page}")
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
-    """A predictor of each kind."""
+    """Train one predictor per network; returns them by name."""
     from squad.cli.inputs import named_labels
     from squad.fitting import FitSettings, fit_predictor
     from squad.models import network_config
@@ -89,77 +91,87 @@ def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
 
 
 def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
-    """A table of how well each knows what it knows, on the test part."""
+    """Print accuracy, NLL and coverage of each predictor on the test digits as a table."""
     from squad.cli.predict import evaluation_metrics
 
     rows = []
     for name, predictor in predictors.items():
-        found = evaluation_metrics(predictor.answer(digits.x_test).probabilities, digits.y_test)
+        metrics = evaluation_metrics(predictor.answer(digits.x_test).probabilities, digits.y_test)
         rows.append(
             (
                 name,
-                f"{100 * found['accuracy']:.1f} %",
-                f"{found['nll']:.3f}",
-                *(f"{100 * found[f'coverage@{risk}']:.1f} %" for risk in (0.05, 0.01, 0.005)),
+                f"{100 * metrics['accuracy']:.1f} %",
+                f"{metrics['nll']:.3f}",
+                *(f"{100 * metrics[f'coverage@{risk}']:.1f} %" for risk in (0.05, 0.01, 0.005)),
             )
         )
     header = ("", "accuracy", "NLL", "coverage at 5 %", "at 1 %", "at 0.5 %")
-    title = "On the test digits; coverage is the share it could answer at that risk of error:"
+    title = "On the test digits; coverage: the fraction accepted at that selective risk:"
     table(title, header, rows, file=file)
 
 
 def least_sure(digits: Any, predictor: Any, file: Any = None) -> None:
-    """The digit that the network is least sure of, as a picture of blocks."""
+    """Print the digit with the lowest confidence, drawn with block characters."""
+    import numpy as np
+
     answer = predictor.answer(digits.x_test)
     row = int(np.argmin(answer.confidence))
     first, second = np.argsort(-answer.probabilities[row])[:2]
-    lines = ["", "The digit that SQUAD is least sure of:"]
+    lines = ["", "The digit with SQUAD's lowest confidence:"]
     shades = _shades(file)
     lines += ["    " + "".join(shades[min(4, int(v // 3.5))] * 2 for v in line) for line in digits.x_test[row]]
     p = 100 * answer.probabilities[row]
     lines.append(
-        f"{digits.classes[first]} with {p[first]:.0f} %, {digits.classes[second]} with {p[second]:.0f} %. "
-        f"Its writer meant {digits.classes[digits.y_test[row]]}."
+        f"Predicted {digits.classes[first]} ({p[first]:.0f} %), then {digits.classes[second]} ({p[second]:.0f} %); "
+        f"the true label is {digits.classes[digits.y_test[row]]}."
     )
     typer.echo("\n".join(line.rstrip() for line in lines), file=file)
 
 
 def certified(digits: Any, predictor: Any, file: Any = None) -> Any:
-    """The predictor with a promise, made with one half of the test digits and looked at with the other."""
+    """Certify the predictor with one half of the test digits, and print how it does on the other half; returns it."""
     from squad.cli.inputs import halves, named_labels
 
     parts = halves(digits.y_test)
     rows = parts["calibration"]
     labels = named_labels(digits.classes, digits.y_test[rows])
-    safe = predictor.certify(
+    result = predictor.certify(
         digits.x_test[rows], labels, RISK, DELTA, source="digits (calibration half of the test part)"
     )
     rows = parts["test"]
-    answer = safe.answer(digits.x_test[rows])
-    good = answer.decision == "accepted"
-    wrong = answer.label[good] != named_labels(digits.classes, digits.y_test[rows])[good]
-    lines = ["", f"Certified on {len(parts['calibration'])} of the test digits:"]
-    lines.append(wrapped(str(safe.certificate), 79))
+    answer = result.answer(digits.x_test[rows])
+    accepted = answer.accepted
+    wrong = answer.label[accepted] != named_labels(digits.classes, digits.y_test[rows])[accepted]
+    lines = ["", f"Certified with {len(parts['calibration'])} of the test digits:"]
+    lines.append(wrapped(str(result.certificate), 79))
     lines.append(
-        f"On the {len(rows)} others it answers {good.sum()} and refers {len(rows) - good.sum()}; {wrong.sum()} of its"
-        " answers are wrong."
+        f"Of the {len(rows)} others it accepts {accepted.sum()}, {wrong.sum()} of them wrong, and refers"
+        f" {len(rows) - accepted.sum()} to a reviewer."
     )
-    lines += textwrap.wrap(CHOSEN, 79)
+    lines += textwrap.wrap(RISK_NOTE, 79)
     typer.echo("\n".join(lines), file=file)
-    return safe
+    return result
 
 
-def write_page(digits: Any, safe: Any, page: Path, name: str) -> None:
-    """The report on the half that was not used to certify."""
+def write_page(digits: Any, predictor: Any, page: Path, name: str) -> None:
+    """Write the report on the half of the test digits that was not used to certify.
+
+    Args:
+        digits: The data set.
+        predictor: The certified predictor.
+        page: HTML file to write.
+        name: Name of the model in the report.
+    """
     from squad.cli.inputs import halves, named_labels
     from squad.report import write_report
 
     rows = halves(digits.y_test)["test"]
     labels = named_labels(digits.classes, digits.y_test[rows])
-    write_report(page, {name: safe}, digits.x_test[rows], labels, source="digits (test half of the test part)")
+    write_report(page, {name: predictor}, digits.x_test[rows], labels, source="digits (test half of the test part)")
 
 
 def _shades(file: Any) -> str:
+    """Return five characters from dark to bright that the stream can encode."""
     encoding = getattr(file or sys.stdout, "encoding", None) or "utf-8"
     try:
         SHADES.encode(encoding)

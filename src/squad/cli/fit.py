@@ -1,4 +1,4 @@
-"""``squad fit``: from data to a saved model."""
+"""``squad fit``: train a model and save it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,21 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.accuracy_text import accuracy_text
-from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
+from squad.cli.options import (
+    Data,
+    DataDir,
+    Decimal,
+    Device,
+    Drop,
+    Encoding,
+    Group,
+    Hidden,
+    MaxEpochs,
+    Model,
+    Overwrite,
+    Seed,
+    Target,
+)
 from squad.cli.terminal import WARNING, StoppedError, say, tell, warn
 
 __all__ = ["fit", "sizes"]
@@ -14,55 +28,60 @@ __all__ = ["fit", "sizes"]
 
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.")] = Path("model"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the model.")] = Path("model"),
     target: Target = None,
     model: Model = None,
     members: Annotated[
-        int | None, typer.Option(metavar="M", help="Networks to train at once, which answer together (1).")
+        int | None, typer.Option(metavar="M", help="Number of networks in the ensemble, trained together (1).")
     ] = None,
     group: Group = None,
     drop: Drop = None,
     hidden: Hidden = None,
     max_epochs: MaxEpochs = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the split, the weights and the noise (0).")] = None,
+    seed: Seed = None,
     sampling: Annotated[
         str | None,
-        typer.Option(metavar="WAY", help="How it will be asked: stratified, relaxed, hard, sample or mean."),
+        typer.Option(
+            metavar="MODE", help="Sampling mode at prediction time: stratified, relaxed, hard, sample or mean."
+        ),
     ] = None,
-    num_samples: Annotated[int | None, typer.Option(metavar="N", help="Samples of an answer.")] = None,
+    num_samples: Annotated[int | None, typer.Option(metavar="N", help="Number of samples per prediction.")] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings in TOML; --set and options override them.")
+        Path | None, typer.Option(metavar="FILE", help="Settings in TOML; --set and options take precedence.")
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as training.lr=0.001; several times."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as training.lr=0.001; repeatable."),
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     encoding: Encoding = None,
     decimal: Decimal = ".",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
+    overwrite: Overwrite = False,
     checkpoint_seconds: Annotated[
         float,
-        typer.Option(metavar="S", help="Least time between two checkpoints; an interrupted run is saved at once."),
+        typer.Option(metavar="S", help="Minimum time between checkpoints; an interrupted run is saved at once."),
     ] = 30.0,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew; do not go on with a stopped run.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start from the beginning; do not resume an interrupted run.")
+    ] = False,
     no_row_hashes: Annotated[
         bool,
         typer.Option(
-            "--no-row-hashes", help="Do not keep hashes of the rows; certify then cannot refuse rows of training."
+            "--no-row-hashes", help="Do not save hashes of the rows; certify then cannot refuse training rows."
         ),
     ] = False,
     no_novelty_check: Annotated[
         bool,
-        typer.Option("--no-novelty-check", help="Do not refer rows that are unlike the training rows."),
+        typer.Option(
+            "--no-novelty-check", help="Treat rows unlike the training rows like any other, instead of referring them."
+        ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Train a model and save it.
 
-    A run that is interrupted (Ctrl-C, SIGTERM) is saved as of its last whole epoch, and goes on from there when the
-    same command is given again.
+    An interrupted run (Ctrl-C, SIGTERM) is saved after its last complete epoch; the same command resumes it.
 
     \b
     Examples:
@@ -112,9 +131,9 @@ def fit(
     )
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
-        raise ArgumentError.of("--drop", ", ".join(settings["drop"]), f"left out for {data}, which has no columns")
+        raise ArgumentError(f"--drop {', '.join(settings['drop'])} needs columns, but {data} has none. Leave it out.")
     with exclusive_output(out):
-        predictor = _trained(
+        predictor = _train_and_save(
             rows,
             resolved,
             settings,
@@ -127,16 +146,16 @@ def fit(
             keep_row_hashes=not no_row_hashes,
             refer_novel=not no_novelty_check,
         )
-    for place, result in enumerate(predictor.record["members"]) if quiet else ():
+    for member, result in enumerate(predictor.record["members"]) if quiet else ():
         if result["ended"] == "diverged":
-            warn(f"the loss of member {place} was no longer finite in epoch {result['epochs']}: try a lower lr")
+            warn(f"the loss of member {member} was not finite in epoch {result['epochs']}: try a lower lr.")
     for note in predictor.record["notes"]:
-        if not note.startswith(WARNING):  # warnings were given before training
+        if not note.startswith(WARNING):  # warnings were printed before training
             say(note)
     tell(f"{out}: {summary(predictor)}")
 
 
-def _trained(
+def _train_and_save(
     rows: Any,
     resolved: Any,
     settings: dict[str, Any],
@@ -149,7 +168,7 @@ def _trained(
     keep_row_hashes: bool,
     refer_novel: bool,
 ) -> Any:
-    """Train, or go on, and save."""
+    """Train the model, or resume its training, and save it; the arguments are those of the command, resolved."""
     from squad import artifact
     from squad.fitting import fit_predictor
     from squad.search.deferred_interrupts import uninterrupted
@@ -180,22 +199,22 @@ def _trained(
     except CheckpointError as error:
         raise CheckpointError(f"{error} --restart does that.") from error
     except KeyboardInterrupt:
-        reached = f"the same command goes on from {checkpoint}" if checkpoint.exists() else "nothing was saved yet"
-        raise StoppedError(f"stopped; {reached}.") from None
+        saved = f"the same command resumes from {checkpoint}" if checkpoint.exists() else "nothing was saved yet"
+        raise StoppedError(f"stopped; {saved}.") from None
     try:
-        with uninterrupted():  # a moment, after which nothing is lost
+        with uninterrupted():  # takes a moment, after which nothing is lost
             predictor.save(out, overwrite)
             checkpoint.unlink(missing_ok=True)
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; {out} was saved.") from None
     except artifact.ArtifactError as error:
-        kept = f" What was trained is kept in {checkpoint}." if checkpoint.exists() else ""
-        raise artifact.ArtifactError(f"{error}{kept}") from error
+        saved = f" The trained weights are saved in {checkpoint}." if checkpoint.exists() else ""
+        raise artifact.ArtifactError(f"{error}{saved}") from error
     return predictor
 
 
 def _quiet() -> Any:
-    """A progress that only warns."""
+    """Return a progress display that shows warnings only."""
     from squad.train import SilentProgress
 
     class Quiet(SilentProgress):
@@ -207,26 +226,26 @@ def _quiet() -> Any:
 
 
 def summary(predictor: Any) -> str:
-    """One line about a model that was just trained."""
+    """Return one line about a model that was just trained."""
     results = predictor.record["members"]
     best = [result["best_accuracy"] for result in results if result["best_accuracy"] is not None]
     accuracy = f"validation accuracy {accuracy_text(sum(best) / len(best), predictor.record['rows']['validation'])}"
-    many = len(results) > 1
-    lost = f" of {len(results)}" if len(best) < len(results) else ""
+    several = len(results) > 1
+    of_all = f" of {len(results)}" if len(best) < len(results) else ""
     return ", ".join(
         [
-            f"{predictor.config.name}, {len(best)}{lost} members" if many else predictor.config.name,
-            f"mean {accuracy}" if many else accuracy,
+            f"{predictor.config.name}, {len(best)}{of_all} members" if several else predictor.config.name,
+            f"mean {accuracy}" if several else accuracy,
             f"{max(result['epochs'] for result in results)} epochs in {predictor.record['seconds']:.0f} s",
         ]
     )
 
 
 def sizes(text: str) -> list[int]:
-    """``--hidden 32,32`` as numbers."""
+    """Return the sizes of the hidden layers, from the value of --hidden such as "32,32"."""
     from squad.errors import ArgumentError
 
     try:
         return [int(size) for size in text.replace("x", ",").split(",")]
     except ValueError:
-        raise ArgumentError.of("--hidden", repr(text), "sizes with commas between them, such as 32,32") from None
+        raise ArgumentError.of("--hidden", repr(text), "comma-separated sizes such as 32,32") from None

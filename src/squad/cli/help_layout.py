@@ -1,4 +1,4 @@
-"""How ``--help`` looks: plain text in 80 columns, commands in groups; and commands that are imported when needed."""
+"""Layout of ``--help``: plain text in 80 columns, commands under headings; commands are imported when needed."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 __all__ = ["STYLE", "Command", "Group", "LazyGroup"]
 
-#: Settings of the application and its groups.  No panels: their frames take a quarter of a narrow terminal.
+#: Settings of the application and its groups.  No panels: their borders take a quarter of a narrow terminal.
 STYLE: dict[str, Any] = {
     "rich_markup_mode": None,
     "add_completion": False,
@@ -20,49 +20,49 @@ STYLE: dict[str, Any] = {
 
 
 class Command(TyperCommand):
-    """A command whose usage line shows arguments before options, as they are typed."""
+    """A command whose usage line has arguments before options, as users type them."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The arguments, then ``[OPTIONS]``."""
+        """Return the arguments, then ``[OPTIONS]``."""
         options, *arguments = super().collect_usage_pieces(ctx)
         return [*(piece.replace("{", "").replace("}", "") for piece in arguments), options]
 
     def get_help(self, ctx: Any) -> str:
-        """The help text without the Python types of arguments, which some versions of Typer show."""
-        kind = re.compile(r"^(  [A-Z]+)( <[\w\[\]]+>)", re.M)
-        return kind.sub(lambda found: found[1] + " " * len(found[2]), super().get_help(ctx))
+        """Return the help text without the Python types of arguments, which some versions of Typer show."""
+        python_type = re.compile(r"^(  [A-Z]+)( <[\w\[\]]+>)", re.M)
+        return python_type.sub(lambda found: found[1] + " " * len(found[2]), super().get_help(ctx))
 
 
 class Group(TyperGroup):
-    """A group of commands in the order of their definition."""
+    """A group that lists its commands in the order of their definition."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names, in order."""
+        """Return the names of the commands, in order."""
         return list(self.commands)
 
 
 class LazyGroup(Group):
     """A group whose commands are listed under headings and imported one by one, when they are needed.
 
-    So ``squad fit --help`` imports one command, and none of them imports torch before it runs.
+    ``squad fit --help`` imports one command, and no command imports torch or numpy before it runs.
 
     Attributes:
-        sections: heading -> name of a command -> ``module:function``, or ``module:app`` for a Typer application.
+        sections: Heading -> name of a command -> ``module:function``, or ``module:app`` for a Typer application.
     """
 
     sections: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names, in order."""
+        """Return the names of the commands, in order."""
         return [name for commands in self.sections.values() for name in commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, or None; imports its module."""
+        """Return the command of that name, or None; imports its module."""
         if cmd_name not in self.commands:
-            where = {name: where for commands in self.sections.values() for name, where in commands.items()}
-            if cmd_name not in where:
+            targets = {name: target for commands in self.sections.values() for name, target in commands.items()}
+            if cmd_name not in targets:
                 return None
-            module, name = where[cmd_name].split(":")
+            module, name = targets[cmd_name].split(":")
             found = getattr(import_module(module), name)
             if not isinstance(found, typer.Typer):
                 application = typer.Typer(**STYLE)
@@ -74,16 +74,16 @@ class LazyGroup(Group):
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is meant; ``search show`` has two words and stands beside ``search``."""
+        """Find the command; ``search show`` is a command of two words next to ``search``."""
         known = self.list_commands(ctx)
-        two = " ".join(args[:2])
-        if args[0] not in known:  # then similar names are suggested, and Typer looks for them among those imported
+        two_words = " ".join(args[:2])
+        if args[0] not in known:  # Typer suggests similar names, and knows only commands that are imported
             for name in known:
                 self.get_command(ctx, name)
-        return super().resolve_command(ctx, [two, *args[2:]] if two in known else args)
+        return super().resolve_command(ctx, [two_words, *args[2:]] if two_words in known else args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands with a one-line summary each, under the headings."""
+        """Write the commands with a one-line summary each, under the headings."""
         width = max(map(len, self.list_commands(ctx)))
         for heading, names in self.sections.items():
             rows = []

@@ -1,26 +1,28 @@
-"""``squad info``: what is in a saved model."""
+"""``squad info``: the content of a saved model."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from squad.cli.accuracy_text import accuracy_text
+from squad.cli.options import SavedModel
 from squad.cli.terminal import facts, table, tell, tell_paragraphs
 
 __all__ = ["info"]
 
-#: So many attempts are listed, with so many letters of their risks.
-LISTED, SHORT = 20, 40
+#: Maximum number of attempts listed, and of characters shown of their risks.
+MAX_ATTEMPTS, MAX_RISK_LENGTH = 20, 40
+#: Maximum number of classes or inputs listed.
+MAX_NAMES = 12
 
 
 def info(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)],
+    model: SavedModel,
     settings: Annotated[
-        bool, typer.Option("--settings", help="Print its settings as TOML, for squad fit --config.")
+        bool, typer.Option("--settings", help="Print the settings of the model as TOML, for squad fit --config.")
     ] = False,
 ) -> None:
-    """Tell what a saved model is, and how it was trained.
+    """Show a saved model: network, training, certificate.
 
     \b
     Examples:
@@ -38,26 +40,26 @@ def info(
     network, training = predictor.config.to_dict(), record.get("training", {})
     rows = record.get("rows", {})
     shown: list[tuple[str, str]] = [
-        ("network", f"{predictor.config.name}: {_settings(network)}"),
+        ("network", f"{predictor.config.name}: {_settings_text(network)}"),
         ("inputs", _inputs(predictor)),
         *_columns(predictor),
         ("classes", _listed([str(name) for name in predictor.classes])),
         ("weights", f"{_weights(predictor):,} in {predictor.members} member{'s' if predictor.members > 1 else ''}"),
-        ("answers", f"{predictor.num_samples} {predictor.sampling} samples a member"),
+        ("prediction", f"{predictor.num_samples} {predictor.sampling} samples per member"),
         ("recalibration", str(predictor.recalibration) if predictor.recalibration else "none"),
         ("novelty check", _novelty(predictor)),
         ("attempts to certify", _attempts(predictor)),
-        ("remembers", _seen_rows(predictor)),
+        ("stored about rows", _stored(predictor)),
         *([] if predictor.certificate else [("certificate", "none")]),
     ]
     if record:
         shown += [
             ("trained on", str(record.get("source", "unknown"))),
-            ("rows", f"{rows.get('training', 0):,} to train on, {rows.get('validation', 0):,} to validate on"),
-            ("training", _settings(training)),
+            ("rows", f"{rows.get('training', 0):,} for training, {rows.get('validation', 0):,} for validation"),
+            ("training", _settings_text(training)),
             *(
-                (f"member {place}", _member(result, rows.get("validation", 0)))
-                for place, result in enumerate(record.get("members", []))
+                (f"member {number}", _member(result, rows.get("validation", 0)))
+                for number, result in enumerate(record.get("members", []))
             ),
             ("time", f"{record.get('seconds', 0):.0f} s on {record.get('device', 'cpu')}"),
             *(("note", note) for note in record.get("notes", [])),
@@ -65,7 +67,9 @@ def info(
     facts(str(model), shown)
     if predictor.attempts:
         table(
-            f"Attempts to certify {model}", ("", "date", "cases", "risk", "method", "delta used", ""), _tried(predictor)
+            f"Attempts to certify {model}",
+            ("", "date", "cases", "risk", "method", "delta used", ""),
+            _attempt_rows(predictor),
         )
     if predictor.certificate:
         tell("certificate")
@@ -73,7 +77,7 @@ def info(
 
 
 def _columns(predictor: Any) -> list[tuple[str, str]]:
-    """The columns that are no inputs: what is predicted, and which rows belong together."""
+    """Return the columns that are not inputs: target and group."""
     target = getattr(predictor.transform, "target", None) or predictor.record.get("settings", {}).get("target")
     group = predictor.record.get("group") or predictor.record.get("settings", {}).get("group")
     return [
@@ -83,7 +87,7 @@ def _columns(predictor: Any) -> list[tuple[str, str]]:
 
 
 def _novelty(predictor: Any) -> str:
-    """Which rows are referred as unlike the training rows."""
+    """Return by which checks rows unlike the training rows are referred to a reviewer."""
     transform = predictor.transform
     columns = getattr(transform, "columns", None)
     limited = (
@@ -97,59 +101,62 @@ def _novelty(predictor: Any) -> str:
 
 
 def _attempts(predictor: Any) -> str:
-    """How many there were, how they ended, and what the next one may use of delta."""
+    """Return how many attempts there were, how many succeeded, and which part of delta the next one uses."""
     from squad.selective.attempts import share
 
     attempts = predictor.attempts
     if not attempts:
         return "none"
-    good = sum(bool(one.get("certified")) for one in attempts)
-    largest = max(one["delta"] for one in attempts)
+    certified = sum(bool(one.get("certified")) for one in attempts)
+    smallest = max(one["delta"] for one in attempts)
     return (
-        f"{len(attempts):,}, {good:,} certified; the next one at {100 * share(len(attempts) + 1):.3g} % of delta (a"
-        f" delta of {largest:g} at least)"
+        f"{len(attempts):,} recorded, {certified:,} certified; the next one uses"
+        f" {100 * share(len(attempts) + 1):.3g} % of delta (which must be at least {smallest:g})"
     )
 
 
-def _tried(predictor: Any) -> list[tuple[str, ...]]:
-    """A line for each attempt; of very many the last ones."""
+def _attempt_rows(predictor: Any) -> list[tuple[str, ...]]:
+    """Return a row of the table per attempt, for the last attempts if there are many."""
     from squad.selective.risk_text import risks_text
 
-    lines: list[tuple[str, ...]] = []
-    for one in predictor.attempts[-LISTED:]:
+    table_rows: list[tuple[str, ...]] = []
+    for one in predictor.attempts[-MAX_ATTEMPTS:]:
         risks = "; ".join(risks_text(risk) for risk in one.get("risks", ()))
-        lines.append(
+        table_rows.append(
             (
                 str(one["attempt"]),
                 str(one.get("date", ""))[:10],
                 f"{one.get('m', 0):,}",
-                risks if len(risks) <= SHORT else f"{risks[:SHORT]}...",
+                risks if len(risks) <= MAX_RISK_LENGTH else f"{risks[:MAX_RISK_LENGTH]}...",
                 str(one.get("method", "")),
                 f"{one.get('spent', 0.0):.3g}",
                 "certified" if one.get("certified") else "failed",
             )
         )
-    return lines
+    return table_rows
 
 
-def _seen_rows(predictor: Any) -> str:
-    """What the folder holds of its rows."""
-    kept = []
+def _stored(predictor: Any) -> str:
+    """Return what the folder stores about training, calibration and validation rows."""
+    stored = []
     if predictor.seen_rows is not None:
-        kept.append(f"hashes of {len(predictor.seen_rows.rows):,} rows and {len(predictor.seen_rows.groups):,} groups")
+        stored.append(
+            f"hashes of {len(predictor.seen_rows.rows):,} rows and {len(predictor.seen_rows.groups):,} groups"
+        )
     if predictor.calibration is not None:
-        kept.append(f"{len(predictor.calibration):,} calibration scores")
+        stored.append(f"{len(predictor.calibration):,} calibration scores")
     if predictor.validation_scores is not None:
-        kept.append(f"{len(predictor.validation_scores):,} validation scores")
-    return ", ".join(kept) or "nothing of its rows"
+        stored.append(f"{len(predictor.validation_scores):,} validation scores")
+    return ", ".join(stored) or "nothing"
 
 
 def _toml(predictor: Any) -> str:
+    """Return the settings of the model as TOML."""
     from squad.settings import to_toml
 
     record = predictor.record
     given = record.get("settings", {})
-    # Members that diverged were left out of the network; the same run has them again.
+    # Members that diverged were left out of the network, but the same run trains them again.
     network = {**predictor.config.to_dict(), **given.get("network", {})}
     return to_toml(
         {
@@ -170,7 +177,7 @@ def _weights(predictor: Any) -> int:
     return sum(parameter.numel() for parameter in predictor.network.parameters())
 
 
-def _settings(settings: dict[str, Any]) -> str:
+def _settings_text(settings: dict[str, Any]) -> str:
     return ", ".join(f"{name} {_plain(value)}" for name, value in settings.items())
 
 
@@ -190,8 +197,9 @@ def _column(column: Any) -> str:
     return f"{column.name} ({f'{count} categories' if count else 'number'})"
 
 
-def _listed(names: list[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
+def _listed(names: list[str]) -> str:
+    more = f", ... ({len(names)} in total)" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _member(result: dict[str, Any], rows: int) -> str:

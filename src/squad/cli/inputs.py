@@ -1,13 +1,10 @@
-"""DATA on the command line: a file of the user's, or the name of a data set."""
+"""DATA on the command line: a file of the user, or the name of a data set."""
 
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal
 
 from squad.cli.terminal import download_bar, say
 from squad.data.column_names import listed
@@ -15,19 +12,22 @@ from squad.data.registry import DATASETS
 from squad.data.tables import STDIN, Arrays, Table, groups, labels, read
 from squad.errors import ArgumentError, DataError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = ["Format", "Rows", "halves", "is_named", "named_labels", "read_rows"]
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a CSV or TSV file is written.
+    """Format of a CSV or TSV file.
 
-    Each file is read by what is said of it, and nothing of this is kept with a model: files of training and files of
-    later may come from different programs.
+    It belongs to one file and is not saved with a model: later files may come from other programs.
 
     Attributes:
-        encoding: by Python's names; None is UTF-8.
-        decimal: the sign in numbers.
+        encoding: Name of a Python codec; None: UTF-8.
+        decimal: Decimal sign of numbers.
     """
 
     encoding: str | None = None
@@ -36,31 +36,30 @@ class Format:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a command works on.
+    """The rows of DATA.
 
     Attributes:
-        x: a table, or an array.
-        labels: (N,), or None if they were not asked for; "" for a line that cannot be read, if that was allowed.
+        x: A table, or an array (N, ...).
+        labels: (N,), or None if they are not needed; "" for a line that cannot be read, where such lines are allowed.
         groups: (N,), or None.
-        source: what messages call it.
+        source: Name of the data in messages.
     """
 
-    x: Table | NDArray[Any]
-    labels: NDArray[Any] | None
-    groups: NDArray[Any] | None
+    x: "Table | NDArray[Any]"
+    labels: "NDArray[Any] | None"
+    groups: "NDArray[Any] | None"
     source: str
 
     def __len__(self) -> int:
         return len(self.x)
 
 
-#: Parts of a data set that can be named, after a colon: the test part is halved, to certify on one half and look at the
-#: other.
+#: Parts of a data set, named after a colon.  The publisher's test set is halved: one half to certify, one to evaluate.
 PARTS = ("train", "calibration", "test")
 
 
 def is_named(data: str) -> bool:
-    """Whether DATA is the name of a data set, or NAME:PART; a file of that name comes first."""
+    """Return whether DATA is the name of a data set, or NAME:PART; a file of that name takes precedence."""
     return data.partition(":")[0] in DATASETS and not Path(data).is_file()
 
 
@@ -75,22 +74,22 @@ def read_rows(
     strict: bool = True,
     format: Format = Format(),  # noqa: B008  # frozen
 ) -> Rows:
-    """Rows and labels.
+    """Read rows and labels.
 
     Args:
-        data: a file, - for standard input, or the name of a data set.
-        part: of a data set; a file is read as a whole.
-        target: the column of labels; a data set and an NPZ file need none.
-        group: the column that says which rows belong together.
-        data_dir: where data sets are looked for first.
-        need_labels: labels must be there.
-        strict: unreadable lines are an error.
-        format: of a file.
+        data: A file, - for standard input, or the name of a data set.
+        part: Part of a data set, if DATA does not name one; files are read as a whole.
+        target: Column of labels; data sets and NPZ files need none.
+        group: Column of groups.
+        data_dir: Folder searched first for data sets.
+        need_labels: Whether labels are needed.
+        strict: Whether a line that cannot be read is an error.
+        format: Format of a CSV or TSV file.
     """
     if is_named(data):
         if format != Format():
-            raise ArgumentError.of("--encoding and --decimal", repr(data), "given for a CSV or TSV file")
-        return _named(data, part, target, group, data_dir)
+            raise ArgumentError(f"--encoding and --decimal are for CSV and TSV files, but {data} is a data set.")
+        return _read_dataset(data, part, target, group, data_dir)
     if data not in STDIN and not Path(data).exists() and "." not in Path(data).name:
         near = difflib.get_close_matches(data.lower(), DATASETS, 1)
         hint = f"Did you mean {near[0]}?" if near else ""
@@ -100,10 +99,10 @@ def read_rows(
     )
     if isinstance(found, Arrays):
         if group is not None:
-            raise DataError(f"{data} has no columns, so no group {group!r}: write a table.")
+            raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
         return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
     if need_labels and target is None:
-        raise DataError(f"Say with --target which column of {data} holds the labels: {listed(found.columns)}.")
+        raise DataError(f"Name with --target the column of labels of {data}; its columns are {listed(found.columns)}.")
     return Rows(
         found,
         _labels(found, target, strict) if need_labels else None,
@@ -112,46 +111,59 @@ def read_rows(
     )
 
 
-def _labels(table: Table, target: str | None, strict: bool) -> NDArray[Any]:
-    """The labels; a line that cannot be read has none, which is an error only if ``strict``."""
+def _labels(table: Table, target: str | None, strict: bool) -> "NDArray[Any]":
+    """Return the labels; a line that cannot be read has none, which is an error only if ``strict``."""
+    import numpy as np
+
     found = labels(table, target, strict=strict)
     missing = [row for row in np.flatnonzero(found == "").tolist() if row not in table.unreadable]
     if missing:
         where = ", ".join(table.where(row) for row in missing[:3]) + (", ..." if len(missing) > 3 else "")
-        raise DataError(f"Every row of {table.source} must have a label; there is none in {where}.")
+        raise DataError(
+            f"Every row of {table.source} needs a label, but there is none in {where}. Leave such rows out."
+        )
     return found
 
 
-def _named(
+def _read_dataset(
     data: str, part: Literal["train", "test"], target: str | None, group: str | None, data_dir: Path | None
 ) -> Rows:
+    """Read a part of an image data set; the arguments are those of :func:`read_rows`."""
     from squad.data.images import load_images
 
-    name, colon, asked = data.partition(":")
-    if colon and asked not in PARTS:
+    name, colon, named_part = data.partition(":")
+    if colon and named_part not in PARTS:
         raise ArgumentError.of("DATA", repr(data), f"{name}, or one of {', '.join(f'{name}:{one}' for one in PARTS)}")
     for option, value in (("--target", target), ("--group", group)):
         if value is not None:
-            raise ArgumentError.of(option, repr(value), f"left out for the data set {name}, which has no columns")
+            raise ArgumentError(f"{option} {value} names a column, but the data set {name} has none. Leave it out.")
     with download_bar() as progress:
         images = load_images(name, data_dir, progress)
-    train = (asked or part) == "train"
+    train = (named_part or part) == "train"
     for note in images.notes if train else ():
         say(f"{name}: {note}")
     x, y = (images.x_train, images.y_train) if train else (images.x_test, images.y_test)
-    if asked in ("calibration", "test"):
-        rows = halves(y)[asked]
-        return Rows(x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({asked} half of the test part)")
+    if named_part in ("calibration", "test"):
+        rows = halves(y)[named_part]
+        return Rows(
+            x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({named_part} half of the test part)"
+        )
     return Rows(x, named_labels(images.classes, y), None, f"{name} ({'train' if train else 'test'} part)")
 
 
-def halves(y: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """The rows of a test part that certify, and those that are looked at afterwards."""
+def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
+    """Split a test set into "calibration" rows, which certify, and "test" rows, which evaluate; returns positions.
+
+    Args:
+        y: (N,), classes of the rows; the halves are stratified by class.
+    """
     from squad.data.splits import split_rows
 
     return split_rows(y.tolist(), {"calibration": 0.5, "test": 0.5}, 0).parts
 
 
-def named_labels(classes: Sequence[str], y: NDArray[np.int64]) -> NDArray[Any]:
-    """Numbers as the names of their classes."""
+def named_labels(classes: Sequence[str], y: "NDArray[np.int64]") -> "NDArray[Any]":
+    """Return the name of each class number, (N,)."""
+    import numpy as np
+
     return np.array(classes, dtype=object)[y]

@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from squad.cli.answer_files import Overwrite, check_new
-from squad.cli.options import DataDir, Decimal, Device, Encoding
+from squad.cli.answer_files import check_new
+from squad.cli.options import DataDir, Decimal, Device, Encoding, Overwrite, SavedModel
 from squad.cli.terminal import facts, say, table, tell
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)],
+    model: SavedModel,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -157,6 +156,7 @@ def _read_sample(
     predictor: Any, model: Path, data: str | None, max_rows: int, data_dir: Path | None, format: "Format"
 ) -> _Sample:
     """Return the readable rows of DATA; if there are more than ``max_rows``, a random subset with a fixed seed."""
+    import numpy as np
     import torch
 
     from squad.cli.inputs import read_rows
@@ -198,6 +198,8 @@ def _training_data(predictor: Any) -> str | None:
 
 def _list_units(found: "Posteriors", title: str) -> None:
     """Print a table of the units, most informative first."""
+    import numpy as np
+
     from squad.analysis import count_modes, information
 
     bits, modes = information(found.probs), count_modes(found.probs)

@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM, from the first moment on: one line and an exit code, never a traceback.
+"""Handlers of Ctrl-C and SIGTERM from the first moment on: one line and an exit code, never a traceback.
 
-Imports nothing that takes time: whatever is imported before somebody listens can be interrupted with a traceback.
+Imports nothing that takes time: an interrupt during an import before the handlers are installed prints a traceback.
 """
 
 import contextlib
@@ -15,101 +15,105 @@ from typing import Any
 
 __all__ = ["Listener", "exit_code", "listening"]
 
-#: What a terminal (Ctrl-C), and Docker and Slurm (when they stop something), send.
+#: Sent by a terminal (Ctrl-C), and by Docker and Slurm to stop a process.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-#: Seconds within which a second signal is taken for the first: a wrapper hands on what the terminal sent already.
-ECHO = 0.3
-#: Seconds after which a signal that came during an import comes again.
-AGAIN = 0.05
-#: Python's own import system, as its frames are called.
-IMPORTING = "<frozen importlib._bootstrap"
+#: A second signal within this many seconds counts as the first: a wrapper passes on what the terminal has sent already.
+ECHO_SECONDS = 0.3
+#: A signal that arrives during an import is sent again after this many seconds.
+RESEND_SECONDS = 0.05
+#: File name that begins the frames of Python's import system.
+IMPORT_FRAMES = "<frozen importlib._bootstrap"
 
 
 def exit_code(number: int) -> int:
-    """What a shell calls the end by a signal: 130 of SIGINT, 143 of SIGTERM."""
+    """Return the exit code of a process that a signal ended, as shells have it: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number
 
 
 class Listener:
-    """Hears signals while a command runs.
+    """Handles signals while a command runs.
 
-    Where nothing but imports is under way, the process ends at once: an interrupt that is raised inside an import may
-    be swallowed there, or come out as ImportError.  Otherwise ``KeyboardInterrupt`` is raised, after an import that is
-    under way, so that what was begun is cleaned up; a second Ctrl-C ends that, too.
+    While only imports are in progress, the process exits at once: an interrupt raised inside an import may be swallowed
+    there, or surface as ImportError.  Otherwise ``KeyboardInterrupt`` is raised, after any import in progress, so that
+    unfinished work is cleaned up; a second Ctrl-C ends the clean-up as well.
 
     Args:
-        process: the process is the command's own; one that is somebody else's is never ended at once.
+        process: Whether the process belongs to the command; a process of somebody else is never ended at once.
 
     Attributes:
-        came: the first signal that came, or None.
-        at_once: nothing is under way yet, so leave without cleaning up.
-        deaf: the command is done, and a signal changes nothing any more.
+        received: The first signal that arrived, or None.
+        exit_at_once: Whether nothing is in progress yet that needs to be cleaned up.
+        finished: Whether the command is done, so that signals no longer matter.
     """
 
     def __init__(self, process: bool) -> None:
         self.process = process
-        self.came: int | None = None
-        self.at_once, self.deaf = True, False
-        self.since = 0.0
+        self.received: int | None = None
+        self.exit_at_once, self.finished = True, False
+        self.received_at = 0.0
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
-        """The handler."""
-        if self.deaf:
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal; the arguments are those of ``signal.signal`` handlers."""
+        if self.finished:
             return
-        if self.process and not self.at_once and _imports(frame):
-            # Raised inside an import it may be swallowed, or come out as another error; what is under way must be
-            # cleaned up.  So it comes again when the import may be done.
-            again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
+        if self.process and not self.exit_at_once and _is_importing(frame):
+            # Raised inside an import it may be swallowed, or surface as another error, but the work in progress must be
+            # cleaned up.  So the signal is sent again when the import may be done.
+            resend = threading.Timer(RESEND_SECONDS, os.kill, (os.getpid(), number))
+            resend.daemon = True
+            resend.start()
             return
-        if self.came is None:
-            self.came, self.since = number, time.monotonic()
-        elif time.monotonic() - self.since < ECHO or number != signal.SIGINT:
+        if self.received is None:
+            self.received, self.received_at = number, time.monotonic()
+        elif time.monotonic() - self.received_at < ECHO_SECONDS or number != signal.SIGINT:
             return  # it is ending already
         elif self.process:
-            leave(self.came)
-        if self.process and self.at_once:
+            leave(self.received)
+        if self.process and self.exit_at_once:
             leave(number)
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def listening(process: bool) -> Iterator[Listener]:
-    """Listen to signals that nobody has taken care of.
+    """Install handlers for signals that have Python's default handlers.
 
     Args:
-        process: it is the command's own, and ends afterwards: then a signal that comes late is not heard any more,
-            instead of one that prints a traceback from within the interpreter's last moments.
+        process: Whether the process belongs to the command and ends afterwards: then later signals are ignored, which
+            would print a traceback while the interpreter shuts down.
     """
     listener = Listener(process)
-    before: dict[int, Any] = {}
+    replaced: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for number, usual in zip(SIGNALS, (signal.default_int_handler, signal.SIG_DFL), strict=True):
-            # What is ignored (in the background of a shell, or under nohup), or somebody else's, stays so.
-            if signal.getsignal(number) is usual:
-                before[number] = signal.signal(number, listener.hear)
+        for number, default in zip(SIGNALS, (signal.default_int_handler, signal.SIG_DFL), strict=True):
+            # Signals that are ignored (in the background of a shell, or under nohup) or handled by others stay so.
+            if signal.getsignal(number) is default:
+                replaced[number] = signal.signal(number, listener.handle)
     try:
         yield listener
     finally:
-        for taken, handler in before.items():
-            signal.signal(taken, signal.SIG_IGN if process else handler)
+        for replaced_number, handler in replaced.items():
+            signal.signal(replaced_number, signal.SIG_IGN if process else handler)
 
 
 def leave(number: int) -> None:
-    """End the process, with a line that says so."""
+    """End the process at once, with a line that says so.
+
+    Args:
+        number: The signal.
+    """
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
-        cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
-        os.write(2, cursor + b"squad: stopped.\n")
+        show_cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
+        os.write(2, show_cursor + b"squad: stopped.\n")
     os._exit(exit_code(number))
 
 
-def _imports(frame: FrameType | None) -> bool:
-    """Whether something is being imported."""
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether an import is in progress."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith(IMPORTING):
+        if frame.f_code.co_filename.startswith(IMPORT_FRAMES):
             return True
         frame = frame.f_back
     return False

@@ -16,17 +16,23 @@ __all__ = [
     "Group",
     "Hidden",
     "LabelColumn",
+    "LargestRisk",
     "MaxEpochs",
     "Model",
+    "NewGroup",
     "NumSamples",
     "Overwrite",
     "PredictData",
+    "PublicKey",
+    "Ranks",
     "Sampling",
     "SavedModel",
     "SavedOut",
+    "Seed",
     "Target",
 ]
 
+# Data to train on, and how to read it.
 Data = Annotated[
     str,
     typer.Argument(
@@ -35,36 +41,44 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels.")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm, mlp."
-    ),
-]
+Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of labels.")]
 Group = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN", help="Says which rows belong together, such as patient_id: they are not validated apart."
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as patient_id. Rows of one group always land in the"
+        " same split.",
     ),
 ]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be given several times.")
-]
-Hidden = Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")]
-MaxEpochs = Annotated[int | None, typer.Option(metavar="N", help="Passes over the rows, at the most (200).")]
-Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
-DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where data sets are looked for first.")]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; repeatable.")]
+DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder searched first for data sets.")]
 Encoding = Annotated[
     str | None, typer.Option(metavar="NAME", help="Encoding of a CSV or TSV file that is not UTF-8: cp1252, utf-16.")
 ]
 Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign of a CSV or TSV file: . or , (as in 3,14).")]
 
-Delta = Annotated[float, typer.Option(metavar="D", help="Chance that the guarantee is false: 1 - confidence level.")]
+# Networks and training.
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm or mlp."
+    ),
+]
+Hidden = Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")]
+MaxEpochs = Annotated[int | None, typer.Option(metavar="N", help="Maximum number of epochs (200).")]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the split, the weights and the noise (0).")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
 
+# Saved models, and rows to predict.
 SavedModel = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
-SavedOut = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Another folder; without it MODEL is replaced.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a certificate, or a model in --out.")]
+SavedOut = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder for the new model; without it MODEL is replaced.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file, model or certificate.")]
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Refuse a model or certificate that is not signed with this key."),
+]
 PredictData = Annotated[
     str,
     typer.Argument(
@@ -76,8 +90,23 @@ PredictData = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of labels, if not the one used for training.")
 ]
+NewGroup = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Column that says which rows belong together; groups seen in training are refused."
+    ),
+]
 Sampling = Annotated[
     str | None,
     typer.Option(metavar="MODE", help="Sampling mode, if not the model's: stratified, relaxed, hard, sample or mean."),
 ]
-NumSamples = Annotated[int | None, typer.Option(metavar="N", help="Number of samples, if not the model's.")]
+NumSamples = Annotated[
+    int | None, typer.Option(metavar="N", help="Number of samples per prediction, if not the model's.")
+]
+
+# Certificates.
+Delta = Annotated[
+    float, typer.Option(metavar="D", help="Probability that the guarantee is false: 1 - confidence level.")
+]
+Ranks = Annotated[int, typer.Option(metavar="J", help="Number of thresholds tested; only for --method bonferroni.")]
+LargestRisk = Annotated[float, typer.Option(metavar="R", help="Largest risk; only for --method band.")]

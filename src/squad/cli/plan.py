@@ -5,56 +5,58 @@ from typing import Annotated, Any
 
 import typer
 
-from squad.cli.options import Decimal, Delta, Encoding
+from squad.cli.options import Decimal, Delta, Encoding, LargestRisk, Ranks
 from squad.cli.terminal import say, tell
 
 __all__ = ["plan"]
 
-#: What is shown as 100 % cannot be higher.
-NEARLY_SURE = 0.995
+#: A probability from here on is shown as 100 %.
+SHOWN_AS_CERTAIN = 0.995
 
 
 def plan(
-    risk: Annotated[float, typer.Option(metavar="R", help="Share of accepted predictions that may be wrong.")],
+    risk: Annotated[
+        float, typer.Option(metavar="R", help="Selective risk: fraction of accepted predictions that may be wrong.")
+    ],
     delta: Delta = 0.01,
     coverage: Annotated[
         float | None,
         typer.Option(
             metavar="C",
-            help="Share of cases that you hope to accept: all if left out; with --pilot any certificate will do.",
+            help="Coverage you expect: fraction of rows accepted. Default: 1; with --pilot, any coverage.",
             show_default=False,
         ),
     ] = None,
-    error: Annotated[float, typer.Option(metavar="E", help="Share of errors you expect among these.")] = 0.0,
-    power: Annotated[float, typer.Option(metavar="P", help="Probability of success.")] = 0.9,
+    error: Annotated[float, typer.Option(metavar="E", help="Error rate you expect among accepted rows.")] = 0.0,
+    power: Annotated[float, typer.Option(metavar="P", help="Probability that the certificate succeeds.")] = 0.9,
     method: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Method that squad certify will use (grid: one threshold; preset and pareto need --pilot).",
+            help="Method of squad certify (grid: one threshold; preset and pareto need --pilot).",
         ),
     ] = "fallback",
     pilot: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="In the place of --error: confidence and correct (0/1) of some rows.",
+            help="Instead of --error: a table with confidence and correct (0/1) of some rows.",
             show_default=False,
         ),
     ] = None,
     attempt: Annotated[
-        int, typer.Option(metavar="K", help="Which attempt to certify the model it will be: each has a share of delta.")
+        int, typer.Option(metavar="K", help="Number of the attempt to certify the model: each uses a part of delta.")
     ] = 1,
-    ranks: Annotated[int, typer.Option(metavar="J", help="Thresholds tested; only for --method bonferroni.")] = 20,
-    r_max: Annotated[float, typer.Option(metavar="R", help="Largest risk; only for --method band.")] = 0.1,
+    ranks: Ranks = 20,
+    r_max: LargestRisk = 0.1,
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Say how many labelled rows a certificate takes.
+    """Compute how many labelled rows a certificate takes.
 
-    Success is a certificate that accepts at least nine tenths of --coverage. squad evaluate tells coverage and errors
-    of a model on rows that it does not know; with these, the probability holds for the least favourable rows on which
-    the model has them. The scores of some such rows (--pilot) say more; they must not be used to certify.
+    Success is a certificate that accepts at least 90 % of --coverage. squad evaluate reports coverage and error rate of
+    a model on new rows; with these two, the probability holds for the least favourable distribution of rows. The scores
+    of some new rows (--pilot) give a better estimate; they must not be used to certify.
 
     \b
     Examples:
@@ -75,17 +77,19 @@ def plan(
     options: dict[str, Any] = {"method": method, "pilot": scores, "attempt": attempt, "ranks": ranks, "r_max": r_max}
     labels = count(risk, delta, coverage, error, power, **options)
     tell(labels)
-    chance = success_probability(labels, risk, delta, coverage, error, **options)
+    probability = success_probability(labels, risk, delta, coverage, error, **options)
     if scores is None:
-        rows = f"{percent(1.0 if coverage is None else coverage)} of all rows can be accepted with"
-        given = f"if {rows} {f'{percent(error)} errors' if error else 'no error'}"
-        if chance < NEARLY_SURE:
-            given += "; for rows on which the model is better at its most confident, the probability is higher"
+        accepted = f"{percent(1.0 if coverage is None else coverage)} of all rows can be accepted with"
+        condition = f"if {accepted} {f'{percent(error)} errors' if error else 'no error'}"
+        if probability < SHOWN_AS_CERTAIN:
+            condition += "; it is higher if the model makes fewer errors where it is most confident"
     else:
-        given = f"if rows come as the {len(scores[0]):,} of {pilot} did, which is an estimate"
-    hoped = "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
+        condition = f"if new rows are drawn like the {len(scores[0]):,} of {pilot} (an estimate)"
+    coverage_text = (
+        "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
+    )
     say(
-        f"labelled rows, to certify risk {percent(risk)} at confidence level {certainty(delta)}"
-        f" (method: {method}, attempt {attempt}). It succeeds, and accepts {hoped}, with probability"
-        f" {100 * chance:.0f} %, {given}."
+        f"labelled rows to certify risk {percent(risk)} at confidence level {certainty(delta)}"
+        f" (method: {method}, attempt {attempt}). The certificate accepts {coverage_text} with probability"
+        f" {100 * probability:.0f} %, {condition}."
     )

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from squad.cli.answer_files import Overwrite
 from squad.cli.options import (
     DataDir,
     Decimal,
@@ -16,11 +14,12 @@ from squad.cli.options import (
     Encoding,
     LabelColumn,
     NumSamples,
+    Overwrite,
     PredictData,
+    PublicKey,
     Sampling,
     SavedModel,
 )
-from squad.cli.sign import PublicKey
 from squad.cli.terminal import row_progress, say, table, warn
 
 __all__ = ["evaluate", "evaluation_metrics", "predict"]
@@ -29,7 +28,7 @@ __all__ = ["evaluate", "evaluation_metrics", "predict"]
 RISKS = (0.005, 0.01, 0.02, 0.05)
 #: Targets with a longer name are numbered.
 MAX_TARGET_NAME = 30
-#: The columns of the file of answers.
+#: Columns of the output of ``squad predict``.
 ANSWER_COLUMNS = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
 
 
@@ -37,7 +36,7 @@ def predict(
     model: SavedModel,
     data: PredictData,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the answers; default: stdout.")
+        Path | None, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the predictions; default: stdout.")
     ] = None,
     require_certificate: Annotated[
         bool, typer.Option("--require-certificate", help="Exit with code 2 if the model has no certificate.")
@@ -45,7 +44,7 @@ def predict(
     public_key: PublicKey = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Copy a column of DATA to the answers, such as an id; repeatable."),
+        typer.Option(metavar="COLUMN", help="Copy a column of DATA to the output, such as an id; repeatable."),
     ] = None,
     risk: Annotated[
         str | None, typer.Option(metavar="R", help="Target that decides, if the certificate has several.")
@@ -80,6 +79,8 @@ def predict(
       cat new.csv | squad predict model - > answers.csv
       squad predict digits-model digits --out digits-answers.csv
     """
+    import numpy as np
+
     from squad.artifact import ArtifactError
     from squad.cli.answer_files import check_answers, print_answers
     from squad.cli.answer_files import spreadsheet_safe as safe
@@ -142,7 +143,7 @@ def evaluate(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Measure a model on labelled rows.
+    """Evaluate a model on labelled rows.
 
     Accuracy, NLL, Brier score, ECE, AURC and related metrics, and coverage at several risks: the largest fraction of
     rows that can be accepted with that selective risk. These are observations on this data, not guarantees.
@@ -153,6 +154,8 @@ def evaluate(
       squad evaluate model test.csv --sampling relaxed --num-samples 32
       squad evaluate digits-model digits --json
     """
+    import numpy as np
+
     from squad.cli.inputs import Format
     from squad.cli.labelled_rows import labelled_rows
     from squad.errors import DataError
@@ -210,7 +213,7 @@ def evaluate(
 
 
 def _accepted(predictor: Any, rows: Any, answer: Any, positions: Any) -> dict[str, Any]:
-    """For each target of the certificate: coverage on these rows, and how many accepted predictions are wrong."""
+    """Return coverage and number of errors on these rows, for each target of the certificate."""
     from squad.predictor.row_pass import decide
     from squad.selective.certificate_text import risks_text
 
@@ -243,7 +246,9 @@ def _accepted_rows(accepted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: Any) -> dict[str, Any]:
-    """For each harm besides "wrong" that follows from labels: accepted rows it is counted on, and errors."""
+    """Return counts and errors of accepted rows, for each harm other than "wrong" that follows from labels."""
+    import numpy as np
+
     from squad.predictor.harms import known_harm
 
     found = {}
@@ -296,6 +301,7 @@ def _load(
     uncertified: bool = False,
     public_key: Path | None = None,
 ) -> Any:
+    """Load a model, with another sampling mode or number of samples if given."""
     from squad.predictor import choose_device, load
 
     where = choose_device(device)
@@ -309,18 +315,19 @@ def _load(
 
 
 def _check_kept(keep: Sequence[str]) -> None:
+    """Check the columns of --keep: none twice, none with the name of a column of the output."""
     from squad.errors import ArgumentError
 
     for index, name in enumerate(keep):
         if name in ANSWER_COLUMNS:
-            raise ArgumentError(f"--keep {name} clashes with a column of the answers. Rename the column in DATA.")
+            raise ArgumentError(f"--keep {name} clashes with a column of the output. Rename the column in DATA.")
         if name in keep[:index]:
             raise ArgumentError(f"--keep {name} is given twice. Name each column once.")
 
 
 def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
     """Return the target of the certificate that decides; an error, before the long work, if it must be chosen."""
-    from squad.cli.certify import target_of
+    from squad.cli.certify_settings import target_of
     from squad.errors import ArgumentError
     from squad.predictor.harms import expand
 
@@ -340,6 +347,7 @@ def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
 
 
 def _column(x: Any, name: str, data: str) -> Any:
+    """Return a column of DATA."""
     from squad.data.tables import Table
     from squad.errors import DataError
 

@@ -1,10 +1,20 @@
-"""``squad recalibrate``: confidences closer to how often predictions are correct."""
+"""``squad recalibrate``: bring confidences closer to the accuracy of predictions."""
 
 from typing import Annotated
 
 import typer
 
-from squad.cli.options import DataDir, Decimal, Device, Encoding, Overwrite, SavedModel, SavedOut
+from squad.cli.options import (
+    DataDir,
+    Decimal,
+    Device,
+    Encoding,
+    LabelColumn,
+    NewGroup,
+    Overwrite,
+    SavedModel,
+    SavedOut,
+)
 from squad.cli.sign import lost_signature
 from squad.cli.terminal import row_progress, say, tell, warn
 
@@ -16,16 +26,14 @@ def recalibrate(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="Labelled rows, new to the model, of which none will certify it.", show_default=False
+            metavar="DATA",
+            help="Labelled rows that are new to the model. They cannot be used for certification afterwards.",
+            show_default=False,
         ),
     ],
     method: Annotated[str, typer.Option(metavar="NAME", help="temperature or isotonic.")] = "temperature",
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The labels, if not in the column of training.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Which rows belong together; none may have been trained on.")
-    ] = None,
+    target: LabelColumn = None,
+    group: NewGroup = None,
     out: SavedOut = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -33,11 +41,11 @@ def recalibrate(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Bring confidences nearer to how often answers are right.
+    """Bring confidences closer to the accuracy of predictions.
 
-    Labels stay as they are; with a temperature so does the order of confidences. Unless cross-validation shows a clear
-    gain, confidences stay as they are too; the gain that is printed is the cross-validated one. Do it before squad
-    certify, on rows of their own: a certificate that is there would be lost.
+    Predicted labels do not change; with a temperature, neither does the order of confidences. Confidences change only
+    if cross-validation shows a clear gain, which is printed. Recalibrate before squad certify, with other rows: an
+    existing certificate is lost.
 
     \b
     Examples:
@@ -51,22 +59,23 @@ def recalibrate(
     from squad.predictor import choose_device, load
 
     where = choose_device(device)
-    place = out or model
-    with exclusive_output(place):
+    folder = out or model
+    with exclusive_output(folder):
         predictor = load(model, where)
         if predictor.certificate is not None and out is None and not overwrite:
             raise OutputError(
-                f"{model} has a certificate, which would be lost: confidences change. Say --overwrite, or name --out."
+                f"{model} has a certificate, which would be lost because confidences change. Pass --overwrite, or name"
+                " another folder with --out."
             )
-        artifact.check_target(place, overwrite or out is None)
-        check_writable(place)
+        artifact.check_target(folder, overwrite or out is None)
+        check_writable(folder)
         rows = labelled_rows(predictor, model, data, target, group, data_dir, Format(encoding, decimal))
         assert rows.labels is not None
         with row_progress() as progress:
-            made = predictor.recalibrate(rows.x, rows.labels, method, rows.groups, progress)
-        lost = lost_signature(model, place)
-        made.save(place, overwrite=overwrite or out is None)
+            recalibrated = predictor.recalibrate(rows.x, rows.labels, method, rows.groups, progress)
+        lost = lost_signature(model, folder)
+        recalibrated.save(folder, overwrite=overwrite or out is None)
     if lost is not None:
         warn(lost)
-    tell(str(made.recalibration))
-    say(f"saved in {place}")
+    tell(str(recalibrated.recalibration))
+    say(f"saved in {folder}")

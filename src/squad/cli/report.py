@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from squad.cli.answer_files import Overwrite
-from squad.cli.options import DataDir, Decimal, Device, Encoding
+from squad.cli.options import DataDir, Decimal, Device, Encoding, LabelColumn, Overwrite
 from squad.cli.terminal import row_progress, say, tell, warn
 
 __all__ = ["report"]
@@ -21,9 +19,7 @@ def report(
         str, typer.Argument(metavar="DATA", help="Labelled test rows that no model has seen.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")] = Path("report.html"),
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Label column, if its name differs from training.")
-    ] = None,
+    target: LabelColumn = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
@@ -41,6 +37,8 @@ def report(
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
+    import numpy as np
+
     from squad.cli.answer_files import check_new
     from squad.cli.inputs import Format
     from squad.cli.labelled_rows import check_kind, labelled_rows

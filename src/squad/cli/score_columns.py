@@ -1,61 +1,69 @@
-"""Columns of scores: numbers, and whether something is so."""
+"""Tables of scores: columns of numbers, of 0 and 1, and of losses."""
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from squad.data.tables import Table, labels, read
 from squad.errors import DataError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = ["flags", "losses", "numbers", "read_table"]
 
-#: How a table may say yes and no.
+#: Cells that mean true or false, in lower case.
 TRUTH = {"1": True, "1.0": True, "true": True, "yes": True, "0": False, "0.0": False, "false": False, "no": False}
 
 
 def read_table(path: Path, encoding: str | None = None, decimal: str = ".") -> Table:
-    """A CSV, TSV or Parquet file, - for standard input; a broken line is an error."""
+    """Read a CSV, TSV or Parquet file, or standard input (``-``); a line that cannot be read is an error."""
     found = read(path, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
-        raise DataError(f"{path} must be a table with the columns confidence and correct; it has no columns.")
+        raise DataError(f"{path} must be a table with the columns confidence and correct, but it has no columns.")
     return found
 
 
-def numbers(table: Table, name: str) -> NDArray[np.float64]:
-    """A column of numbers, none of them missing."""
+def numbers(table: Table, name: str) -> "NDArray[np.float64]":
+    """Return a column of numbers, (N,); a missing number is an error."""
+    import numpy as np
+
     from squad.data.cells import parse_numbers
 
     texts = labels(table, name, strict=False)
     found = parse_numbers([str(text) for text in texts.tolist()])
-    _refuse(table, name, np.isnan(found), "a number in every row", texts)
+    _check(table, name, np.isnan(found), "a number in every row", texts)
     return found
 
 
-def flags(table: Table, name: str) -> NDArray[np.bool_]:
-    """A column of 0 and 1, or true and false."""
+def flags(table: Table, name: str) -> "NDArray[np.bool_]":
+    """Return a column of 0 and 1, or of true and false, (N,)."""
+    import numpy as np
+
     texts = labels(table, name, strict=False)
     found = np.array([TRUTH.get(str(text).lower(), -1) for text in texts.tolist()])
-    _refuse(table, name, found < 0, "0 or 1 in every row", texts)
+    _check(table, name, found < 0, "0 or 1 in every row", texts)
     return found.astype(np.bool_)
 
 
-def losses(table: Table, name: str) -> NDArray[np.float64]:
-    """A column of 0 and 1 (or true and false), costs between them, or nothing where a harm is not counted."""
+def losses(table: Table, name: str) -> "NDArray[np.float64]":
+    """Return a column of losses between 0 and 1, (N,); true and false count as 1 and 0, empty cells are NaN."""
+    import numpy as np
+
     from squad.data.cells import parse_numbers
 
     texts = labels(table, name, strict=False)
-    said = np.array([TRUTH.get(str(text).lower(), np.nan) for text in texts.tolist()], dtype=np.float64)
-    found = np.where(np.isnan(said), parse_numbers([str(text) for text in texts.tolist()]), said)
+    truth = np.array([TRUTH.get(str(text).lower(), np.nan) for text in texts.tolist()], dtype=np.float64)
+    found = np.where(np.isnan(truth), parse_numbers([str(text) for text in texts.tolist()]), truth)
     bad = ~((found >= 0) & (found <= 1)) & (texts != "")
-    _refuse(table, name, bad, "0 or 1, a cost between them, or nothing (not counted) in every row", texts)
+    _check(table, name, bad, "a number between 0 and 1, or an empty cell (not counted), in every row", texts)
     return found
 
 
-def _refuse(table: Table, name: str, bad: NDArray[np.bool_], wanted: str, texts: Any) -> None:
+def _check(table: Table, name: str, bad: "NDArray[np.bool_]", expected: str, texts: Any) -> None:
+    """Raise an error that names the first bad cell, if there is one."""
     if bad.any():
-        row = int(np.flatnonzero(bad)[0])
+        row = int(bad.argmax())
         raise DataError(
-            f"Column {name!r} of {table.source} must have {wanted}; {table.where(row)} has {str(texts[row])[:40]!r}."
+            f"Column {name!r} of {table.source} must have {expected}; {table.where(row)} has {str(texts[row])[:40]!r}."
         )

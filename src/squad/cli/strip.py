@@ -1,4 +1,4 @@
-"""``squad strip``: remove from a saved model what it keeps about its training rows."""
+"""``squad strip``: remove hashes of training rows from a saved model."""
 
 import sys
 from pathlib import Path
@@ -17,19 +17,21 @@ def strip(
     model: SavedModel,
     scores: Annotated[
         bool,
-        typer.Option("--scores", help="Remove calibration and validation scores too; the report's slider needs them."),
+        typer.Option(
+            "--scores", help="Remove calibration and validation scores as well; the report's slider needs them."
+        ),
     ] = False,
     out: SavedOut = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Change MODEL itself without asking; what is removed cannot be had again.")
+        bool, typer.Option("--yes", help="Change MODEL itself without confirmation; this cannot be undone.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Remove what a model remembers of its rows.
+    """Remove hashes of training rows from a saved model.
 
-    A model keeps a hash of every row it was trained on, to refuse to be certified on them. Who has a row and the model
-    can tell whether it was among them. Certify first, then strip, then give the model away. Without --out MODEL itself
-    is changed: that is asked for on a terminal, and takes --yes elsewhere.
+    A model stores a hash of every row that it was trained on, to refuse certification with these rows. Anyone who has
+    a row and the model can tell whether the row was among them. Certify first, then strip, then share the model.
+    Without --out, MODEL itself is changed: a terminal asks for confirmation, elsewhere --yes is needed.
 
     \b
     Examples:
@@ -40,41 +42,46 @@ def strip(
     from squad.output_paths import exclusive_output
     from squad.predictor import load
 
-    place = out or model
-    with exclusive_output(place):
+    folder = out or model
+    with exclusive_output(folder):
         predictor = load(model)
-        artifact.check_target(place, overwrite or out is None)
-        gone = []
+        artifact.check_target(folder, overwrite or out is None)
+        removed = []
         if predictor.seen_rows is not None:
-            gone.append(
+            removed.append(
                 f"{len(predictor.seen_rows.rows):,} hashes of rows and {len(predictor.seen_rows.groups):,} of groups"
             )
         if scores and predictor.calibration is not None:
-            gone.append(f"{len(predictor.calibration):,} calibration scores")
+            removed.append(f"{len(predictor.calibration):,} calibration scores")
         if scores and predictor.validation_scores is not None:
-            gone.append(f"{len(predictor.validation_scores):,} validation scores")
-        if gone and out is None and not yes:
-            _confirm(model, " and ".join(gone))
-        bare = predictor.without_row_hashes()
-        lost = lost_signature(model, place)
-        (bare.without_scores() if scores else bare).save(place, overwrite=overwrite or out is None)
+            removed.append(f"{len(predictor.validation_scores):,} validation scores")
+        if removed and out is None and not yes:
+            _confirm(model, " and ".join(removed))
+        stripped = predictor.without_row_hashes()
+        lost = lost_signature(model, folder)
+        (stripped.without_scores() if scores else stripped).save(folder, overwrite=overwrite or out is None)
     if lost is not None:
         warn(lost)
     if predictor.seen_rows is not None:
-        warn(f"{place} can no longer refuse to be certified on rows that it was trained on.")
-    tell(f"{place}: " + (f"removed {' and '.join(gone)}" if gone else "there was nothing to remove"))
+        warn(f"{folder} can no longer refuse certification with its training rows.")
+    tell(f"{folder}: " + (f"removed {' and '.join(removed)}" if removed else "there was nothing to remove"))
 
 
-def _confirm(model: Path, gone: str) -> None:
-    """That a model may lose something for good: asked on a terminal, refused elsewhere."""
+def _confirm(model: Path, removed: str) -> None:
+    """Ask for confirmation on a terminal; elsewhere raise an error.
+
+    Args:
+        model: Folder of the model.
+        removed: What will be removed.
+    """
     from squad.output_paths import OutputError
     from squad.printable import one_line
 
     if not sys.stdin.isatty():
         raise OutputError(
-            f"{model} itself would lose {gone}, which cannot be had again. Name another folder with --out, or say"
+            f"{model} itself would lose {removed}, which cannot be undone. Name another folder with --out, or pass"
             " --yes."
         )
-    question = one_line(f"{model} itself loses {gone}, which cannot be had again. Go on?")
+    question = one_line(f"{model} itself will lose {removed}. This cannot be undone. Continue?")
     if not typer.confirm(question, err=True):
-        raise OutputError(f"{model} was left as it is. --out names another folder for the model without them.")
+        raise OutputError(f"{model} was not changed. Name another folder for the stripped model with --out.")

@@ -1,4 +1,4 @@
-"""What commands say: results on stdout, everything else on stderr; nothing that a terminal would obey."""
+"""Output of commands: results on stdout, messages on stderr; control characters in data are escaped."""
 
 import contextlib
 import os
@@ -32,16 +32,21 @@ __all__ = [
     "wrapped",
 ]
 
-#: The exit code after Ctrl-C.
+#: Exit code after Ctrl-C.
 INTERRUPTED = 130
-#: What a line begins with that must not be missed.
+#: Prefix of warnings.
 WARNING = "warning: "
-#: Seconds after which a pass over rows is worth a bar, and between two lines where there is none.
+#: Seconds after which a pass over rows shows a bar on a terminal, and between two lines of progress elsewhere.
 BAR_AFTER, LINE_AFTER = 0.5, 5.0
 
 
 class StoppedError(SquadError):
-    """Ctrl-C or SIGTERM, with something to say about what was reached; ``code`` is the exit code."""
+    """Ctrl-C or SIGTERM ended the command; the message says what was saved.
+
+    Args:
+        text: The message.
+        code: The exit code.
+    """
 
     def __init__(self, text: str, code: int = INTERRUPTED) -> None:
         super().__init__(text)
@@ -49,60 +54,60 @@ class StoppedError(SquadError):
 
 
 def tell(text: object) -> None:
-    """A result on stdout, of one line or more."""
+    """Print a result on stdout."""
     typer.echo(printable(str(text)))
 
 
 def tell_paragraphs(text: object) -> None:
-    """A result of several lines on stdout; on a terminal those that are too long are broken between words."""
+    """Print a result of several lines on stdout; on a terminal long lines are wrapped between words."""
     shown = str(text)
     tell(wrapped(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown)
 
 
 def wrapped(text: str, width: int) -> str:
-    """``text`` with lines of at most ``width``, broken between words and indented as what they go on with.
+    """Return ``text`` with lines of at most ``width`` characters, wrapped between words and indented like their start.
 
     Args:
-        text: of several lines; one that begins with " - " is an item of a list.
-        width: of the screen, in letters.
+        text: Lines of text; a line that begins with " - " is an item of a list.
+        width: Width of the terminal in characters.
 
-    >>> print(wrapped("A list:\\n - of the first 20 %;\\n - and more.", 17))
-    A list:
-     - of the first
-       20 %;
-     - and more.
+    Examples:
+        >>> print(wrapped("A list:\\n - of the first 20 %;\\n - and more.", 17))
+        A list:
+         - of the first
+           20 %;
+         - and more.
     """
-    found = []
+    lines: list[str] = []
     for line in text.split("\n"):
-        begun = line.lstrip(" ")
-        indent = len(line) - len(begun)
-        indent += 2 if indent else 0  # the hyphen of an item, or what makes the second line of a cell look like one
-        whole = line.replace(" %", "\u00a0%")  # a number keeps its sign
+        indent = len(line) - len(line.lstrip(" "))
+        indent += 2 if indent else 0  # below the text of an item, after its hyphen
+        unbreakable = line.replace(" %", "\u00a0%")  # a number and its percent sign stay together
         parts = textwrap.wrap(
-            whole,
+            unbreakable,
             max(width, indent + 10),
             subsequent_indent=" " * indent,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        found += [line] if len(line) <= width else [part.replace("\u00a0%", " %") for part in parts]
-    return "\n".join(found)
+        lines += [line] if len(line) <= width else [part.replace("\u00a0%", " %") for part in parts]
+    return "\n".join(lines)
 
 
 def say(text: str) -> None:
-    """A line on stderr."""
+    """Print a message of one line on stderr."""
     typer.echo(one_line(text), err=True)
 
 
 def warn(text: str) -> None:
-    """``warning: text`` on a line of its own on stderr: something that a reader must not miss."""
-    _say_marked(WARNING, text, "yellow")
+    """Print ``warning: text`` as one line on stderr, the prefix in yellow on a terminal."""
+    _say_with_prefix(WARNING, text, "yellow")
 
 
 def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """In the place of ``warnings.showwarning``: this library's warnings as a line of their own."""
+    """Replace ``warnings.showwarning``: print the warnings of this library as one line each."""
     if issubclass(category, SquadWarning):
         warn(str(message))
     else:
@@ -110,13 +115,13 @@ def show_warning(
 
 
 def complain(text: str, code: int) -> int:
-    """``squad: text`` as one line on stderr, the prefix in red on a terminal; returns the exit code."""
-    _say_marked("squad: ", text, "red")
+    """Print ``squad: text`` as one line on stderr, the prefix in red on a terminal; returns ``code``, the exit code."""
+    _say_with_prefix("squad: ", text, "red")
     return code
 
 
-def _say_marked(prefix: str, text: str, colour: str) -> None:
-    """A line on stderr whose prefix is coloured where a terminal shows it (NO_COLOR turns that off)."""
+def _say_with_prefix(prefix: str, text: str, colour: str) -> None:
+    """Print a line on stderr; its prefix is coloured on a terminal, unless NO_COLOR is set."""
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
         prefix = typer.style(prefix, fg=colour, bold=True)
     typer.echo(prefix + one_line(text), err=True)
@@ -125,14 +130,22 @@ def _say_marked(prefix: str, text: str, colour: str) -> None:
 def table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1, file: Any = None
 ) -> None:
-    """A table with headings on stdout: ``words`` columns of text to the left, then figures to the right."""
+    """Print a table with headings on stdout.
+
+    Args:
+        title: Line above the table.
+        header: Headings of the columns.
+        rows: Cells of each row.
+        words: Number of leading columns of text, aligned left; the others hold numbers, aligned right.
+        file: Stream to print to; None: stdout.
+    """
     from rich.console import Console
     from rich.table import Table
 
     shown = Table()
-    for place, heading in enumerate(header):
-        # A path is worth more than the look: it goes on in the next line rather than end in dots.
-        shown.add_column(printable(heading, keep=""), justify="left" if place < words else "right", overflow="fold")
+    for position, heading in enumerate(header):
+        # A long path is folded onto the next line rather than cut off with dots.
+        shown.add_column(printable(heading, keep=""), justify="left" if position < words else "right", overflow="fold")
     for row in rows:
         shown.add_row(*(printable(cell, keep="\n") for cell in row))  # a cell may have several lines
     console = Console(file=file, highlight=False, markup=False, emoji=False)
@@ -141,7 +154,12 @@ def table(
 
 
 def facts(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Names and what they stand for on stdout, without lines around."""
+    """Print names and values on stdout as two columns without borders.
+
+    Args:
+        title: Line above them.
+        rows: Names and values.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -157,12 +175,12 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> None:
 
 @contextlib.contextmanager
 def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None]]:
-    """A progress callback for passes over rows: a bar on a terminal's stderr, elsewhere a line now and then.
+    """Yield a progress callback for passes over rows: a bar on a terminal, elsewhere a line every few seconds.
 
-    What takes less than a few seconds shows nothing.
+    The callback takes the number of rows done and the number of all rows.  Quick passes show nothing.
 
     Args:
-        what: is being done.
+        what: Description of the pass, such as "predicting".
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -178,23 +196,23 @@ def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None
     )
     bar = Progress(*columns, console=console, transient=True)
     task = None
-    begun = said = time.monotonic()
+    started = printed = time.monotonic()
 
     def report(done: int, total: int) -> None:
-        nonlocal task, begun, said
+        nonlocal task, started, printed
         now = time.monotonic()
         if console.is_terminal:
-            if task is None and now - begun >= BAR_AFTER and done < total:
+            if task is None and now - started >= BAR_AFTER and done < total:
                 bar.start()
                 task = bar.add_task(what, total=total)
             if task is not None:
                 bar.update(task, completed=done, total=total)
-        elif done < total and now - said >= LINE_AFTER:
-            left = (now - begun) / done * (total - done)
+        elif done < total and now - printed >= LINE_AFTER:
+            left = (now - started) / done * (total - done)
             say(f"{what}: {done:,} of {total:,} rows, about {left:.0f} s left")
-            said = now
+            printed = now
         if done >= total:
-            begun = said = now  # another pass may follow
+            started = printed = now  # another pass may follow
 
     try:
         yield report
@@ -205,7 +223,7 @@ def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None
 
 @contextlib.contextmanager
 def download_bar() -> Iterator[Any]:
-    """A progress callback for downloads: a bar on a terminal, one line a file elsewhere, nothing without any."""
+    """Yield a progress callback for downloads: a bar on a terminal, elsewhere one line per file."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -34,6 +34,19 @@ class Answer:
 
     See Also:
         squad.Predictor.answer: Returns it.
+
+    Examples:
+        >>> import squad
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = squad.SquadClassifier(hidden=(8,), max_epochs=5, random_state=0).fit(X, y)
+        >>> answer = model.predictor_.answer(X[:3])
+        >>> answer
+        Answer(3 rows: 3 uncertified)
+        >>> answer.probabilities.shape
+        (3, 3)
+        >>> list(answer.to_frame().columns)
+        ['label', 'confidence', 'decision', 'entropy', 'mutual_information', 'reason']
     """
 
     label: NDArray[Any]

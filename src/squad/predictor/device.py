@@ -6,11 +6,20 @@ from squad.errors import ArgumentError
 
 __all__ = ["choose_device", "named_device"]
 
+#: Devices that a user can name, as error messages call them.
 DEVICES = "'auto', 'cpu' or a GPU of this machine"
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
-    """Return the device, after a check that it can compute; "auto" is the GPU if there is one, otherwise the CPU."""
+    """Return the device, after a check that it can compute.
+
+    Args:
+        name: "auto" (the GPU if there is one, otherwise the CPU), "cpu", "cuda", "cuda:1", or a device.
+
+    Examples:
+        >>> choose_device("cpu")
+        device(type='cpu')
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = named_device(name)

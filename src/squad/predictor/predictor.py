@@ -69,6 +69,10 @@ class Predictor:
         squad.load: Loads a saved predictor.
         squad.Certificate: The guarantee of a certified predictor.
 
+    References:
+        Veeling, van den Berg and Welling, "Predictive Uncertainty through Quantization", 2018 (the networks).
+        Geifman and El-Yaniv, "Selective Classification for Deep Neural Networks", 2017 (the confidence).
+
     Examples:
         >>> import squad
         >>> from sklearn.datasets import make_classification
@@ -156,7 +160,7 @@ class Predictor:
 
     @property
     def attempts(self) -> list[dict[str, Any]]:
-        """The attempts to certify it, in order, as plain data.  Each may use its share of delta."""
+        """The attempts to certify it, in order, as plain data.  Each uses its own part of delta."""
         return attempts_in(self.record)
 
     @property
@@ -197,7 +201,7 @@ class Predictor:
         return predictor_html(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The sampler is made anew, and a copy must open where there is no GPU.
+        # The sampler is rebuilt when needed, and a copy must load on machines without a GPU.
         return {**vars(self), "_sampler": None, "_sampler_state": (), "network": copy.deepcopy(self.network).cpu()}
 
     def _check_certificate(self) -> None:
@@ -306,7 +310,7 @@ class Predictor:
 
         The result records the attempt, whether it succeeded or not (:attr:`attempts`), unless there were too few rows
         for any labels to make it succeed.  Certifying the result again, with other rows or settings, is the next
-        attempt, with the next share of delta: 90 %, 5 %, 2.5 % and so on.  The probability that any of these
+        attempt, with the next part of delta: 90 %, 5 %, 2.5 % and so on.  The probability that any of these
         certificates is false is at most ``delta``.  The predictor itself does not change: certifying it again starts
         from the beginning, and then one must not choose between the results.
 
@@ -402,6 +406,14 @@ class Predictor:
             method: "temperature" (one number; the order of confidences stays) or "isotonic" (any increasing map).
             groups: (N,), rows that belong together; none may have been trained on.
             progress: Called with the number of rows predicted so far, and of all rows.
+
+        Returns:
+            A predictor with a recalibration map, and without a certificate.
+
+        References:
+            Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", 2017 (temperature).
+            Zadrozny and Elkan, "Transforming Classifier Scores into Accurate Multiclass Probability Estimates", 2002
+            (isotonic).
         """
         raw = self._replace(recalibration=None, certificate=None, calibration=None)
         rows = calibration_rows(raw, x, y, groups, progress=progress)
@@ -470,7 +482,7 @@ class Predictor:
         return predict_readable(self, input_rows(self.transform, x)).probabilities
 
     def _ready_sampler(self) -> Sampler:
-        """Return the sampler; it holds copies of weights, and is made anew where these have changed."""
+        """Return the sampler; it holds copies of the weights, and is rebuilt if these have changed."""
         now = _tensor_versions(self.network)
         sampler = self._sampler
         if sampler is None or sampler.device != self.device or self._sampler_state != now:

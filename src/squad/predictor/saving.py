@@ -169,10 +169,11 @@ def _validation(
     """Read the validation scores, if there are any."""
     if tensors is None:
         return None
-    noted = _entry(saved, "validation", dict)
-    found = ValidationScores.from_tensors(tensors, _entry(noted, "sampling", str), _entry(noted, "num_samples", int))
-    for places in (found.predicted, found.right):
-        if len(places) and not (places.min() >= 0 and places.max() < classes):
+    settings = _entry(saved, "validation", dict)
+    sampling, num_samples = _entry(settings, "sampling", str), _entry(settings, "num_samples", int)
+    found = ValidationScores.from_tensors(tensors, sampling, num_samples)
+    for positions in (found.predicted, found.right):
+        if len(positions) and not (positions.min() >= 0 and positions.max() < classes):
             raise ArgumentError.of(
                 "validation scores", "positions of other classes", f"positions among {classes} classes"
             )
@@ -192,7 +193,8 @@ def _checked_record(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-_WORDS = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
+#: Types of the entries of config.json, as error messages call them.
+_TYPE_NAMES = {dict: "an object", list: "a list", str: "text", int: "an integer"}
 
 
 def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
@@ -200,5 +202,5 @@ def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
     if name not in data:
         raise ArgumentError(f"{name!r} is missing.")
     if type(data[name]) is not kind:
-        raise ArgumentError.of(repr(name), repr(data[name])[:60], _WORDS[kind])
+        raise ArgumentError.of(repr(name), repr(data[name])[:60], _TYPE_NAMES[kind])
     return data[name]

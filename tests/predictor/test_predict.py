@@ -1,0 +1,149 @@
+"""Predictor.predict, predict_proba and Answer.accepted; HTML for notebooks; one pass over rows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import squad
+from squad.data.array_transform import ArrayTransform
+from squad.fitting import fit_predictor
+from squad.models import Sampler
+from squad.predictor import Predictor
+from tests.predictor.examples import QUICK, points
+
+#: A class name that would run a script in a notebook if it were not escaped.
+HOSTILE = "<script>alert('x')</script>&"
+
+
+@pytest.fixture(scope="module")
+def numbered() -> Predictor:
+    """A certified predictor whose classes are integers."""
+    x, y = (np.concatenate(parts) for parts in zip(points(600, 0), points(2000, 1), strict=True))
+    codes = np.searchsorted(["a", "b", "c"], y)
+    return fit_predictor(x[:600], codes[:600], QUICK).certify(x[600:], codes[600:], risk=0.05, delta=0.05)
+
+
+class TestPredict:
+    def test_labels_and_probabilities_are_those_of_answer(self, fitted: Predictor, safe: Predictor) -> None:
+        x, _ = points(300, 2)
+        answer = safe.answer(x)
+        for predictor in (fitted, safe):  # a certificate does not change what is most likely
+            np.testing.assert_array_equal(predictor.predict(x), answer.label)
+            np.testing.assert_array_equal(predictor.predict_proba(x), answer.probabilities)
+        assert safe.predict(x).dtype == np.array(["a"]).dtype
+        np.testing.assert_array_equal(np.array(safe.classes)[safe.predict_proba(x).argmax(1)], safe.predict(x))
+
+    def test_abstain_label_of_the_same_type(self, safe: Predictor, numbered: Predictor) -> None:
+        x, _ = points(300, 2)
+        for predictor, abstain_label in ((safe, "refer"), (numbered, -1)):
+            answer = predictor.answer(x)
+            assert 0 < answer.accepted.sum() < 300
+            found = predictor.predict(x, abstain_label=abstain_label)
+            assert found.dtype.kind == ("U" if isinstance(abstain_label, str) else "i")
+            np.testing.assert_array_equal(found[answer.accepted], answer.label[answer.accepted])
+            assert set(found[~answer.accepted].tolist()) == {abstain_label}
+
+    def test_abstain_label_of_another_type(self, safe: Predictor, numbered: Predictor) -> None:
+        x, _ = points(300, 2)
+        for predictor, abstain_label in ((safe, -1), (numbered, "refer"), (safe, np.nan)):
+            answer = predictor.answer(x)
+            found = predictor.predict(x, abstain_label=abstain_label)
+            assert found.dtype == object
+            assert {type(label) for label in found[answer.accepted].tolist()} == {type(predictor.classes[0])}
+            assert found[answer.accepted].tolist() == answer.label[answer.accepted].tolist()
+            assert all(label is abstain_label for label in found[~answer.accepted])
+
+    def test_abstaining_needs_a_certificate(self, fitted: Predictor) -> None:
+        with pytest.raises(squad.ArgumentError, match="abstain_label"):
+            fitted.predict(points(3, 2)[0], abstain_label="refer")
+
+    def test_groups_given_as_an_array(self, fitted: Predictor) -> None:
+        x, y = points(3000, 1)
+        by = np.where(np.arange(3000) % 2, "odd", "even")
+        safe = fitted.certify(x, y, 0.1, by=by)
+        accepted = safe.answer(x, by=by).accepted
+        np.testing.assert_array_equal(safe.predict(x, abstain_label="refer", by=by) != "refer", accepted)
+
+    def test_unreadable_rows(self, safe: Predictor) -> None:
+        x, _ = points(5, 2)
+        x[3] = np.nan
+        for call in (safe.predict, safe.predict_proba):
+            with pytest.raises(squad.ArgumentError, match=r"Row 3 .*NaN"):
+                call(x)
+        assert safe.predict(x, abstain_label="refer")[3] == "refer"
+
+
+def test_accepted(fitted: Predictor, safe: Predictor) -> None:
+    x, _ = points(300, 2)
+    answer = safe.answer(x)
+    assert answer.accepted.dtype == np.bool_
+    assert answer.accepted.tolist() == [decision == "accepted" for decision in answer.decision]
+    assert not fitted.answer(x).accepted.any()
+    assert safe.answer(x[:0]).accepted.shape == (0,)
+
+
+class TestHtml:
+    def test_the_predictor_lists_what_it_is(self, fitted: Predictor, safe: Predictor) -> None:
+        assert "none: no prediction is guaranteed" in fitted._repr_html_()
+        page = safe._repr_html_()
+        assert safe.certificate is not None
+        for text in ("2 - 8 - 3", "8 stratified samples", "a, b, c", "540", safe.certificate.headline):
+            assert text in page
+        assert page.count("<table>") == page.count("</table>") == 1
+
+    def test_hostile_class_names_are_escaped(self) -> None:
+        x, y = points(60, 0)
+        predictor = fit_predictor(x, np.where(y == "a", HOSTILE, "b"), QUICK)
+        for page in (predictor._repr_html_(), predictor.answer(x)._repr_html_()):
+            assert "<script" not in page
+            assert "&lt;script&gt;" in page
+
+    def test_many_classes_are_counted(self) -> None:
+        x, _ = points(60, 0)
+        page = fit_predictor(x, np.arange(60) % 20, QUICK)._repr_html_()
+        assert "0, 1, 2, 3, 4, 5, 6, 7 and 12 more" in page
+
+    def test_answers_are_a_table(self, safe: Predictor) -> None:
+        answer = safe.answer(points(300, 2)[0])
+        page = answer._repr_html_()
+        assert "<table" in page
+        assert "mutual_information" in page
+        # Reasons come from data as well.
+        reason = replace(answer, reason=np.full(300, HOSTILE, dtype=object))._repr_html_()
+        assert "<script" not in reason
+
+
+class Spy:
+    """Counts the rows that a method was called with."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, count: Callable[[Any], int]) -> None:
+        self.rows: list[int] = []
+        method = getattr(owner, name)
+
+        def call(instance: Any, x: Any, *more: Any, **named: Any) -> Any:
+            if count(x):
+                self.rows.append(count(x))
+            return method(instance, x, *more, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+
+@pytest.mark.parametrize("risk", [0.05, [0.05, 0.1, {"wrong": 0.2, "missed a": 0.1}]], ids=["one", "three"])
+def test_certify_encodes_and_predicts_every_row_once(
+    fitted: Predictor, monkeypatch: pytest.MonkeyPatch, risk: Any
+) -> None:
+    encoded = Spy(monkeypatch, ArrayTransform, "apply", len)
+    predicted = Spy(monkeypatch, Sampler, "__call__", len)
+    fitted.certify(*points(2000, 1), risk=risk)
+    assert sum(encoded.rows) == 2000
+    assert sum(predicted.rows) == 2000
+
+
+def test_recalibrate_encodes_and_predicts_every_row_once(fitted: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = Spy(monkeypatch, ArrayTransform, "apply", len)
+    predicted = Spy(monkeypatch, Sampler, "__call__", len)
+    fitted.recalibrate(*points(500, 7))
+    assert sum(encoded.rows) == sum(predicted.rows) == 500
