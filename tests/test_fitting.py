@@ -157,7 +157,7 @@ def test_members_that_diverge_are_left_out(tmp_path: Path) -> None:
 
 def test_nothing_is_left_if_all_diverge() -> None:
     x, y = blobs()
-    with pytest.raises(squad.SquadError, match=r"no weights to keep. Try a lower learning rate"):
+    with pytest.raises(squad.SquadError, match=r"no usable weights.*lower learning rate"):
         fit_predictor(x, y, settings(members=2, lr=1e38))
 
 
@@ -197,7 +197,7 @@ def test_constant_columns_are_noted() -> None:
     x, y = blobs()
     x[:, 1] = 7.0
     made = fit_predictor(x, y, settings())
-    assert made.record["notes"] == ["1 of 4 features never changed in training and will not be used."]
+    assert made.record["notes"] == ["1 of 4 features are constant in the training set and will not be used."]
 
 
 def test_a_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
@@ -307,13 +307,13 @@ def test_a_table(parts: list[TrainingData]) -> None:
         ({}, {"drop": ["idd"]}, "no column 'idd'; did you mean 'id'?"),
         ({}, {"group": "ward"}, "no column 'ward'"),
         ({}, {"drop": ["y"]}, "The target 'y' cannot be dropped"),
-        ({}, {"drop": ["a", "b", "id", "patient"]}, "must have a column to learn from besides the target"),
-        ({"a": float("inf")}, {}, "Column 'a' of table must be finite; it is inf in row 1"),
-        ({"a": pd.Timestamp("2020-01-01")}, {}, "Column 'a' of table must hold numbers or categories; it holds dates"),
-        ({"id": [f"n{row}" for row in range(40)] * 5}, {"drop": []}, "at most 100 categories; it has"),
-        ({}, {"groups": ["one"] * 40}, "There must be at least 2 groups"),
-        ({}, {"groups": ["one"] * 39}, "groups must be one for each row, got 39 for 40 rows"),
-        ({}, {"groups": [None] * 40}, "No row may lack its entry in groups"),
+        ({}, {"drop": ["a", "b", "id", "patient"]}, "column besides the target"),
+        ({"a": float("inf")}, {}, "Column 'a' of table must be finite.*inf in row 1"),
+        ({"a": pd.Timestamp("2020-01-01")}, {}, "Column 'a' of table.*dates"),
+        ({"id": [f"n{row}" for row in range(40)] * 5}, {"drop": []}, "at most 100 categories.*200"),
+        ({}, {"groups": ["one"] * 40}, "at least 2 groups"),
+        ({}, {"groups": ["one"] * 39}, "groups must be.*got 39 for 40 rows"),
+        ({}, {"groups": [None] * 40}, "groups must not have missing values"),
     ],
     ids=range(12),
 )
@@ -328,11 +328,11 @@ def test_wrong_tables_are_errors(change: dict[str, Any], arguments: dict[str, An
 
 def test_rows_that_cannot_be_read_are_not_learned_from() -> None:
     table = Table(frame(), "some.csv", {3: "line 5 has 2 cells of 5"})
-    with pytest.raises(DataError, match=r"some.csv must be readable to learn from it; line 5 has 2 cells"):
+    with pytest.raises(DataError, match=r"some.csv.*line 5 has 2 cells"):
         fit_predictor(table, frame()["y"], settings(), target="y")
     x, y = blobs()
     x[4, 1] = np.nan
-    with pytest.raises(DataError, match=r"x must be finite to learn from it; row 5 \(from 1\)"):
+    with pytest.raises(DataError, match=r"x must be finite.*row 5"):
         fit_predictor(x, y, settings())
 
 
@@ -353,12 +353,12 @@ def test_a_data_frame_is_not_a_table_by_accident(arguments: dict[str, Any]) -> N
         ({"members": 0}, "members must be an integer >= 1, got 0"),
         ({"members": True}, "members must be an integer >= 1, got True"),
         ({"seed": -1}, "seed must be an integer between 0 and 4611686018427387904, got -1"),
-        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": 1.5}, "seed must be an integer.*1.5"),
         ({"validation": 0.0}, "validation must be a number above 0 and at most 0.9, got 0.0"),
         ({"validation": 0.95}, "validation must be a number above 0 and at most 0.9, got 0.95"),
         ({"split_per_member": 1}, "split_per_member must be true or false, got 1"),
         ({"sampling": "luck"}, "sampling must be one of"),
-        ({"num_samples": 0}, "num_samples must be a whole number"),
+        ({"num_samples": 0}, "num_samples must be an integer.*got 0"),
         ({"network": "squad"}, r"network must be settings, such as network_config\('squad'\), got 'squad'"),
         ({"training": {"lr": 1}}, r"training must be settings, such as TrainConfig\(max_epochs=50\), got {'lr': 1}"),
         ({"training": TrainConfig(lr=(1.0, 2.0)), "members": 3}, "lr must be one number, or one for each of 3 members"),

@@ -68,7 +68,7 @@ def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
     ("arguments", "words"),
     [
         (["missing.csv", "--target", "y"], r"missing\.csv does not exist"),
-        (["model", "--target", "y"], "model.*is a folder"),
+        (["model", "--target", "y"], "model.*a folder"),
         (["empty.csv", "--target", "y"], r"empty\.csv is empty"),
         (["header.csv", "--target", "y"], r"header\.csv.*no rows"),
         (["settings.toml", "--target", "y"], r"settings\.toml.*\.csv|\.csv.*settings\.toml"),
@@ -224,7 +224,7 @@ def test_two_fits_into_one_folder(run: Run, here: Path) -> None:
     """The second is refused before its training."""
     with exclusive_output(here / "model2"):
         result = run("fit", "train.csv", *QUICK, "--out", "model2")
-    assert "Another command" in result.refusal
+    assert "Another process" in result.refusal
     assert "model2" in result.refusal
     assert run("fit", "train.csv", *QUICK, "--out", "model2").code == 0
     assert not (here / ".model2.lock").exists()

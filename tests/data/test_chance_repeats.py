@@ -75,7 +75,7 @@ def test_the_message_of_a_leak() -> None:
 
 @pytest.mark.parametrize("numbers", [(3, 2, 0, 5), (-1, 2, 0, 5), (1, 2, 6, 5), (0, -1, 0, 5), (1.5, 2, 0, 5)])
 def test_invalid_counts(numbers: tuple[Any, ...]) -> None:
-    with pytest.raises(ArgumentError, match="must be a whole number"):
+    with pytest.raises(ArgumentError, match="must be an integer"):
         check_repeats(*numbers)
 
 

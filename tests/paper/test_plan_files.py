@@ -64,7 +64,7 @@ def test_defaults_of_a_file(tmp_path: Path) -> None:
         (f"[search]\ntrial = 3\n{MLP}", "trial is not a setting of search. Did you mean trials?"),
         (f"{MLP}lable = 'x'", "lable is not a setting of the row mlp. Did you mean label?"),
         ('[grid.g]\nmodle = "mlp"', "modle is not a setting of the grid g. Did you mean model?"),
-        (f"{MLP}lr = 0.1", "lr is not a setting of the row mlp. There are label, model,"),
+        (f"{MLP}lr = 0.1", "lr is not a setting of the row mlp.*label, model,"),
         (MLP, "mlp.data .*got None"),
         ('data = "digits"\n[row.mlp]\nlabel = "x"', "mlp.model .*got None"),
         ('data = "digits"\n[row.mlp]\nmodel = 3', "mlp.model .*got 3"),
