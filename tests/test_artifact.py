@@ -332,7 +332,7 @@ def test_an_edit_with_a_new_checksum_is_a_clear_error_or_a_model(value: Any, tmp
     ("path", "value", "message"),
     [
         (("members",), 10**9, r"members.*\b1,?000,?000,?000\b"),
-        (("members",), 3, r"\(3, .*member.*\(2"),
+        (("members",), 3, r"weights.*\b3\b.*\(2"),
         (("members",), 0, r"members.*1.*\b0\b"),
         (("members",), 2.0, r"'members'.*2\.0"),
         (("in_features",), -1, "in_features.*-1"),
@@ -341,7 +341,7 @@ def test_an_edit_with_a_new_checksum_is_a_clear_error_or_a_model(value: Any, tmp
         (("network", "hidden"), [-5, 4], "hidden.*-5"),
         (("network", "hidden"), [10**6, 4], "hidden.*weights"),
         (("network", "hidden"), [5], r"'stages\.1\.layer\.log_prior'.*squad"),
-        (("network", "hidden"), [5, 4, 4], r"weights lack.*'stages\.2\.layer\.log_prior'"),
+        (("network", "hidden"), [5, 4, 4], r"'stages\.2\.layer\.log_prior'"),
         (("network", "hidden"), [5] * 1000, r"hidden.*1,?000\b"),
         (("network", "bins"), 10**6, "hidden.*weights"),
         (("network", "name"), "squat", "'squat'.*Did you mean 'squad'"),
@@ -351,7 +351,7 @@ def test_an_edit_with_a_new_checksum_is_a_clear_error_or_a_model(value: Any, tmp
         (("network",), ..., "'network' is missing"),
         (("network",), "squad", "'network'.*'squad'"),
         (("network", "dropout"), [0.1], "dropout.*2 members.*1"),
-        (("network", "dropout"), 0.1, r"weights lack.*'stages\.0\.dropout\.rate'"),
+        (("network", "dropout"), 0.1, r"'stages\.0\.dropout\.rate'"),
         (("network", "speed"), 3, "speed.*network squad"),
         (("classes",), [str(i) for i in range(100_000)], "classes.*weights|weights.*100,?000"),
         (("classes",), ["a", "b"], r"'stages\.2\.layer\.weight'.*\(2, 4, 2\)"),
@@ -392,7 +392,7 @@ def test_weights_that_do_not_fit(saved: Path) -> None:
         edit(saved, lambda _: None, weights=save(tensors))
         refused(saved, message)
 
-    check(lambda t: t.pop(first), r"weights lack.*'stages\.0\.layer\.weight'")
+    check(lambda t: t.pop(first), r"weights.*'stages\.0\.layer\.weight'")
     check(lambda t: t.update(extra=torch.zeros(2)), "'extra'.*squad")
     check(lambda t: t[first].view(-1)[3].fill_(float("nan")), "weight'.*finite")
     check(
@@ -405,7 +405,7 @@ def test_weights_that_do_not_fit(saved: Path) -> None:
         r"\(2, 6, 75\).*torch\.float32.*\(2, 75, 6\)",
     )
     check(lambda t: t["stages.0.layer.temperature"].fill_(0), r"temperature.*0\.0")
-    check(lambda t: t.clear(), r"hidden.*tensors, 0\b")
+    check(lambda t: t.clear(), r"hidden.*tensors")
     edit(saved, lambda _: None, weights=whole)
     squad.load(saved)
 

@@ -68,7 +68,7 @@ def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
     ("arguments", "words"),
     [
         (["missing.csv", "--target", "y"], r"missing\.csv does not exist"),
-        (["model", "--target", "y"], "model.*a folder"),
+        (["model", "--target", "y"], r"\bmodel\b.*folder"),
         (["empty.csv", "--target", "y"], r"empty\.csv is empty"),
         (["header.csv", "--target", "y"], r"header\.csv.*no rows"),
         (["settings.toml", "--target", "y"], r"settings\.toml.*\.csv|\.csv.*settings\.toml"),

@@ -49,16 +49,16 @@ def test_paths(run: Run, here: Path) -> None:
 
 def test_labels_and_names_are_refused(here: Path) -> None:
     x = np.random.default_rng(0).normal(size=(20, 2))
-    with pytest.raises(DataError, match=r"label .*'p\\udc80'"):
+    with pytest.raises(DataError, match=r"[Ll]abel.*'p\\udc80'"):
         fit_predictor(x, ["p\udc80", "q"] * 10, FitSettings())
     b = pd.Series(["r", "s\udcff"] * 10, dtype=object)  # the string type of newer versions of pandas refuses surrogates
     frame = pd.DataFrame({"a": x[:, 0], "b": b, "y": ["p", "q"] * 10})
-    with pytest.raises(DataError, match=r"category of column 'b' .*'s\\udcff'"):
+    with pytest.raises(DataError, match=r"'b' .*'s\\udcff'"):
         prepare(Table.of(frame), frame["y"].to_numpy(), FitSettings(), target="y")
     renamed = frame.set_axis(pd.Index(["a\udcff", "b", "y"], dtype=object), axis=1)
-    with pytest.raises(DataError, match=r"Column names .*'a\\udcff'"):
+    with pytest.raises(DataError, match=r"column.*'a\\udcff'|Column.*'a\\udcff'"):
         prepare(Table.of(renamed), frame["y"].to_numpy(), FitSettings(), target="y", drop=["b"])
-    with pytest.raises(DataError, match=r"group .*'s\\udcff'"):
+    with pytest.raises(DataError, match=r"[Gg]roup.*'s\\udcff'"):
         prepare(x, frame["y"].to_numpy(), FitSettings(), groups=frame["b"].to_numpy())
 
 

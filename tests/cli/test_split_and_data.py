@@ -65,7 +65,7 @@ def test_files_are_replaced_only_with_overwrite(run: Run, here: Path) -> None:
     ("arguments", "words"),
     [
         (["missing.csv", "--target", "y"], r"missing\.csv does not exist"),
-        (["model", "--target", "y"], "model.*a folder"),
+        (["model", "--target", "y"], r"\bmodel\b.*folder"),
         (["digits"], "digits is a data set"),
         (["data.csv"], r"--target.*data\.csv.*'patient_id'"),
         (["data.csv", "--target", "z"], r"data\.csv.*'z'"),

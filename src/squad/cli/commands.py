@@ -17,7 +17,7 @@ COMMANDS = {
         "fit": "squad.cli.fit:fit",
         "search": "squad.cli.search:search",
         "search show": "squad.cli.search_show:show",
-        "evaluate": "squad.cli.predict:evaluate",
+        "evaluate": "squad.cli.evaluate:evaluate",
     },
     "Certify": {
         "plan": "squad.cli.plan:plan",

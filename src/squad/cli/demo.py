@@ -92,7 +92,7 @@ def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
 
 def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
     """Print accuracy, NLL and coverage of each predictor on the test digits as a table."""
-    from squad.cli.predict import evaluation_metrics
+    from squad.cli.evaluate import evaluation_metrics
 
     rows = []
     for name, predictor in predictors.items():
