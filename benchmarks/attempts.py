@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.certify_coverage import error_probability
 from benchmarks.harness import arguments, rows, save
 from squad.selective import certify
-from squad.selective.attempts import share
+from squad.selective.attempts import delta_share
 from squad.selective.methods import METHODS, Options
 from squad.selective.scored_cases import WRONG, Scores, rank
 
@@ -44,7 +44,7 @@ POLICIES: dict[str, Policy] = {
 def is_certified(confidence: Floats, wrong: Bools, attempt: int | None) -> bool:
     """Whether the default method certifies anything, as `squad.certify` does, but without creating a certificate."""
     ranked = rank(Scores(confidence, {WRONG: wrong}))
-    return bool(METHODS["fallback"](ranked, ranked.tallies[WRONG], RISK, DELTA * share(attempt), Options()).any())
+    return bool(METHODS["fallback"](ranked, ranked.tallies[WRONG], RISK, DELTA * delta_share(attempt), Options()).any())
 
 
 def false(policy: Policy, divided: bool, repetition: int) -> int:
@@ -77,7 +77,7 @@ def coverages(m: int, target: float) -> dict[str, float]:
         q, luck = rng.random(m), rng.random(m)
         ranked = rank(Scores(1 - q, {WRONG: luck < error_probability(q, "well ranked", target)}))
         for name, accepted in found.items():
-            level = STRICT * share(None if name == "only" else int(name))
+            level = STRICT * delta_share(None if name == "only" else int(name))
             shown = np.flatnonzero(METHODS["fallback"](ranked, ranked.tallies[WRONG], target, level, Options()))
             accepted.append(float(ranked.n[shown[-1]]) / m if len(shown) else 0.0)
     return {name: float(np.mean(accepted)) for name, accepted in found.items()}
@@ -116,7 +116,7 @@ def main() -> None:
         "first": FIRST,
         "looks": LOOKS,
         "repetitions": REPETITIONS,
-        "shares": [share(number) for number in range(1, 6)],
+        "shares": [delta_share(number) for number in range(1, 6)],
         "coverage": {"delta": STRICT, "repetitions": COVERAGES},
     }
     save("attempts", options.out, settings, {"false": certificates, "coverage": covered}, SEED)

@@ -32,8 +32,8 @@ FITS: list[tuple[str, int, tuple[int, ...], int, int, int]] = [
 ]
 #: Number of threads, and amount of work from which on more than one is used, by the name of the choice.
 CHOICES: dict[str, tuple[int, int]] = {
-    "the library's choice": (CORES, threads.WORTH),
-    "one thread": (1, threads.WORTH),
+    "the library's choice": (CORES, threads.MIN_PARALLEL_WORK),
+    "one thread": (1, threads.MIN_PARALLEL_WORK),
     "two threads": (CORES, 0),
 }
 #: A busy process ends by itself after this time, even if the benchmark is killed.
@@ -89,7 +89,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
             for one in FITS:
                 for choice, (most_threads, worth) in CHOICES.items():
                     torch.set_num_threads(most_threads)
-                    threads.WORTH = worth
+                    threads.MIN_PARALLEL_WORK = worth
                     seconds = time_fit(one)
                     print(f"{count} busy processes, {one[0]}, {choice}: {seconds[0]:.2f} s", flush=True)
                     found.setdefault(one[0], {}).setdefault(choice, []).append(seconds)

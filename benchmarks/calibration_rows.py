@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from benchmarks.harness import arguments, rows, save
-from squad.data.chance_repeats import LEVEL, chance, check_repeats
+from squad.data.chance_repeats import LEVEL, check_repeats, record_repeats
 from squad.data.seen_rows import LeakError
 from squad.selective import certify
 
@@ -59,7 +59,9 @@ def rejected(kinds: int, power: float, sizes: tuple[int, int, int]) -> dict[str,
         found["binomial"] += bool(bdtrc(repeats - 1, len(calibration), repeat_rate) < LEVEL)
         indices = np.arange(len(seen))
         try:
-            check_repeats(repeats, len(calibration), **chance(seen, indices[: len(train)], indices[len(train) :]))
+            check_repeats(
+                repeats, len(calibration), **record_repeats(seen, indices[: len(train)], indices[len(train) :])
+            )
         except LeakError:
             found["used"] += 1
     return {name: count / RUNS for name, count in found.items()}

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import arguments, rows, save
 from squad.selective.bands import DIVIDED
-from squad.selective.methods import METHODS, Options, shown_for_all
+from squad.selective.methods import METHODS, Options, certified_rules
 from squad.selective.pilots import Pilot, order_of, thresholds_of
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
@@ -120,7 +120,7 @@ def several_harms(harms: int, m: int, top: float) -> dict[str, object]:
         q = rng.random(m)
         ranked = rank(Scores(1 - q, {name: rng.random(m) < top + 0.1 * q**3 for name in names}))
         for variant, level in (("divided", DELTA / harms), ("full", DELTA)):
-            shown = shown_for_all(DEFAULT, ranked, dict.fromkeys(names, HARM_RISK), level, Options())
+            shown = certified_rules(DEFAULT, ranked, dict.fromkeys(names, HARM_RISK), level, Options())
             certified = np.flatnonzero(shown)
             threshold = ranked.threshold[certified[-1]] if len(certified) else 1.0
             found[variant].append(1 - max(float(threshold), 0.0))

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import arguments, rows, save
-from squad.data.chance_repeats import chance
-from squad.data.leakage import leaked
+from squad.data.chance_repeats import record_repeats
+from squad.data.leakage import find_leaked_rows
 from squad.data.seen_rows import LeakError, SeenRows, row_hashes
 from squad.data.transforms import ArrayTransform
 from squad.fitting import fit_predictor
@@ -78,7 +78,7 @@ class Fitted:
         train, validation = np.split(indices, [round((1 - VALIDATION) * len(x))])
         self.seen_rows = SeenRows.of(encoded, (), train, validation)
         self.exact = SeenRows(self.seen_rows.rows, self.seen_rows.groups)
-        self.known = chance(row_hashes(encoded), train, validation)
+        self.known = record_repeats(row_hashes(encoded), train, validation)
 
     def keys(self, x: Numbers) -> tuple[Hashes, Hashes]:
         """Return hashes and cells of rows."""
@@ -89,7 +89,9 @@ class Fitted:
 
     def check(self, hashes: Hashes, cells: Hashes, near: bool) -> tuple[bool, NDArray[np.bool_]]:
         """Return whether the rows are rejected, and which rows are excluded."""
-        found = leaked(self.seen_rows if near else self.exact, hashes, cells if near else None, self.known, None)
+        found = find_leaked_rows(
+            self.seen_rows if near else self.exact, hashes, cells if near else None, self.known, None
+        )
         return found.refusal is not None, found.rows
 
 

@@ -28,7 +28,7 @@ def step(bins: int, rows_: int, neurons: int, backend: str, device: str, block: 
     seed = torch.tensor(1, device=device)
 
     def run() -> None:
-        eager.BLOCK = block
+        eager.BLOCK_SIZE = block
         z, kl = sample_with_kl(logits, values, prior, 0.5, seed=seed, backend=backend)  # type: ignore[arg-type]
         torch.autograd.grad([z, kl], [logits, values], [grad_z, grad_kl])
 
@@ -57,7 +57,7 @@ def main() -> None:
     n, k = SIZES[options.device]
     results: dict[str, dict[str, Any]] = {}
     # On the CPU eager works in blocks; the effect shows in a comparison with one large block.
-    variants = {name: (name, eager.BLOCK) for name in ("eager", "reference")}
+    variants = {name: (name, eager.BLOCK_SIZE) for name in ("eager", "reference")}
     if options.device == "cpu":
         variants["eager in one piece"] = ("eager", 1 << 62)
     calls: dict[str, dict[str, Callable[[], object]]] = {

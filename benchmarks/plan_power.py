@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import arguments, rows, save
 from squad.selective import plan, success_probability
-from squad.selective.bounds import MOST, fewest_with, tail
+from squad.selective.bounds import MAX_CASES, min_cases_with, tail
 from squad.selective.methods import METHODS, Options
 from squad.selective.pilots import PILOTED, Pilot, order_of, thresholds_of
 from squad.selective.scored_cases import WRONG, Scores, rank
@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 def before(risk: float, coverage: float, error: float) -> int:
     """Return the size that plan recommended formerly: floor(m coverage) accepted cases, tested once."""
     errors = 0
-    while tail(errors, n := fewest_with(errors, risk, DELTA), error) < POWER and n < MOST:
+    while tail(errors, n := min_cases_with(errors, risk, DELTA), error) < POWER and n < MAX_CASES:
         errors += 1
     return math.ceil(n / coverage - 1e-9)
 

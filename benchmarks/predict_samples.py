@@ -225,11 +225,11 @@ def show(members: int, found: dict[str, Any], device: str) -> None:
 
 
 def main() -> None:
-    threads.WORTH = 0  # use all threads for any amount of work, as the compared functions do
+    threads.MIN_PARALLEL_WORK = 0  # use all threads for any amount of work, as the compared functions do
     options = arguments()
     tune(options.tune)
     if options.numbers:
-        sampler.NUMBERS[options.device] = options.numbers
+        sampler.MAX_BLOCK_ELEMENTS[options.device] = options.numbers
     if options.torch:
         sampler._kernels = lambda device: None  # type: ignore[assignment]
     results = {}

@@ -100,7 +100,7 @@ def repeated(function: Callable[[], object]) -> Callable[[], None]:
 
 
 def main() -> None:
-    threads.WORTH = 0  # use all threads for any amount of work, as the compared functions do
+    threads.MIN_PARALLEL_WORK = 0  # use all threads for any amount of work, as the compared functions do
     options = arguments(__doc__)
     with tempfile.TemporaryDirectory() as fresh:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = fresh

@@ -12,7 +12,7 @@ from experiments.paper.pages import page, studies
 from experiments.paper.sources import Sources
 from squad.records import Record
 from squad.search import search_record
-from squad.search.study_figures import LEAST
+from squad.search.study_figures import MIN_TRIALS_FOR_IMPORTANCE
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "paper"
 SOURCES = Sources(FOLDER, FOLDER / "results")
@@ -60,7 +60,7 @@ def test_every_record_belongs_to_a_row(name: str) -> None:
 
 def test_studies_have_their_figures() -> None:
     for folder in (path.parent for path in (FOLDER / "search").rglob("trials.json")):
-        few = sum(trial.state == "complete" for trial in search_record.read(folder).trials) < LEAST
+        few = sum(trial.state == "complete" for trial in search_record.read(folder).trials) < MIN_TRIALS_FOR_IMPORTANCE
         for picture in studies.PICTURES:
             # Importances need a minimum number of complete trials.
             assert (folder / picture).is_file() or (few and picture == "importances.png"), folder

@@ -24,7 +24,15 @@ from torch import Tensor
 
 from squad import signing
 from squad.errors import ArgumentError, SquadError
-from squad.files import left_aside, make_folder, opened, scratch_beside, sweep, sync_folder, write_bytes
+from squad.files import (
+    left_aside,
+    make_folder,
+    open_regular,
+    remove_abandoned,
+    scratch_beside,
+    sync_folder,
+    write_bytes,
+)
 from squad.files.folders import StrandedError, replace_folder
 from squad.records import versions
 
@@ -100,7 +108,7 @@ def save(
     scratch = scratch_beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        sweep(target)
+        remove_abandoned(target)
         make_folder(scratch, like=target)
         for name, content in {WEIGHTS: weights, **files, CONFIG: text.encode()}.items():
             old = target / name
@@ -212,7 +220,7 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
     if config.get("checksum") != _checksum(config):
         raise ArtifactError(f"{path / CONFIG} was changed after it was saved. Save the model again, or copy it again.")
     if public_key is not None:  # of these very settings, and before anything else is read
-        signing.check(path, KIND, _checksum(config), public_key)
+        signing.verify(path, KIND, _checksum(config), public_key)
     files = config.get("files", {})
     if not isinstance(files, dict):
         raise ArtifactError(f"'files' of {path / CONFIG} must be an object, got {str(files)[:40]}.")
@@ -254,7 +262,7 @@ def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[s
 def _read_config(path: Path) -> dict[str, Any]:
     """Read config.json, and check that it describes a model."""
     file = path / CONFIG
-    with _reading(file), opened(file) as handle:
+    with _reading(file), open_regular(file) as handle:
         size = os.fstat(handle.fileno()).st_size
         data = handle.read(CONFIG_BYTES + 1) if size <= CONFIG_BYTES else b""
     if size > CONFIG_BYTES or len(data) > CONFIG_BYTES:
@@ -287,7 +295,7 @@ def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    with _reading(file), opened(file) as handle:
+    with _reading(file), open_regular(file) as handle:
         size = os.fstat(handle.fileno()).st_size
         expected, digest = _check_note(file.parent, file.name, noted)
         if size != expected:  # before it is read: it could be huge

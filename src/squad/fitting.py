@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from squad.core.checks import check_count, check_number, check_size
 from squad.data.array_transform import ArrayTransform
 from squad.data.cells import cell_text
-from squad.data.chance_repeats import chance
+from squad.data.chance_repeats import record_repeats
 from squad.data.column_names import check_texts
 from squad.data.columns import NumberColumn
 from squad.data.group_names import group_names
@@ -168,7 +168,7 @@ def fit_predictor(
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
         "group": group,
         "rows_sha256": rows_digest(hashes) if keep_row_hashes else None,
-        "repeats": chance(hashes, train, validation),
+        "repeats": record_repeats(hashes, train, validation),
         "class_counts": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "training": fitted.config.to_dict(),
         "members": [result._asdict() for result in fitted.members],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from squad.errors import SquadError
-from squad.files import locked
+from squad.files import file_lock
 
 __all__ = ["OutputError", "check_writable", "exclusive_output"]
 
@@ -43,7 +43,7 @@ def exclusive_output(path: Path) -> Iterator[None]:
         stack.callback(_remove_empty, made)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(path, busy))
+            stack.enter_context(file_lock(path, busy))
         except OSError as cause:
             raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Name another place.") from cause
         yield

@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-__all__ = ["birth_of", "has_ended", "place"]
+__all__ = ["has_ended", "host_id", "start_time_of"]
 
 #: Start time of a process about which the system reports nothing.
 UNKNOWN = "0" * 8
@@ -21,7 +21,7 @@ START_TIME_FIELD = 19
 
 
 @cache
-def place() -> str:
+def host_id() -> str:
     """Return a short hash of the machine and the container; processes with the same hash can see each other."""
     parts = [platform.node()]
     for file in ("/etc/machine-id", "/proc/self/ns/pid"):
@@ -32,7 +32,7 @@ def place() -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def birth_of(pid: int) -> str:
+def start_time_of(pid: int) -> str:
     """Return a short hash of the boot id and the start time of a process on this host; zeros if unknown."""
     fields = _stat_fields(pid)
     if len(fields) <= START_TIME_FIELD:
@@ -44,14 +44,14 @@ def has_ended(where: str, pid: int, birth: str) -> bool | None:
     """Tell whether a process has certainly ended.
 
     Args:
-        where: Host of the process, as returned there by :func:`place`.
+        where: Host of the process, as returned there by :func:`host_id`.
         pid: Process id.
-        birth: Start time, as returned by :func:`birth_of`.
+        birth: Start time, as returned by :func:`start_time_of`.
 
     Returns:
         True if the process has ended, False if it may still run, None if this host cannot tell.
     """
-    if where != place() or sys.platform == "win32":  # os.kill(pid, 0) would end the process on Windows
+    if where != host_id() or sys.platform == "win32":  # os.kill(pid, 0) would end the process on Windows
         return None
     try:
         os.kill(pid, 0)
@@ -61,7 +61,7 @@ def has_ended(where: str, pid: int, birth: str) -> bool | None:
         pass
     if next(iter(_stat_fields(pid)), "") == "Z":  # a zombie: it has ended, but its parent has not waited for it
         return True
-    now = birth_of(pid)
+    now = start_time_of(pid)
     return UNKNOWN not in (now, birth) and now != birth  # if they differ, the id was reused by another process
 
 

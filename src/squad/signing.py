@@ -37,7 +37,17 @@ from typing import Any
 from squad.errors import SquadError
 from squad.files import read_bytes, write_json
 
-__all__ = ["SIGNATURE", "SignatureError", "check", "drop", "fingerprint", "message", "new_key", "sign", "signature_of"]
+__all__ = [
+    "SIGNATURE",
+    "SignatureError",
+    "fingerprint",
+    "message",
+    "new_key",
+    "remove_signature",
+    "sign",
+    "signature_of",
+    "verify",
+]
 
 #: Name of the signature file in a model's folder.
 SIGNATURE = "signature.json"
@@ -146,7 +156,7 @@ def sign(path: str | Path, kind: str, digest: str, key: str | Path | bytes) -> P
         raise SignatureError(f"{file} cannot be written: {cause.strerror or cause}.") from cause
 
 
-def check(path: str | Path, kind: str, digest: str, public_key: str | Path | bytes) -> str:
+def verify(path: str | Path, kind: str, digest: str, public_key: str | Path | bytes) -> str:
     """Verify the signature of a model or certificate.
 
     Args:
@@ -192,7 +202,7 @@ def _invalid(path: str | Path, why: str) -> SignatureError:
     return SignatureError(f"The signature of {path} is invalid: {why}.")
 
 
-def drop(path: str | Path) -> bool:
+def remove_signature(path: str | Path) -> bool:
     """Remove the signature of a model or certificate that has changed.
 
     Returns:

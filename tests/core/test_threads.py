@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from squad.core import threads
-from squad.core.threads import WORTH, threads_for
+from squad.core.threads import MIN_PARALLEL_WORK, limit_threads
 from squad.models import Sampler
 from squad.train import TrainConfig, fit
 from squad.train import step as step_module
@@ -31,46 +31,46 @@ def num_threads() -> int:
 
 
 def test_one_thread_for_small_work_and_the_setting_for_large_work() -> None:
-    with threads_for(WORTH - 1, CPU):
+    with limit_threads(MIN_PARALLEL_WORK - 1, CPU):
         assert num_threads() == 1
     assert num_threads() == 2
-    with threads_for(WORTH, CPU):
+    with limit_threads(MIN_PARALLEL_WORK, CPU):
         assert num_threads() == 2
 
 
 def test_never_more_threads_than_set() -> None:
     torch.set_num_threads(1)
-    with threads_for(WORTH, CPU):
+    with limit_threads(MIN_PARALLEL_WORK, CPU):
         assert num_threads() == 1
     assert num_threads() == 1
     torch.set_num_threads(2)
 
 
 def test_nested_blocks() -> None:
-    with threads_for(0, CPU):
-        with threads_for(WORTH, CPU):
+    with limit_threads(0, CPU):
+        with limit_threads(MIN_PARALLEL_WORK, CPU):
             assert num_threads() == 2
         assert num_threads() == 1
-        with threads_for(0, CPU):
+        with limit_threads(0, CPU):
             assert num_threads() == 1
         assert num_threads() == 1
 
 
 def test_setting_is_restored_after_an_error() -> None:
-    with pytest.raises(RuntimeError, match="planted"), threads_for(0, CPU):
+    with pytest.raises(RuntimeError, match="planted"), limit_threads(0, CPU):
         raise RuntimeError("planted")
     assert num_threads() == 2
 
 
 def test_a_setting_changed_inside_is_kept() -> None:
-    with threads_for(WORTH, CPU):
+    with limit_threads(MIN_PARALLEL_WORK, CPU):
         torch.set_num_threads(1)
     assert num_threads() == 1
     torch.set_num_threads(2)
 
 
 def test_other_devices_are_unaffected() -> None:
-    with threads_for(0, torch.device("meta")):
+    with limit_threads(0, torch.device("meta")):
         assert num_threads() == 2
 
 
@@ -80,15 +80,15 @@ def test_python_threads_are_independent() -> None:
     counts: list[int] = []
 
     def first() -> None:
-        with threads_for(0, CPU):
+        with limit_threads(0, CPU):
             inside.set()
             leave.wait(20)
             counts.append(num_threads())
 
     def second() -> None:
-        with threads_for(WORTH, CPU):
+        with limit_threads(MIN_PARALLEL_WORK, CPU):
             counts.append(num_threads())
-        with threads_for(0, CPU):
+        with limit_threads(0, CPU):
             counts.append(num_threads())
             leave.set()
             one.join(20)
@@ -139,7 +139,7 @@ def test_small_networks_train_and_predict_with_one_thread(seen: list[int], monke
         Sampler(example(name), sampling, 4)(rows(5))
     assert set(seen) == {1}
     seen.clear()
-    monkeypatch.setattr(threads, "WORTH", 1)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 1)
     fit(small("squad"), TrainConfig(max_epochs=1), blobs(60), [0])
     Sampler(example("squad"), "hard", 4)(rows(5))
     assert set(seen) == {2}

@@ -14,11 +14,11 @@ from scipy.special import bdtrc
 from squad.data.chance_repeats import (
     LEVEL,
     NOTHING_KNOWN,
-    chance,
+    add_repeats,
     check_repeats,
     count_repeats,
+    record_repeats,
     repeats_by_chance,
-    with_more,
 )
 from squad.data.seen_rows import LeakError, SeenRows
 from squad.errors import ArgumentError, SquadError
@@ -96,10 +96,10 @@ def test_all_rows_of_fit_are_used_if_validation_rows_are_few() -> None:
 
 def test_counts_recorded_by_fit() -> None:
     hashes = np.array([5, 6, 7, 7, 8, 5, 9, 9], dtype=np.uint64)
-    found = chance(hashes, np.arange(4), np.arange(4, 8))
+    found = record_repeats(hashes, np.arange(4), np.arange(4, 8))
     assert found == {"chance_repeats": 3, "chance_rows": 4, "all_repeats": 6, "all_rows": 8}
     seen_rows = SeenRows(np.unique(hashes), np.array([], dtype=np.uint64))
-    more = with_more(found, seen_rows, np.array([1, 2, 2, 5], dtype=np.uint64))
+    more = add_repeats(found, seen_rows, np.array([1, 2, 2, 5], dtype=np.uint64))
     assert more == {"chance_repeats": 6, "chance_rows": 8, "all_repeats": 9, "all_rows": 12}
     check_repeats(0, 5, **NOTHING_KNOWN)
 
@@ -125,7 +125,7 @@ def test_honest_rows_are_hardly_ever_refused(table: tuple[int, float]) -> None:
         train, validation, calibration = drawn(ends, 800, rng), drawn(ends, 200, rng), drawn(ends, 600, rng)
         k, n = count_repeats(train, validation)
         r = int(np.isin(calibration, np.union1d(train, validation)).sum())
-        known = chance(np.r_[train, validation], np.arange(800), np.arange(800, 1000))
+        known = record_repeats(np.r_[train, validation], np.arange(800), np.arange(800, 1000))
         try:
             check_repeats(r, 600, **known)
         except LeakError:

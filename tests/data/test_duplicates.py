@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from squad.data.duplicates import copies_among
+from squad.data.duplicates import find_duplicates
 from squad.data.seen_rows import SeenRows
 
 
@@ -53,7 +53,7 @@ class TestCopies:
             seen_rows, known = self.known(self.draw(random, kind, train))
             rows = self.draw(random, kind, new)
             labels = random.integers(2, size=new)
-            assert not copies_among(rows.astype(np.uint64), labels, seen_rows, known).any()
+            assert not find_duplicates(rows.astype(np.uint64), labels, seen_rows, known).any()
 
     @pytest.mark.parametrize("times", [2, 3])
     @pytest.mark.parametrize("kind", ["one frequent row", "few different rows", "all different"])
@@ -62,7 +62,7 @@ class TestCopies:
         seen_rows, known = self.known(self.draw(random, kind, 500))
         rows = random.permutation(10**6)[:300] if kind == "all different" else self.draw(random, kind, 300)
         labels = random.integers(2, size=300)
-        found = copies_among(np.tile(rows, times).astype(np.uint64), np.tile(labels, times), seen_rows, known)
+        found = find_duplicates(np.tile(rows, times).astype(np.uint64), np.tile(labels, times), seen_rows, known)
         assert found.sum() == 300 * (times - 1)
         kept = sorted(zip(np.tile(rows, times)[~found], np.tile(labels, times)[~found], strict=True))
         assert kept == sorted(zip(rows, labels, strict=True))
@@ -73,13 +73,13 @@ class TestCopies:
         rows = random.integers(1 << 40, size=500)
         more = np.r_[rows, rows[:40]].astype(np.uint64)
         labels = random.integers(2, size=540)
-        found = copies_among(more, labels, seen_rows, known)
+        found = find_duplicates(more, labels, seen_rows, known)
         assert found.sum() == 40
         assert len(np.unique(more[~found])) == 500
 
     def test_without_seen_rows_only_repeated_files_are_recognized(self) -> None:
         rows = np.arange(100, dtype=np.uint64)
         zero = np.zeros(130, dtype=np.int64)
-        assert not copies_among(np.r_[rows, rows[:30]], zero, None, {}).any()
-        assert copies_among(np.r_[rows, rows], np.zeros(200, dtype=np.int64), None, {}).sum() == 100
-        assert not copies_among(rows[:0], zero[:0], None, {}).any()
+        assert not find_duplicates(np.r_[rows, rows[:30]], zero, None, {}).any()
+        assert find_duplicates(np.r_[rows, rows], np.zeros(200, dtype=np.int64), None, {}).sum() == 100
+        assert not find_duplicates(rows[:0], zero[:0], None, {}).any()

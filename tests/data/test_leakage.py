@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from squad.data.chance_repeats import chance
+from squad.data.chance_repeats import record_repeats
 from squad.data.deduplicated import Distinct
-from squad.data.leakage import Leaked, check_rows, leaked
+from squad.data.leakage import Leaked, check_rows, find_leaked_rows
 from squad.data.seen_rows import LeakError, SeenRows, row_hashes, rows_digest
 
 Numbers = NDArray[np.float64]
@@ -33,14 +33,14 @@ class Fitted(NamedTuple):
         seen_rows = SeenRows.of(encoded, (), train, validation)
         hashes = row_hashes(encoded)
         kept = seen_rows if near else SeenRows(seen_rows.rows, seen_rows.groups)
-        return cls(kept, chance(hashes, train, validation), rows_digest(hashes), mean, std)
+        return cls(kept, record_repeats(hashes, train, validation), rows_digest(hashes), mean, std)
 
     def arguments(self, x: Numbers) -> tuple[Any, ...]:
         encoded = ((x - self.mean) / self.std).astype(np.float32)
         return self.seen_rows, row_hashes(encoded), self.seen_rows.cells(encoded), self.known, self.digest
 
     def leaked(self, x: Numbers) -> Leaked:
-        return leaked(*self.arguments(x))
+        return find_leaked_rows(*self.arguments(x))
 
 
 def whole(kinds: int, columns: int) -> Draw:

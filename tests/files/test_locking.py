@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from squad.files import locked, locking
+from squad.files import file_lock, locking
 from squad.output_paths import OutputError, exclusive_output
 
 
@@ -24,7 +24,7 @@ def test_a_lock_on_a_removed_file_is_acquired_again(tmp_path: Path, monkeypatch:
         return lock(handle)
 
     monkeypatch.setattr(locking, "_try_lock", removed_before_the_first)
-    with locked(target, lambda: None), open(path, "rb") as other:
+    with file_lock(target, lambda: None), open(path, "rb") as other:
         assert lock(other.fileno()) is False
     assert len(tries) == 2
 
@@ -33,8 +33,8 @@ def test_waiting_can_be_stopped(tmp_path: Path) -> None:
     def give_up() -> None:
         raise KeyError("busy")
 
-    with locked(tmp_path / "a", lambda: None):
-        with pytest.raises(KeyError, match="busy"), locked(tmp_path / "a", give_up):
+    with file_lock(tmp_path / "a", lambda: None):
+        with pytest.raises(KeyError, match="busy"), file_lock(tmp_path / "a", give_up):
             pass
         assert stat.S_IMODE((tmp_path / ".a.lock").stat().st_mode) == 0o666 & ~current_umask()
     assert os.listdir(tmp_path) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from squad.files import Unpacking, opened, read_bytes, read_text
+from squad.files import Unpacking, open_regular, read_bytes, read_text
 from squad.files.reading import LIMIT, UNPACKED_BYTES, UNPACKED_TIMES
 
 
@@ -51,10 +51,10 @@ def test_pipes_are_read_on_request(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Timer(0.05, lambda: path.write_bytes(b"later"))
     writer.start()
-    with opened(path, pipes=True) as file:
+    with open_regular(path, pipes=True) as file:
         assert file.read() == b"later"
     writer.join()
-    with pytest.raises(OSError, match="a device"), opened("/dev/zero", pipes=True):
+    with pytest.raises(OSError, match="a device"), open_regular("/dev/zero", pipes=True):
         pass
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from squad.files import scratch, write_text
-from squad.files.scratch import aside_of, scratch_beside, sweep
-from squad.processes import birth_of, place
+from squad.files.scratch import aside_of, remove_abandoned, scratch_beside
+from squad.processes import host_id, start_time_of
 from tests.files.faults import in_child
 
 ROWS = {"rows": {"rows": torch.arange(5)}}
@@ -69,12 +69,12 @@ def test_only_scratch_of_ended_processes_is_removed(tmp_path: Path, monkeypatch:
     target = tmp_path / "a.csv"
     pid = os.getpid()
     mine = scratch_beside(target)
-    host, birth = place(), birth_of(pid)
+    host, birth = host_id(), start_time_of(pid)
     assert mine.name.startswith(f".a.csv.{host}-{pid}-{birth}-")
     stays = [
         mine,
         tmp_path / f".a.csv.{'0' * 8}-{pid}-{birth}-00000000.scratch",  # another machine
-        tmp_path / f".a.csv.{host}-1-{birth_of(1)}-00000000.scratch",  # a running process
+        tmp_path / f".a.csv.{host}-1-{start_time_of(1)}-00000000.scratch",  # a running process
         scratch_beside(tmp_path / "b.csv"),
         tmp_path / f".a.csvx.{host}-999999999-{birth}-00000000.scratch",
         tmp_path / ".a.csv.lock",
@@ -86,39 +86,39 @@ def test_only_scratch_of_ended_processes_is_removed(tmp_path: Path, monkeypatch:
     ]
     for path in stays + goes:
         path.write_text("x")
-    sweep(target)
+    remove_abandoned(target)
     assert names(tmp_path) == sorted(path.name for path in stays)
     # No write takes a day.
     past = time.time() - 2 * scratch.FOREIGN_SECONDS
     os.utime(stays[1], (past, past))
-    sweep(target)
+    remove_abandoned(target)
     assert names(tmp_path) == sorted(path.name for path in stays if path != stays[1])
 
 
 def test_a_symbolic_link_is_removed_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
-    link = tmp_path / f".a.{place()}-999999999-{'0' * 8}-00000000.scratch"
+    link = tmp_path / f".a.{host_id()}-999999999-{'0' * 8}-00000000.scratch"
     link.symlink_to(tmp_path / "precious")
-    sweep(tmp_path / "a")
+    remove_abandoned(tmp_path / "a")
     assert not link.is_symlink()
     assert (tmp_path / "precious" / "file").exists()
 
 
 def test_a_target_moved_aside_is_restored(tmp_path: Path) -> None:
     target = tmp_path / "model"
-    dead = tmp_path / f".model.{place()}-999999999-{'0' * 8}-00000000.scratch"
+    dead = tmp_path / f".model.{host_id()}-999999999-{'0' * 8}-00000000.scratch"
     aside = aside_of(dead)
     aside.mkdir()
     (aside / "old").write_text("x")
     dead.mkdir()
-    sweep(target)
+    remove_abandoned(target)
     assert names(tmp_path) == ["model"]
     assert names(target) == ["old"]
     aside.mkdir()
-    sweep(target)  # removed, since the target exists
+    remove_abandoned(target)  # removed, since the target exists
     assert names(tmp_path) == ["model"]
 
 
 def test_a_missing_folder_is_ignored(tmp_path: Path) -> None:
-    sweep(tmp_path / "no" / "such")
+    remove_abandoned(tmp_path / "no" / "such")

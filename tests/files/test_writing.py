@@ -21,7 +21,7 @@ from squad import artifact
 from squad.data import tables
 from squad.data.arrays import Arrays
 from squad.errors import DataError
-from squad.files import replacing, write_bytes, write_json, write_text
+from squad.files import atomic_write, write_bytes, write_json, write_text
 from squad.records import Record
 from squad.selective.certificate import Certificate, CertificateError
 from squad.selective.certify import certify
@@ -97,7 +97,7 @@ def test_scratch_files_are_as_private_as_the_target(tmp_path: Path, umask: Calla
     path = tmp_path / "rows.csv"
     path.write_text("old")
     path.chmod(0o600)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         (scratch,) = set(tmp_path.iterdir()) - {path}
         assert modes(scratch) == {0o600}
         file.write(b"new")
@@ -109,7 +109,7 @@ def test_an_exception_leaves_the_old_file(tmp_path: Path) -> None:
     write_text(path, "old")
 
     def interrupted() -> None:
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(b"new")
             raise KeyboardInterrupt
 

@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.harness import peak_memory
 from squad.models import Sampler, build, network_config
-from squad.models.sampler import NUMBERS
+from squad.models.sampler import MAX_BLOCK_ELEMENTS
 from tests.contracts.answers import FEATURES, SAMPLES, WAYS, AnswerContract, example, rows
 from tests.needs import need_gpu
 
@@ -56,7 +56,7 @@ def test_call_does_not_synchronize_with_the_gpu(name: str, sampling: str) -> Non
 
 @pytest.mark.parametrize("sampling", ["relaxed", "stratified", "hard"])
 def test_memory_does_not_grow_with_samples_and_rows(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NUMBERS, "cuda", 1 << 22)
+    monkeypatch.setitem(MAX_BLOCK_ELEMENTS, "cuda", 1 << 22)
     network = build(network_config("squad", {"hidden": (32, 32)}), FEATURES, 3, [0, 1]).to("cuda")
     peaks = []
     for samples, count in ((64, 2048), (256, 2048), (64, 8192)):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from squad.models import NetworkConfig, network_config
-from squad.models.padding import wide_config
+from squad.models.padding import padded_config
 from squad.search.population import Population
 from squad.train import TrainConfig, TrainingData, fit
 from squad.train.slots import DeviceData, Run, Slots
@@ -34,7 +34,7 @@ def runs_of(model: str, batch: int) -> list[Run]:
 def test_members_exchanged_in_a_captured_graph_equal_single_networks(model: str, batch: int) -> None:
     data, runs = clouds(), runs_of(model, batch)
     sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
-    wide = wide_config(runs[0].network, max(sizes, default=None), dropping=True)
+    wide = padded_config(runs[0].network, max(sizes, default=None), dropping=True)
     slots, waiting, graphs = Slots(DeviceData(data, "cuda"), wide, 4, runs[0].config), list(runs), set()
     while waiting or slots.active:
         for slot, run in enumerate(slots.runs):
@@ -116,7 +116,7 @@ def many_rows() -> DeviceData:
 
 def made(place: DeviceData, config: NetworkConfig, batch: int, count: int) -> Slots:
     training = TrainConfig(lr=1e-3, batch_size=batch).resolved(config, place.rows)
-    slots = Slots(place, wide_config(config, dropping=True), count, training)
+    slots = Slots(place, padded_config(config, dropping=True), count, training)
     for slot in range(count):
         slots.put(slot, Run(config, training, slot))
     return slots

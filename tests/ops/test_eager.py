@@ -15,7 +15,7 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> list[int]:
     """Set the block size; the list returned grows by one entry per block."""
     blocks: list[int] = []
     compute = eager._compute
-    monkeypatch.setattr(eager, "BLOCK", block)
+    monkeypatch.setattr(eager, "BLOCK_SIZE", block)
     monkeypatch.setattr(eager, "_compute", lambda *inputs: (blocks.append(1), compute(*inputs))[1])  # type: ignore[func-returns-value]
     return blocks
 
@@ -49,14 +49,14 @@ def test_members_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     values, prior = torch.linspace(-1, 1, 5).unsqueeze(-1), torch.zeros(5, 1).log_softmax(0)
     temperature = torch.linspace(0.3, 2, 40)
     whole = sample_with_kl(logits, values, prior, temperature, seed=seeds)
-    monkeypatch.setattr(eager, "BLOCK", 100)
+    monkeypatch.setattr(eager, "BLOCK_SIZE", 100)
     torch.testing.assert_close(sample_with_kl(logits, values, prior, temperature, seed=seeds), whole)
 
 
 def test_values_per_row_are_split_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     p = Problem(torch.randn(20, 5, 7), torch.randn(20, 5, 7), torch.randn(20, 5, 1), 0.5, make_key(1))
     whole = p.run(eager.sample_with_kl, torch.float64)
-    monkeypatch.setattr(eager, "BLOCK", 60)
+    monkeypatch.setattr(eager, "BLOCK_SIZE", 60)
     for a, b in zip(whole, p.run(eager.sample_with_kl, torch.float64), strict=True):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
 

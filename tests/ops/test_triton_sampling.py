@@ -181,7 +181,7 @@ def test_answers(kernels: Any, classes: int) -> None:
         log_p = logits[:, :, :count].double().log_softmax(-1)
         expected[:, part] += log_p.exp().sum(1) / 21
         expected_entropies[:, part] -= (log_p.exp() * log_p).sum((1, -1)) / 21
-        for add in (kernels.add_answers, sampling_modes.add_answers):
+        for add in (kernels.add_answers, sampling_modes.add_predictions):
             p, h = probabilities.clone(), entropies.clone()
             add(logits, p[:, part], h[:, part], 21)
             torch.testing.assert_close(p, expected, rtol=0, atol=1e-12)
@@ -234,7 +234,7 @@ def test_sampler_agrees_with_and_without_kernels(
     expected = Sampler(network, sampling, 5, exact=False)(x)  # as on a GPU
     monkeypatch.setattr(sampler_module, "_kernels", lambda device: kernels)
     for part in (100, 4):
-        monkeypatch.setitem(sampler_module.NUMBERS, DEVICE, part * 2 * 32 * 200)
+        monkeypatch.setitem(sampler_module.MAX_BLOCK_ELEMENTS, DEVICE, part * 2 * 32 * 200)
         sampler = Sampler(network, sampling, 5, rows=32, exact=False)
         found = sampler(x)
         # Both round in single precision, in different orders: they differ by 2e-6 with the SSE kernels of a CPU.

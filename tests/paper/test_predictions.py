@@ -9,12 +9,12 @@ import squad
 from experiments.paper.jobs.plan import PredictionMode
 from experiments.paper.jobs.predictions import Predictions, predict
 from squad.models import Network, Sampler, build, network_config
-from squad.models.sampler import NUMBERS, ROWS
+from squad.models.sampler import BLOCK_ROWS, MAX_BLOCK_ELEMENTS
 
 #: Networks and sampling modes that draw samples.
 SAMPLED = [("squad", "relaxed"), ("squad", "hard"), ("maxout-dropout", "sample"), ("dlgm", "sample")]
 #: More than two blocks of rows; the last is not full.
-COUNT = 2 * ROWS["cpu"] + 7
+COUNT = 2 * BLOCK_ROWS["cpu"] + 7
 
 
 def network_of(name: str, members: int = 3) -> Network:
@@ -92,14 +92,14 @@ def test_variance_equals_that_of_a_plain_loop(name: str, sampling: str) -> None:
 def test_variance_when_samples_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = network_of("maxout-dropout"), rows(9)
     p = each_sample(network, "sample", 7, x)
-    monkeypatch.setitem(NUMBERS, "cpu", 2 * 3 * ROWS["cpu"] * 20)
+    monkeypatch.setitem(MAX_BLOCK_ELEMENTS, "cpu", 2 * 3 * BLOCK_ROWS["cpu"] * 20)
     assert 1 <= Sampler(network, "sample", 7).part < 7
     check_variance(predict(network, PredictionMode("sample", 7, "variance"), x), p)
 
 
 def test_variance_of_one_member() -> None:
     network = network_of("squad", members=1)
-    for count in (1, ROWS["cpu"], ROWS["cpu"] + 1):
+    for count in (1, BLOCK_ROWS["cpu"], BLOCK_ROWS["cpu"] + 1):
         x = rows(count)
         found = predict(network, PredictionMode("relaxed", 4, "variance"), x)
         check_variance(found, each_sample(network, "relaxed", 4, x))
@@ -111,10 +111,10 @@ def test_variance_of_one_member() -> None:
 def test_a_prediction_does_not_depend_on_the_other_rows() -> None:
     network, x = network_of("squad"), rows()
     whole = predict(network, PredictionMode("hard", 5, "variance"), x)
-    alone = predict(network, PredictionMode("hard", 5, "variance"), x[ROWS["cpu"] + 3 : ROWS["cpu"] + 4])
+    alone = predict(network, PredictionMode("hard", 5, "variance"), x[BLOCK_ROWS["cpu"] + 3 : BLOCK_ROWS["cpu"] + 4])
     assert whole.confidence is not None
     assert alone.confidence is not None
-    np.testing.assert_allclose(alone.confidence[:, 0], whole.confidence[:, ROWS["cpu"] + 3], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(alone.confidence[:, 0], whole.confidence[:, BLOCK_ROWS["cpu"] + 3], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "sampling"), [("mlp", "mean"), ("squad", "mean"), ("maxout-dropout", "mean")])

@@ -10,7 +10,7 @@ import pytest
 import squad
 from squad.predictor import Predictor
 from squad.predictor.harms import cost_matrix, expand, harm_of
-from squad.selective.attempts import share
+from squad.selective.attempts import delta_share
 from squad.selective.scored_cases import Scores, rank
 from tests.predictor.examples import frame, points
 
@@ -29,7 +29,7 @@ class TestMissRate:
         assert certificate is not None
         rule = certificate.rules[0]
         assert dict(rule.risks) == {"wrong": 0.1, "miss rate a": 0.15, "miss rate b": 0.12, "miss rate c": 0.15}
-        assert rule.level == 0.1 * share(1)  # several harms do not split delta
+        assert rule.level == 0.1 * delta_share(1)  # several harms do not split delta
         answer = safe.answer(x)
         good = answer.decision == "accepted"
         for name in "abc":

@@ -19,7 +19,7 @@ from squad.predictor.row_pass import encode
 from squad.report.content import compute_report
 from squad.report.report_data import ModelReport
 from squad.selective import band_of
-from squad.selective.attempts import share
+from squad.selective.attempts import delta_share
 from tests.report.builders import CLASSES, ROWS, certified, features, frame, images, labels_for, model
 
 
@@ -65,7 +65,7 @@ def test_the_slider_spends_the_attempts_part_of_delta() -> None:
     slider = report_on(twice, x, labels_for(twice, x)).slider
     assert slider.delta == twice.certificate.delta
     right = ~twice.calibration.harms["wrong"]
-    band = band_of(twice.calibration.confidence, right, twice.certificate.delta * share(2), slider.r_max)
+    band = band_of(twice.calibration.confidence, right, twice.certificate.delta * delta_share(2), slider.r_max)
     for position in slider.positions:
         index = band.at(position.risk)
         assert (position.coverage or 0.0) == (0.0 if index is None else band.n[index] / band.m)

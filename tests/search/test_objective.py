@@ -15,8 +15,8 @@ from scipy import stats
 from squad.errors import ArgumentError
 from squad.search.objective import Objective
 from squad.selective import certify, plan
-from squad.selective.bounds import fewest
-from squad.selective.methods import Options, least_cases
+from squad.selective.bounds import min_cases_without_errors
+from squad.selective.methods import Options, min_cases
 from tests.selective import brute
 
 RISKS = [0.05, 0.1, 0.2, 0.3]
@@ -157,9 +157,9 @@ def test_the_papers_228_rows() -> None:
 def test_sgr_can_certify_with_enough_rows() -> None:
     for risk in (0.001, 0.005, 0.02, 0.1, 0.3, 0.5):
         for delta in (1e-6, 0.01, 0.1, 0.25):
-            assert least_cases("sgr", risk, delta, Options()) <= 3 * plan(risk, delta)
+            assert min_cases("sgr", risk, delta, Options()) <= 3 * plan(risk, delta)
     # As the docstring says: with ten tests, 342 of 684 rows without an error are enough.
-    assert fewest(0.02, 0.01 / 10) == 342
+    assert min_cases_without_errors(0.02, 0.01 / 10) == 342
     for least, enough in ((341, False), (343, True)):
         value, _ = Objective.parse("coverage@risk=.02").measure(np.linspace(1, 0, 684), np.arange(684) < least)
         assert (value > 0) == enough

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from squad.processes import birth_of, has_ended, place
+from squad.processes import has_ended, host_id, start_time_of
 from squad.search.worker_names import has_ended_here, worker_name
 from tests.search.workers import let_pass, must, outcome, source, states
 
@@ -56,9 +56,9 @@ def test_a_zombie_has_ended() -> None:
         os._exit(0)
     try:
         deadline = time.monotonic() + 30
-        while not has_ended(place(), child, birth_of(child)) and time.monotonic() < deadline:
+        while not has_ended(host_id(), child, start_time_of(child)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert has_ended(place(), child, birth_of(child))
+        assert has_ended(host_id(), child, start_time_of(child))
     finally:
         os.waitpid(child, 0)
 

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 import squad
 from squad.selective import Certificate, certificate, certify
-from squad.selective.attempts import MAX_ATTEMPTS, attempts_in, merged, next_attempt, noted, share, spends
+from squad.selective.attempts import (
+    MAX_ATTEMPTS,
+    attempt_record,
+    attempts_in,
+    counts_as_attempt,
+    delta_share,
+    merge_attempts,
+    next_attempt,
+)
 from squad.selective.certificate import CertificateError
 from squad.selective.certify import check_scores
 from squad.selective.scored_cases import Scores
@@ -28,13 +36,13 @@ class TestShares:
     @given(st.integers(1, 400))
     def test_shares_sum_to_at_most_one(self, many: int) -> None:
         """In exact arithmetic, to detect floating-point sums slightly above 1."""
-        total = sum(Fraction(share(number)) for number in range(1, many + 1))
+        total = sum(Fraction(delta_share(number)) for number in range(1, many + 1))
         assert total <= 1
         assert total >= 1 - Fraction(2) ** (1 - many)
 
     def test_a_single_attempt_has_all_of_delta(self) -> None:
-        assert share(None) == 1
-        assert all(share(number) > share(number + 1) > 0 for number in range(1, MAX_ATTEMPTS))
+        assert delta_share(None) == 1
+        assert all(delta_share(number) > delta_share(number + 1) > 0 for number in range(1, MAX_ATTEMPTS))
 
     @given(st.lists(st.floats(1e-6, 0.5), min_size=1, max_size=30))
     def test_all_shares_used_stay_below_the_last_delta(self, deltas: list[float]) -> None:
@@ -46,7 +54,7 @@ class TestShares:
                 assert any(delta < one["delta"] for one in earlier)
                 continue
             earlier.append({"attempt": number, "delta": delta})
-            used = sum(Fraction(share(one["attempt"])) * Fraction(one["delta"]) for one in earlier)
+            used = sum(Fraction(delta_share(one["attempt"])) * Fraction(one["delta"]) for one in earlier)
             assert used <= Fraction(delta)
 
     def test_the_number_of_attempts_is_limited(self) -> None:
@@ -65,12 +73,12 @@ class TestCertificates:
     def test_tested_at_the_attempts_share(self, attempt: int) -> None:
         made = certify(*scores(), [0.05, 0.1], 0.05, attempt=attempt)
         assert made.attempt == attempt
-        assert {rule.level for rule in made.rules} == {0.05 * share(attempt) / 2}
-        alone = certify(*scores(), [0.05, 0.1], 0.05 * share(attempt))
+        assert {rule.level for rule in made.rules} == {0.05 * delta_share(attempt) / 2}
+        alone = certify(*scores(), [0.05, 0.1], 0.05 * delta_share(attempt))
         assert [rule.threshold for rule in made.rules] == [rule.threshold for rule in alone.rules]
         said = str(made)
         assert f"attempt {attempt} of this model" in said
-        assert f"{100 * share(attempt):.3g} % of delta" in said
+        assert f"{100 * delta_share(attempt):.3g} % of delta" in said
         assert "attempt" not in str(alone)
 
     @pytest.mark.parametrize("attempt", [None, 1, 3])
@@ -107,8 +115,8 @@ class TestCertificates:
     def test_a_failure_advises_on_the_next_attempt(self) -> None:
         confidence, correct = np.linspace(0, 1, 300), np.arange(300) % 100 > 0
         made = certify(confidence, correct, 0.02, 0.01, attempt=1)
-        assert made.needed == squad.certify(confidence, correct, 0.02, 0.01 * share(2)).needed
-        assert made.needed > squad.certify(confidence, correct, 0.02, 0.01 * share(1)).needed  # type: ignore[operator]
+        assert made.needed == squad.certify(confidence, correct, 0.02, 0.01 * delta_share(2)).needed
+        assert made.needed > squad.certify(confidence, correct, 0.02, 0.01 * delta_share(1)).needed  # type: ignore[operator]
         assert f"Attempt 2, at 5 % of delta, would need about {made.needed:,} new cases" in str(made)
         assert "new cases" in str(certify(confidence, correct, 0.02, 0.01))
 
@@ -121,19 +129,19 @@ class TestCertificates:
             certified = certify(np.ones(middle), np.ones(middle), 0.05, 0.1, method, attempt=1).certified
             low, few = (low, middle) if certified else (middle, few)
         last = certify(np.ones(few - 1), np.ones(few - 1), 0.05, 0.1, method, attempt=1)
-        assert not spends(last)
+        assert not counts_as_attempt(last)
         assert last.needed is not None
         assert last.needed >= few
         assert "does not count" in str(last)
-        assert spends(certify(np.ones(few), np.zeros(few), 0.05, 0.1, method, attempt=1))
+        assert counts_as_attempt(certify(np.ones(few), np.zeros(few), 0.05, 0.1, method, attempt=1))
 
 
 class TestRecord:
     def test_the_record_of_an_attempt(self) -> None:
         made = certify(*scores(), 0.1, 0.05, attempt=2)
-        one = noted(made)
+        one = attempt_record(made)
         assert (one["attempt"], one["m"], one["certified"], one["delta"]) == (2, 2000, True, 0.05)
-        assert one["spent"] == 0.05 * share(2)
+        assert one["spent"] == 0.05 * delta_share(2)
         assert len(one["sha256"]) == 64
         json.dumps(one)
 
@@ -168,9 +176,9 @@ class TestWhatCounts:
                 np.ones(m), np.ones(m), {"cost": 0.05}, 0.1, method, harms={"cost": cost}, attempt=1, **given
             )
             if made.certified:
-                assert spends(made)
+                assert counts_as_attempt(made)
                 break
-            if not spends(made):
+            if not counts_as_attempt(made):
                 best = certify(
                     np.ones(m), np.ones(m), {"cost": 0.05}, 0.1, method, harms={"cost": np.zeros(m)}, attempt=1, **given
                 )
@@ -181,7 +189,7 @@ class TestWhatCounts:
     def test_a_band_of_many_cases(self) -> None:
         """The approximate levels of the next power of two would deny that it can succeed."""
         made = [certify(np.ones(m), np.ones(m), 0.0008, 0.1, "band", attempt=1) for m in (9_800, 10_000)]
-        assert [one.certified for one in made] == [spends(one) for one in made]
+        assert [one.certified for one in made] == [counts_as_attempt(one) for one in made]
 
     def test_a_class_with_too_few_cases(self) -> None:
         confidence, correct = scores(2000)
@@ -190,7 +198,7 @@ class TestWhatCounts:
             confidence, correct, {"wrong": 0.1, "miss rate x": 0.1}, 0.05, harms={"miss rate x": few}, attempt=1
         )
         assert not made.certified
-        assert not spends(made)
+        assert not counts_as_attempt(made)
         assert "'miss rate x' is counted on 20" in str(made)
         assert "does not count" in str(made)
 
@@ -198,7 +206,7 @@ class TestWhatCounts:
 class TestMerged:
     def test_copies_of_a_model_certified_separately(self) -> None:
         first, one, other = ({"attempt": number, "delta": 0.1, "m": m} for number, m in ((1, 5), (2, 6), (2, 7)))
-        assert merged([first, one], [first, other]) == [first, one, {**other, "attempt": 3}]
-        assert merged([first], [first, other]) == [first, other]
-        assert merged([first, one], []) == [first, one]
-        assert attempts_in({"attempts": merged([first, one], [first, other])})
+        assert merge_attempts([first, one], [first, other]) == [first, one, {**other, "attempt": 3}]
+        assert merge_attempts([first], [first, other]) == [first, other]
+        assert merge_attempts([first, one], []) == [first, one]
+        assert attempts_in({"attempts": merge_attempts([first, one], [first, other])})

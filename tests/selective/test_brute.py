@@ -244,7 +244,9 @@ def test_an_error_rate_equal_to_the_target_is_hopeless() -> None:
 def test_bounds_are_those_of_exact_arithmetic(risk: float) -> None:
     for level in (0.5, 0.25, 0.1, 0.013, 0.001, 1 / 3000):
         least = brute.fewest(risk, level, 100)
-        assert bounds.fewest(risk, level) == least or (least is None and bounds.fewest(risk, level) > 100)
+        assert bounds.min_cases_without_errors(risk, level) == least or (
+            least is None and bounds.min_cases_without_errors(risk, level) > 100
+        )
         for n in range(1, 65):
             most = brute.most_errors(n, risk, level)
             assert bounds.most_errors(n, risk, level) == most

@@ -10,7 +10,7 @@ import pytest
 
 from squad.selective import Certificate, CertificateError, certify
 from squad.selective.certificate import _checksum
-from squad.selective.certificate_text import certainty, confidence_text, percent
+from squad.selective.certificate_text import confidence_level, confidence_text, percent
 
 
 def several() -> Certificate:
@@ -139,8 +139,8 @@ def test_formats_of_numbers() -> None:
 def test_a_guarantee_is_never_rounded_in_its_favour() -> None:
     assert percent(0.0199999999) == "1.99999999 %"
     assert percent(1e-12) == "1e-10 %"
-    assert certainty(1e-9) == "99.9999999 %"
-    assert certainty(1e-15) == "over 99.9999999 %"
+    assert confidence_level(1e-9) == "99.9999999 %"
+    assert confidence_level(1e-15) == "over 99.9999999 %"
     for threshold in (0.902435, 0.98764, 0.99999873, 0.5, 0.9999999999):
         assert float(confidence_text(threshold)) >= threshold
 

@@ -10,12 +10,12 @@ import pytest
 from squad.selective import Certificate, Rule, certify
 from squad.selective.certificate_text import (
     assumptions,
+    certified_terms,
     failure,
     guarantee,
     headline_parts,
     punctuated,
     rule_table,
-    terms,
 )
 from squad.selective.methods import METHODS
 from squad.selective.risk_text import (
@@ -185,8 +185,8 @@ class TestSeveral:
         assert len((rule_table(certificate) or ([], []))[1]) == 5
 
     def test_terms_of_one_target(self) -> None:
-        assert terms(made()) == "risk 5 %, confidence level 99 %"
-        assert terms(made([0.05, 0.02]), 0.02) == "risk 2 %, confidence level 99 %"
+        assert certified_terms(made()) == "risk 5 %, confidence level 99 %"
+        assert certified_terms(made([0.05, 0.02]), 0.02) == "risk 2 %, confidence level 99 %"
 
 
 class TestFailure:

@@ -8,7 +8,7 @@ import pytest
 
 from squad import certify
 from squad.selective import Certificate
-from squad.selective.groups import ByGroup, group_key, plain
+from squad.selective.groups import ByGroup, group_key, plain_group
 
 
 def array(*groups: Any) -> Any:
@@ -42,7 +42,7 @@ def test_text_does_not_find_ambiguous_groups() -> None:
     found = ByGroup([(1.5, "number"), ("1.5", "text")])
     assert (found.find(1.5), found.find("1.5")) == ("number", "text")
     assert ByGroup([(True, "truth"), ("True", "text")]).find(np.bool_(True)) == "truth"
-    assert plain(np.bool_(True)) is True
+    assert plain_group(np.bool_(True)) is True
 
 
 def test_a_list_keeps_its_types() -> None:

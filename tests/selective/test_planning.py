@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import squad
 from squad.selective import plan, success_probability
-from squad.selective.bounds import fewest, fewest_with, most_errors, passes, tail
+from squad.selective.bounds import min_cases_with, min_cases_without_errors, most_errors, passes, tail
 
 
 def one_rule(m: int, risk: float, delta: float, coverage: float, error: float) -> float:
@@ -173,13 +173,13 @@ class TestBounds:
     @given(k=st.integers(0, 50), risk=st.floats(0.001, 0.9), level=st.floats(1e-6, 0.9))
     @settings(max_examples=80, deadline=None)
     def test_fewest_with(self, k: int, risk: float, level: float) -> None:
-        n = fewest_with(k, risk, level)
+        n = min_cases_with(k, risk, level)
         assert passes(k, n, risk, level)
         assert not passes(k, n - 1, risk, level)
 
     @given(risk=st.floats(0.001, 0.9), level=st.floats(1e-6, 0.9))
     def test_fewest_is_the_closed_form(self, risk: float, level: float) -> None:
-        assert abs(fewest(risk, level) - math.log(level) / math.log1p(-risk)) <= 1
+        assert abs(min_cases_without_errors(risk, level) - math.log(level) / math.log1p(-risk)) <= 1
 
     def test_tails_against_scipy(self) -> None:
         n, k = np.meshgrid(np.arange(0, 60), np.arange(0, 60))

@@ -47,9 +47,9 @@ def all_calls(predictor: Predictor, x: NDArray[np.float64]) -> Iterator[tuple[st
 @contextlib.contextmanager
 def _all_threads() -> Iterator[None]:
     """Use all threads even for small matrix products."""
-    before, threads.WORTH = threads.WORTH, 0
+    before, threads.MIN_PARALLEL_WORK = threads.MIN_PARALLEL_WORK, 0
     yield
-    threads.WORTH = before
+    threads.MIN_PARALLEL_WORK = before
 
 
 def main(models: Path, result: Path) -> None:

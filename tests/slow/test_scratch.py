@@ -8,7 +8,7 @@ import torch
 
 from squad import artifact
 from squad.files import folders
-from squad.files.scratch import sweep
+from squad.files.scratch import remove_abandoned
 from tests.files.faults import in_child
 from tests.files.test_scratch import ROWS, names
 
@@ -40,7 +40,7 @@ def test_killed_at_every_event_of_a_strip(tmp_path: Path, exchange: bool, monkey
             assert not exchange
             with pytest.raises(artifact.ArtifactError, match="saving it was cut off: the model that was there is"):
                 artifact.load(model)
-            sweep(model)
+            remove_abandoned(model)
         tensors, config = artifact.load(model)
         assert tensors["a"].shape == (3,)
         assert (artifact.load_extra(model, "rows", config) is not None) == (config["x"] == 1)

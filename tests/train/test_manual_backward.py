@@ -142,7 +142,7 @@ def change(what: str, network: Network, x: Tensor, monkeypatch: pytest.MonkeyPat
     elif what == "a frozen parameter":
         layer.values.requires_grad_(False)
     elif what == "many logits":
-        monkeypatch.setattr(eager, "BLOCK", 2 * ROWS * layer.bins * layer.out_features // 2 - 1)
+        monkeypatch.setattr(eager, "BLOCK_SIZE", 2 * ROWS * layer.bins * layer.out_features // 2 - 1)
     elif what == "another dtype":
         return x.float()
     elif what == "rows that members share":

@@ -8,9 +8,9 @@ import torch
 
 from squad.errors import ArgumentError
 from squad.models import Sampler, network_config
-from squad.models.padding import wide_config
+from squad.models.padding import padded_config
 from squad.train import TrainConfig, TrainingData, fit
-from squad.train.slots import DeviceData, Run, Slots, examine
+from squad.train.slots import DeviceData, Run, Slots, validate
 from tests.train.problems import precisions
 
 ROWS, FEATURES, CLASSES = 90, 6, 3
@@ -40,7 +40,7 @@ def epoch(slots: Slots, sampling: str | None = None) -> None:
     losses = slots.wait()
     sampling_mode = slots.padded.check_sampling(sampling, None)
     due = [slot for slot in slots.active if slots.arrived[slot]]
-    examined = dict(examine(slots, due, *sampling_mode))
+    examined = dict(validate(slots, due, *sampling_mode))
     for slot in slots.active:
         slots.advance(slot, losses[slot], examined.get(slot))
     slots.settle()
@@ -88,7 +88,7 @@ MODELS: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
 
 def padded_for(runs: list[Run]) -> Any:
     sizes = [getattr(run.network, name) for run in runs for name in ("bins", "pieces") if hasattr(run.network, name)]
-    return wide_config(runs[0].network, max(sizes, default=None), dropping=True)
+    return padded_config(runs[0].network, max(sizes, default=None), dropping=True)
 
 
 def together(runs: list[Run], slots: Slots, *, between: Callable[[Slots], Slots] = lambda slots: slots) -> Slots:
@@ -182,9 +182,9 @@ def test_many_validation_rows_are_evaluated_in_parts(monkeypatch: pytest.MonkeyP
     slots = Slots(DeviceData(data, "cpu"), padded_for(runs), 4, runs[0].config)
     for slot, run in enumerate(runs):
         slots.put(slot, run)
-    whole = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
+    whole = dict(validate(slots, [0, 1, 2, 3], "relaxed", 4))
     monkeypatch.setattr("squad.train.slots.MAX_PROBABILITIES", 2 * 20 * CLASSES)
-    parts = dict(examine(slots, [0, 1, 2, 3], "relaxed", 4))
+    parts = dict(validate(slots, [0, 1, 2, 3], "relaxed", 4))
     for slot, found in parts.items():
         torch.testing.assert_close(found.probabilities, whole[slot].probabilities, atol=1e-12, rtol=0)
 
@@ -201,6 +201,6 @@ def test_validation_has_the_precision_of_training(precision: str, monkeypatch: p
 
 def test_a_network_that_does_not_fit_is_rejected() -> None:
     run = run_of("squad", {"bins": 3, "dropout": 0.2}, {})
-    slots = Slots(DeviceData(rows(), "cpu"), wide_config(run.network, dropping=False), 1, run.config)
+    slots = Slots(DeviceData(rows(), "cpu"), padded_config(run.network, dropping=False), 1, run.config)
     with pytest.raises(ArgumentError, match=r"Dropout.*dropping=True"):
         slots.put(0, run)

@@ -12,7 +12,7 @@ from squad.analysis.drawing import BLUE, FAINT, RED, matplotlib_figure, percent
 from squad.analysis.latent_figures import draw_activation, draw_stereotypes, draw_weights
 from squad.analysis.shapes import Found, Nearest
 from squad.analysis.unit_weights import BinWeights
-from squad.search.pairwise import KEY
+from squad.search.pairwise import KEY_SIZE
 from squad.search.pairwise import pairwise as draw_pairwise
 from squad.search.search_record import Search
 
@@ -139,6 +139,6 @@ def pairwise(sources: Sources) -> "Figure | None":
         note += " The limit is not shown: only linear spacing has one."
     width, height = (float(inches) for inches in figure.get_size_inches())
     # Below the key of colours and rings.
-    position = ((width - KEY[0] - 0.15) / width, 1 - (KEY[1] + 0.2) / height)
+    position = ((width - KEY_SIZE[0] - 0.15) / width, 1 - (KEY_SIZE[1] + 0.2) / height)
     figure.text(*position, "\n".join(textwrap.wrap(note, 54)), fontsize=8.5, va="top", linespacing=1.45)
     return figure

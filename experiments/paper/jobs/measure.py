@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.metrics import aurc, nll
-from squad.selective.methods import Options, shown_for_all
+from squad.selective.methods import Options, certified_rules
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
 __all__ = ["DEFAULT_METHOD", "DELTA", "RISKS", "measure_predictions", "risk_curve"]
@@ -64,7 +64,7 @@ def risk_curve(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[float]:
 
 def _accepted(method: str, ranked: Ranked, risk: float) -> tuple[int, float]:
     """Return how many rows a method accepts, and its confidence threshold."""
-    shown = np.flatnonzero(shown_for_all(method, ranked, {WRONG: risk}, DELTA, Options()))
+    shown = np.flatnonzero(certified_rules(method, ranked, {WRONG: risk}, DELTA, Options()))
     return (int(ranked.n[shown[-1]]), float(ranked.threshold[shown[-1]])) if len(shown) else (0, np.inf)
 
 

@@ -57,7 +57,7 @@ def failure_note(certificate: Any, model: Path, counts: bool, recordable: bool) 
         counts: Whether the attempt counts; if not, the certificate says so.
         recordable: Whether the attempt could be recorded in the model.
     """
-    from squad.selective.attempts import share
+    from squad.selective.attempts import delta_share
 
     if not counts:
         return ""
@@ -65,7 +65,7 @@ def failure_note(certificate: Any, model: Path, counts: bool, recordable: bool) 
         return f" {unrecorded(certificate, model)}"
     return (
         f" Attempt {certificate.attempt} is recorded in {model}; the next one uses"
-        f" {100 * share(certificate.attempt + 1):.3g} % of delta."
+        f" {100 * delta_share(certificate.attempt + 1):.3g} % of delta."
     )
 
 

@@ -106,22 +106,24 @@ def split(
     """
     from squad.cli.inputs import is_named
     from squad.core.checks import check_count
-    from squad.data.column_names import listed
+    from squad.data.column_names import format_names
     from squad.data.splits import split_rows
-    from squad.data.tables import STDIN, Table, groups, labels, read
+    from squad.data.tables import STDIN_NAMES, Table, groups, labels, read
     from squad.errors import DataError
 
     proportions = _fractions(fractions, recalibration)
     check_count("--seed", seed, 0)
     # If there is no such file, `read` raises an error that says so.
-    exists = data in STDIN or Path(data).is_file() or Path(data).is_fifo() or is_named(data)
+    exists = data in STDIN_NAMES or Path(data).is_file() or Path(data).is_fifo() or is_named(data)
     paths = _paths(data, out, overwrite, tuple(proportions)) if exists else {}
     found = read(data, target=target, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         if group is not None:
             raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
     elif target is None:
-        raise DataError(f"Name with --target the column of labels of {data}; its columns are {listed(found.columns)}.")
+        raise DataError(
+            f"Name with --target the column of labels of {data}; its columns are {format_names(found.columns)}."
+        )
     elif group == target:
         raise DataError(f"{target!r} is the target and cannot be the group as well. Choose another column for --group.")
     row_groups = groups(found, group) if group is not None and isinstance(found, Table) else None
@@ -180,7 +182,7 @@ def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -
         parts: Names of the parts.
     """
     from squad.cli.inputs import is_named
-    from squad.data.tables import STDIN
+    from squad.data.tables import STDIN_NAMES
     from squad.errors import DataError
     from squad.output_paths import check_writable
 
@@ -188,7 +190,7 @@ def _paths(data: str, out: Path | None, overwrite: bool, parts: Sequence[str]) -
     if is_named(data):
         raise DataError(f"{data} is a data set, which has parts already ({data}:train). Pass a file of your own.")
     suffix = "".join(source.suffixes[-2:]) if source.suffix.lower() == ".gz" else source.suffix
-    piped = data in STDIN or source.is_fifo()
+    piped = data in STDIN_NAMES or source.is_fifo()
     if piped and out is None:
         raise DataError(f"{data} is not in a folder. Name a folder for the parts with --out.")
     suffix = suffix or ".csv"

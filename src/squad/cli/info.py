@@ -102,7 +102,7 @@ def _novelty(predictor: Any) -> str:
 
 def _attempts(predictor: Any) -> str:
     """Return how many attempts there were, how many succeeded, and which part of delta the next one uses."""
-    from squad.selective.attempts import share
+    from squad.selective.attempts import delta_share
 
     attempts = predictor.attempts
     if not attempts:
@@ -111,7 +111,7 @@ def _attempts(predictor: Any) -> str:
     smallest = max(one["delta"] for one in attempts)
     return (
         f"{len(attempts):,} recorded, {certified:,} certified; the next one uses"
-        f" {100 * share(len(attempts) + 1):.3g} % of delta (which must be at least {smallest:g})"
+        f" {100 * delta_share(len(attempts) + 1):.3g} % of delta (which must be at least {smallest:g})"
     )
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from squad.cli.terminal import download_bar, say
-from squad.data.column_names import listed
+from squad.data.column_names import format_names
 from squad.data.registry import DATASETS
-from squad.data.tables import STDIN, Arrays, Table, groups, labels, read
+from squad.data.tables import STDIN_NAMES, Arrays, Table, groups, labels, read
 from squad.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def read_rows(
         if format != Format():
             raise ArgumentError(f"--encoding and --decimal are for CSV and TSV files, but {data} is a data set.")
         return _read_dataset(data, part, target, group, data_dir)
-    if data not in STDIN and not Path(data).exists() and "." not in Path(data).name:
+    if data not in STDIN_NAMES and not Path(data).exists() and "." not in Path(data).name:
         near = difflib.get_close_matches(data.lower(), DATASETS, 1)
         hint = f"Did you mean {near[0]}?" if near else ""
         raise ArgumentError.of("DATA", repr(data), f"a file, or the name of a data set ({', '.join(DATASETS)})", hint)
@@ -102,7 +102,9 @@ def read_rows(
             raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
         return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
     if need_labels and target is None:
-        raise DataError(f"Name with --target the column of labels of {data}; its columns are {listed(found.columns)}.")
+        raise DataError(
+            f"Name with --target the column of labels of {data}; its columns are {format_names(found.columns)}."
+        )
     return Rows(
         found,
         _labels(found, target, strict) if need_labels else None,

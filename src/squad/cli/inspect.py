@@ -229,7 +229,7 @@ def _draw_unit(
     """Draw one unit, and print a summary."""
     from squad.analysis import activation, bin_weights, cases, stereotypes
     from squad.analysis.latent_figures import draw_unit
-    from squad.files import replacing
+    from squad.files import atomic_write
 
     network = predictor.network
     function = activation(network, sample.x, found.layer, unit, member)
@@ -249,7 +249,7 @@ def _draw_unit(
         pictures=pictures,
         title=title,
     )
-    with replacing(out) as file:
+    with atomic_write(out) as file:
         figure.savefig(file, format=out.suffix[1:].lower())
     facts(title, _facts(found, unit, function, examples))
     tell(out)

@@ -64,7 +64,7 @@ def plan(
       squad plan --risk .02 --delta .05 --coverage .7 --error .01
       squad plan --risk .1 --pilot scores.csv
     """
-    from squad.selective.certificate_text import certainty, percent
+    from squad.selective.certificate_text import confidence_level, percent
     from squad.selective.planning import plan as count
     from squad.selective.planning import success_probability
 
@@ -89,7 +89,7 @@ def plan(
         "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
     )
     say(
-        f"labelled rows to certify risk {percent(risk)} at confidence level {certainty(delta)}"
+        f"labelled rows to certify risk {percent(risk)} at confidence level {confidence_level(delta)}"
         f" (method: {method}, attempt {attempt}). The certificate accepts {coverage_text} with probability"
         f" {100 * probability:.0f} %, {condition}."
     )

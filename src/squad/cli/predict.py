@@ -83,7 +83,7 @@ def predict(
     from squad.cli.labelled_rows import check_kind
     from squad.data.tables import write
     from squad.predictor.calibration_rows import NOVEL_WARNED
-    from squad.selective.certificate_text import terms
+    from squad.selective.certificate_text import certified_terms
 
     if out is not None:
         check_answers(out, data, overwrite)
@@ -115,7 +115,7 @@ def predict(
     left_out += [f"{novel:,} unlike the training rows"] if novel else []
     say(f"{rows_text(len(answer))}: {decisions}" + (f" ({', '.join(left_out)})" if left_out else ""))
     if counts["accepted"]:
-        say(f"accepted: certified at {terms(predictor.certificate, target)}")
+        say(f"accepted: certified at {certified_terms(predictor.certificate, target)}")
     if unreadable > 0.5 * len(answer):
         first = answer.reason[np.flatnonzero(np.isnan(answer.confidence))[0]]
         warn(f"{unreadable:,} of {rows_text(len(answer))} could not be used; the first: {first}. Check DATA.")

@@ -139,13 +139,13 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
         storage = file_url(folder / DATABASE)
     _check_exists(storage)
     try:
-        opened = open_storage(storage, stale_after=NO_TIMEOUT)
+        open_regular = open_storage(storage, stale_after=NO_TIMEOUT)
         try:
-            study, meta = load_study(opened, name or _name(known, opened))
+            study, meta = load_study(open_regular, name or _name(known, open_regular))
             with quiet_optuna():
                 record = export_record(study, meta, earlier=None if known is None else known.record)
         finally:
-            close_storage(opened)
+            close_storage(open_regular)
     except SearchError as error:
         if isinstance(error, DamagedError) and known is None and not named:
             raise SearchError(

@@ -27,9 +27,9 @@ __all__ = [
 T = TypeVar("T", bound=str)
 
 #: Lowest temperature allowed: far below it, logits divided by the temperature overflow.
-COLDEST = 1e-6
+MIN_TEMPERATURE = 1e-6
 #: Largest number of units, bins or members: far more than fits into memory, far less than what overflows.
-LARGEST = 1_000_000
+MAX_SIZE = 1_000_000
 
 
 def check_count(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
@@ -55,13 +55,13 @@ def check_count(name: str, value: int, minimum: int, maximum: int | None = None)
 
 
 def check_size(name: str, value: int, minimum: int) -> int:
-    """Check the size of something held in memory: an integer between ``minimum`` and ``LARGEST``.
+    """Check the size of something held in memory: an integer between ``minimum`` and ``MAX_SIZE``.
 
     A larger size is a mistake and would overflow somewhere.
     """
     count = check_count(name, value, minimum)
-    if count > LARGEST:
-        raise ArgumentError.of(name, value, f"an integer of at most {LARGEST:,}")
+    if count > MAX_SIZE:
+        raise ArgumentError.of(name, value, f"an integer of at most {MAX_SIZE:,}")
     return count
 
 
@@ -152,7 +152,7 @@ def check_finite(name: str, tensor: Tensor) -> Tensor:
 
 
 def check_temperature(temperature: float | Tensor) -> None:
-    """Check that all temperatures are finite and at least ``COLDEST``."""
+    """Check that all temperatures are finite and at least ``MIN_TEMPERATURE``."""
     if isinstance(temperature, Tensor):
         bounds = extremes(temperature)
     elif isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
@@ -160,8 +160,8 @@ def check_temperature(temperature: float | Tensor) -> None:
     else:
         bounds = temperature, temperature
     for number in bounds or ():
-        if not COLDEST <= number < float("inf"):
-            hint = f"The minimum is {COLDEST}; the paper anneals from 1.0 to 0.5."
+        if not MIN_TEMPERATURE <= number < float("inf"):
+            hint = f"The minimum is {MIN_TEMPERATURE}; the paper anneals from 1.0 to 0.5."
             raise ArgumentError.of("temperature", number, "positive and finite", hint)
 
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exp_of_minus", "log_of"]
+__all__ = ["exp_neg", "log"]
 
 Array = NDArray[np.float64]
 
@@ -22,8 +22,8 @@ _LOG_COEFFICIENTS = [1 / n for n in range(52, 0, -1)]
 _EXP_COEFFICIENTS = [1 / math.factorial(n) for n in range(19, -1, -1)]
 
 
-def log_of(x: Array) -> Array:
-    """Compute log(x) for x >= 1; the result never decreases as x grows."""
+def log(x: Array) -> Array:
+    """Compute the natural logarithm of x >= 1; the result never decreases as x grows."""
     mantissa, exponent = np.frexp(x)  # mantissa in [1/2, 1)
     below = 1 - mantissa
     # At powers of two the rounding errors of both sides differ: the maximum keeps the function monotone.
@@ -31,7 +31,7 @@ def log_of(x: Array) -> Array:
     return result
 
 
-def exp_of_minus(x: Array) -> Array:
+def exp_neg(x: Array) -> Array:
     """Compute exp(-x) for x >= 0; the result never increases as x grows."""
     halvings = np.floor(x / LN2)
     remainder = np.maximum(x - halvings * LN2, 0.0)

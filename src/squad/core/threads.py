@@ -11,25 +11,25 @@ from collections.abc import Iterator
 
 import torch
 
-__all__ = ["WORTH", "threads_for"]
+__all__ = ["MIN_PARALLEL_WORK", "limit_threads"]
 
 #: Smallest number of multiplications, per training step or block of predictions, for which several threads are used:
 #: about ten milliseconds on one core.  Below it, a second thread is at most 1.5 times faster on an idle machine and ten
 #: times slower on a busy one (``benchmarks/busy_neighbour.py``).
-WORTH = 1 << 27
+MIN_PARALLEL_WORK = 1 << 27
 
 _lock = threading.Lock()
 
 
 class _Process:
-    """The user's number of torch threads, and the number of Python threads inside :func:`threads_for`."""
+    """The user's number of torch threads, and the number of Python threads inside :func:`limit_threads`."""
 
     user_setting = 1
     active = 0
 
 
 class _PythonThread(threading.local):
-    """The user's number of torch threads as seen by one Python thread; None outside :func:`threads_for`."""
+    """The user's number of torch threads as seen by one Python thread; None outside :func:`limit_threads`."""
 
     user_setting: int | None = None
 
@@ -38,7 +38,7 @@ _process, _thread = _Process(), _PythonThread()
 
 
 @contextlib.contextmanager
-def threads_for(work: float, device: torch.device) -> Iterator[None]:
+def limit_threads(work: float, device: torch.device) -> Iterator[None]:
     """Let torch use one thread inside the block if ``work`` is small, and the user's setting otherwise.
 
     torch has one setting for the process and another for each Python thread that has computed before; a thread adopts
@@ -60,7 +60,7 @@ def threads_for(work: float, device: torch.device) -> Iterator[None]:
             _thread.user_setting = before = _process.user_setting
             _process.active += 1
         assert _thread.user_setting is not None
-        count = 1 if work < WORTH else _thread.user_setting
+        count = 1 if work < MIN_PARALLEL_WORK else _thread.user_setting
         torch.set_num_threads(count)
     try:
         yield

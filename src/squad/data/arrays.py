@@ -13,9 +13,9 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data.column_names import listed, unknown_name_message
+from squad.data.column_names import format_names, unknown_name_message
 from squad.errors import DataError
-from squad.files import Unpacking, opened
+from squad.files import Unpacking, open_regular
 
 __all__ = ["INPUTS", "LABELS", "Arrays", "read_npy", "read_npz"]
 
@@ -60,7 +60,7 @@ def read_npz(path: Path, target: str | None = None) -> Arrays:
     Raises:
         DataError: The file is damaged, or does not have these arrays.
     """
-    with opened(path) as file:
+    with open_regular(path) as file:
         size = _check_nonempty(file, path)
         if not zipfile.is_zipfile(file):
             raise DataError(f"{path} is not an NPZ file, or is truncated. Write it with numpy.savez.")
@@ -77,13 +77,13 @@ def _choose_names(path: Path, names: list[str], target: str | None) -> tuple[str
     """Return the names of the inputs and of the labels."""
     inputs = [name for name in INPUTS if name in names]
     if len(inputs) != 1:
-        got = f"both {listed(inputs)}" if inputs else listed(names) or "no arrays"
+        got = f"both {format_names(inputs)}" if inputs else format_names(names) or "no arrays"
         raise DataError(f"{path} must have one array of inputs, named 'x' or 'X', got {got}.")
     if target is not None and target not in names:
         raise DataError(f"{path} has {unknown_name_message(target, names, 'array')}")
     labels = [target] if target is not None else [name for name in LABELS if name in names]
     if len(labels) > 1:
-        raise DataError(f"{path} must have one array of labels, got both {listed(labels)}. Name the target.")
+        raise DataError(f"{path} must have one array of labels, got both {format_names(labels)}. Name the target.")
     return inputs[0], labels[0] if labels else None
 
 
@@ -102,7 +102,7 @@ def read_npy(path: Path, target: str | None = None) -> Arrays:
             f"{path} has no labels: an NPY file holds one array. Write an NPZ file with x and {target}:"
             f" numpy.savez('data.npz', x=x, {target}=...)."
         )
-    with opened(path) as file:
+    with open_regular(path) as file:
         size = _check_nonempty(file, path)
         if file.read(6) != b"\x93NUMPY":
             raise DataError(f"{path} is not an NPY file. Write it with numpy.save.")

@@ -15,14 +15,14 @@ __all__ = [
     "LEVEL_ALL_ROWS",
     "NOTHING_KNOWN",
     "RARE",
-    "chance",
+    "add_repeats",
     "check_repeats",
     "count_repeats",
+    "record_repeats",
     "repeated_fraction",
     "repeats_by_chance",
     "repeats_message",
     "too_many",
-    "with_more",
 ]
 
 #: Significance level: rows are refused if the probability of so many repeats by chance is below this.
@@ -60,7 +60,7 @@ def count_repeats(train: Hashes, validation: Hashes) -> tuple[int, int]:
 NOTHING_KNOWN = {"chance_repeats": 0, "chance_rows": 0, "all_repeats": 0, "all_rows": 0}
 
 
-def chance(hashes: Hashes, train: NDArray[np.int64], validation: NDArray[np.int64]) -> dict[str, int]:
+def record_repeats(hashes: Hashes, train: NDArray[np.int64], validation: NDArray[np.int64]) -> dict[str, int]:
     """Count repeats among the rows of a fit, to be recorded with the model.
 
     Args:
@@ -77,11 +77,11 @@ def chance(hashes: Hashes, train: NDArray[np.int64], validation: NDArray[np.int6
     return {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": repeated, "all_rows": len(hashes)}
 
 
-def with_more(known: Mapping[str, int], seen_rows: SeenRows, hashes: Hashes) -> dict[str, int]:
+def add_repeats(known: Mapping[str, int], seen_rows: SeenRows, hashes: Hashes) -> dict[str, int]:
     """Update the counts with rows that the model had not seen: they are evidence about repeats by chance as well.
 
     Args:
-        known: Counts so far, from :func:`chance`.
+        known: Counts so far, from :func:`record_repeats`.
         seen_rows: Rows seen so far.
         hashes: Hashes of the additional rows.
     """

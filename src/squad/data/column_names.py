@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from squad.errors import DataError
 
-__all__ = ["check_names", "check_texts", "listed", "unknown_name_message"]
+__all__ = ["check_names", "check_texts", "format_names", "unknown_name_message"]
 
 #: Maximum number of names listed in an error message.
 MAX_NAMES_SHOWN = 20
@@ -14,7 +14,7 @@ MAX_NAMES_SHOWN = 20
 MAX_COMPARED_NAMES, MAX_COMPARED_LENGTH = 5000, 200
 
 
-def listed(names: Iterable[str], shown: int = MAX_NAMES_SHOWN) -> str:
+def format_names(names: Iterable[str], shown: int = MAX_NAMES_SHOWN) -> str:
     """Format names for a message.
 
     Args:
@@ -70,7 +70,7 @@ def unknown_name_message(name: str, choices: Sequence[str], what: str = "column"
     candidates = [wanted] if wanted in folded else list(folded)[:MAX_COMPARED_NAMES]
     closest = difflib.get_close_matches(wanted, candidates, n=1) if len(wanted) <= MAX_COMPARED_LENGTH else []
     suggestion = f"; did you mean {folded[closest[0]]!r}?" if closest else "."
-    return f"no {what} {name!r}{suggestion} The {what}s are {listed(choices)}."
+    return f"no {what} {name!r}{suggestion} The {what}s are {format_names(choices)}."
 
 
 def check_names(columns: Sequence[str], needed: Iterable[str], source: str) -> None:
@@ -90,6 +90,6 @@ def check_names(columns: Sequence[str], needed: Iterable[str], source: str) -> N
         raise DataError(f"{source} has {unknown_name_message(missing[0], columns)}")
     if missing:
         raise DataError(
-            f"{source} must have the columns of the training set, but lacks {listed(missing)}. Its columns are"
-            f" {listed(columns)}."
+            f"{source} must have the columns of the training set, but lacks {format_names(missing)}. Its columns are"
+            f" {format_names(columns)}."
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.data.column_names import listed
+from squad.data.column_names import format_names
 from squad.errors import DataError
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ def _column_names(header: str, source: str, delimiter: str) -> list[str]:
                 " remove it (pandas writes such a column unless called with index=False)."
             )
     if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise DataError(f"{source} must have unique column names, got {listed(repeated)} several times. Rename them.")
+        raise DataError(
+            f"{source} must have unique column names, got {format_names(repeated)} several times. Rename them."
+        )
     return names
 
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Literal
 
 from squad.errors import ArgumentError, DataError
-from squad.files import Unpacking, locked
+from squad.files import Unpacking, file_lock
 
 __all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]
 
@@ -467,5 +467,5 @@ def _file_lock(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
     """Hold the lock of a target, as :func:`squad.files.locked`, with errors as :class:`DataError`."""
     with ExitStack() as stack:
         with _writing(target):
-            lock = stack.enter_context(locked(target, waiting))
+            lock = stack.enter_context(file_lock(target, waiting))
         yield lock

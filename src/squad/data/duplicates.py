@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from squad.data.chance_repeats import LEVEL_ALL_ROWS, NOTHING_KNOWN, RARE, repeated_fraction
 from squad.data.seen_rows import SeenRows, row_hashes
 
-__all__ = ["copies_among", "copies_between"]
+__all__ = ["count_copies", "find_duplicates"]
 
 #: A file in which every row occurs equally often was repeated as a whole if it has at least this many distinct rows.
 MIN_DISTINCT_ROWS = 8
@@ -20,7 +20,7 @@ MAX_CHANCE_COPIES = 5
 Hashes = NDArray[np.uint64]
 
 
-def copies_among(
+def find_duplicates(
     hashes: Hashes, labels: NDArray[np.int64], seen_rows: SeenRows | None, known: Mapping[str, int]
 ) -> NDArray[np.bool_]:
     """Find calibration rows that duplicate others and are therefore not independent evidence.
@@ -64,7 +64,7 @@ def copies_among(
     return copies
 
 
-def copies_between(
+def count_copies(
     x: NDArray[np.float32], hashes: Hashes, cells: Hashes | None, seen_rows: SeenRows | None, record: Mapping[str, Any]
 ) -> int:
     """Count rows that are copies or near copies of rows in another set.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.data.cells import numbers, parse_numbers, text_cells
-from squad.data.column_names import listed
+from squad.data.column_names import format_names
 from squad.data.tables import Table
 
 __all__ = ["has_identifier_name", "identifier_warning", "identifiers", "is_identifier"]
@@ -118,7 +118,7 @@ def identifier_warning(names: list[str], *, option: bool) -> str:
         drops if option else f"X.drop(columns=[{', '.join(map(repr, names[:3]))}{', ...' if len(names) > 3 else ''}])"
     )
     return (
-        f"{'Column' if one else 'Columns'} {listed(names)} look{'s' if one else ''} like {'an ' if one else ''}"
+        f"{'Column' if one else 'Columns'} {format_names(names)} look{'s' if one else ''} like {'an ' if one else ''}"
         f"identifier{'' if one else 's'}, from which a model cannot generalize to new rows. Unless"
         f" {'it is a measurement' if one else 'they are measurements'}, drop {'it' if one else 'them'}: {advice}"
     )

@@ -23,7 +23,7 @@ from squad.data.chance_repeats import (
 from squad.data.deduplicated import Distinct, equal_pairs
 from squad.data.seen_rows import LeakError, SeenRows, rows_digest
 
-__all__ = ["Leaked", "check_rows", "leaked"]
+__all__ = ["Leaked", "check_rows", "find_leaked_rows"]
 
 #: Matching rows that are not refused are left out one by one if the p-value of their number is below this.
 LEVEL_LEFT_OUT = 0.01
@@ -111,7 +111,7 @@ class Comparison(NamedTuple):
         return self.total - len(self.seen) * (self.known["all_repeats"] + 1) / (self.known["all_rows"] + 2)
 
 
-def leaked(
+def find_leaked_rows(
     seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, known: Mapping[str, int], digest: str | None
 ) -> Leaked:
     """Find rows that the model has seen.
@@ -174,12 +174,12 @@ def check_rows(
 ) -> Mask:
     """Return which rows are copies of rows of fit and must be left out.
 
-    The arguments are those of :func:`leaked`.
+    The arguments are those of :func:`find_leaked_rows`.
 
     Raises:
         LeakError: None of the rows may be used.
     """
-    result = leaked(seen_rows, hashes, cells, known, digest)
+    result = find_leaked_rows(seen_rows, hashes, cells, known, digest)
     if result.refusal is not None:
         raise LeakError(result.refusal)
     return result.rows

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from squad.errors import DataError
-from squad.files import Unpacking, opened
+from squad.files import Unpacking, open_regular
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def read_frame(path: Path) -> "pd.DataFrame":
         DataError: The file is damaged or has no columns, or pyarrow is not installed.
     """
     require_pyarrow(path, "read")
-    with opened(path) as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
             raise DataError(f"{path} is empty: it has 0 bytes.")

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from squad.data.column_names import listed
+from squad.data.column_names import format_names
 from squad.data.deduplicated import Distinct
 from squad.data.near_copies import NearRows, contained_in
 from squad.errors import ArgumentError, DataError
@@ -182,7 +182,7 @@ class SeenRows:
         names = set(tensors)
         more = NearRows.names() | {DISTINCT}
         if names != {"rows", "groups"} and names != {"rows", "groups"} | more:
-            got = listed(sorted(tensors)) or "nothing"
+            got = format_names(sorted(tensors)) or "nothing"
             raise DataError(f"Saved row hashes must have 'rows' and 'groups', and all cells or none, got {got}.")
         for name in ("rows", "groups"):
             if tensors[name].dtype != torch.int64 or tensors[name].ndim != 1:
@@ -210,8 +210,8 @@ def check_groups(seen_rows: SeenRows, groups: Sequence[str]) -> None:
     if seen:
         raise LeakError(
             f"The model has seen {len(seen):,} of the {len(set(groups)):,} groups of the calibration rows:"
-            f" {listed(seen, 5)}. Rows of one group are alike, so the guarantee would not hold for new groups. Split by"
-            " group before fitting (squad split --group)."
+            f" {format_names(seen, 5)}. Rows of one group are alike, so the guarantee would not hold for new groups."
+            " Split by group before fitting (squad split --group)."
         )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from squad.core.checks import check_count
 from squad.data.cells import Cells, text_cells
-from squad.data.column_names import listed
+from squad.data.column_names import format_names
 from squad.errors import ArgumentError, DataError
 
 __all__ = ["Split", "row_order", "split_rows", "validation_rows"]
@@ -218,7 +218,8 @@ def _split_by_group(
     count, class_count = len(names.values), len(classes.values)
     if count < len(shares):
         raise DataError(
-            f"A split into {listed(parts)} needs at least {len(shares)} groups, got {count}: {listed(names.values)}."
+            f"A split into {format_names(parts)} needs at least {len(shares)} groups, got {count}:"
+            f" {format_names(names.values)}."
         )
     key = _key(seed).to_bytes(8, "little")
     hashes = [hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names.values]
@@ -276,6 +277,6 @@ def _deviation_notes(classes: Cells, parts: dict[str, Rows], shares: NDArray[np.
             notes.append(f"{name!r} has {len(rows) / total:.0%} of the rows instead of {share:.0%}.")
         absent = np.bincount(classes.codes[rows], minlength=len(classes.values)) == 0
         if absent.any():
-            which = listed((classes.values[position] for position in np.flatnonzero(absent)), 5)
+            which = format_names((classes.values[position] for position in np.flatnonzero(absent)), 5)
             notes.append(f"{name!r} has no row of {'class' if absent.sum() == 1 else 'classes'} {which}.")
     return notes

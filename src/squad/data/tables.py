@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from squad.data import csv_reader, parquet
 from squad.data.arrays import Arrays, read_npy, read_npz
 from squad.data.cells import MISSING, cell_text, text_cells
-from squad.data.column_names import check_texts, listed, unknown_name_message
+from squad.data.column_names import check_texts, format_names, unknown_name_message
 from squad.data.decimals import DECIMALS, to_points
 from squad.errors import ArgumentError, DataError
-from squad.files import Unpacking, opened, replacing_all
+from squad.files import Unpacking, atomic_write_all, open_regular
 from squad.files.reading import LIMIT
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ TABLE_SUFFIXES = SUFFIXES[:5]
 MAX_LINES_SHOWN = 3
 
 #: Names of standard input.
-STDIN = ("-", "/dev/stdin")
+STDIN_NAMES = ("-", "/dev/stdin")
 
 #: Maximum number of bytes read from a pipe, unless the environment variable raises the limit.
 MAX_STREAM_BYTES = 1 << 30
@@ -84,7 +84,7 @@ class Table:
         frame.columns = [str(name) for name in frame.columns]
         if repeated := sorted(set(frame.columns[frame.columns.duplicated()])):
             raise DataError(
-                f"{source} must have unique column names, got {listed(repeated)} several times. Rename them."
+                f"{source} must have unique column names, got {format_names(repeated)} several times. Rename them."
             )
         return cls(frame, source)
 
@@ -155,7 +155,7 @@ def read(
     """
     if decimal not in DECIMALS:
         raise ArgumentError.of("decimal", repr(decimal), "'.' or ','")
-    source = "standard input" if str(path) in STDIN else str(path)
+    source = "standard input" if str(path) in STDIN_NAMES else str(path)
     suffix = _suffix(path)
     if suffix in (".npz", ".npy", ".parquet"):
         for name, value, default in (("encoding", encoding, None), ("decimal", decimal, ".")):
@@ -194,7 +194,7 @@ def _suffix(path: str | Path) -> str:
     Raises:
         DataError: There is no such file, or its format is not supported.
     """
-    if str(path) in STDIN:
+    if str(path) in STDIN_NAMES:
         return ".csv"
     path = Path(path)
     known = next((suffix for suffix in SUFFIXES[::-1] if path.name.lower().endswith(suffix)), None)
@@ -228,7 +228,7 @@ def labels(data: Table | Arrays, target: str | None = None, *, strict: bool = Tr
     """
     if isinstance(data, Table):
         if target is None:
-            raise DataError(f"{data.source} needs a target column. Its columns are {listed(data.columns)}.")
+            raise DataError(f"{data.source} needs a target column. Its columns are {format_names(data.columns)}.")
         texts = _texts(data.column(target))
     elif data.y is None:
         raise DataError(f"{data.source} has no labels. Write an NPZ file with the arrays x and y.")
@@ -239,7 +239,7 @@ def labels(data: Table | Arrays, target: str | None = None, *, strict: bool = Tr
         subject = "A label is" if len(missing) == 1 else f"{len(missing)} labels are"
         raise DataError(
             f"{subject} missing in {data.source}, the first in {data.where(missing[0])}. Delete these rows, or rename"
-            f" the class: empty cells and {listed(sorted(MISSING - {''}))} mean a missing value."
+            f" the class: empty cells and {format_names(sorted(MISSING - {''}))} mean a missing value."
         )
     return texts
 
@@ -292,7 +292,7 @@ def write_all(contents: "Mapping[Path, pd.DataFrame | Arrays]") -> None:
         _check_writable(path, content)
     current = next(iter(contents))  # for error messages
     try:
-        with replacing_all(contents) as files:
+        with atomic_write_all(contents) as files:
             for file, (current, content) in zip(files, contents.items(), strict=True):
                 if isinstance(content, Arrays):
                     content.save(file)
@@ -348,7 +348,7 @@ def _available_files(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir() if entry.name.lower().endswith(SUFFIXES)]
     except OSError:
         return f": there is no folder {path.parent}."
-    return f". Its folder has {listed(sorted(names), 5)}." if names else "."
+    return f". Its folder has {format_names(sorted(names), 5)}." if names else "."
 
 
 def _read_csv(path: Path, suffix: str, source: str, encoding: str | None, decimal: str) -> Table:
@@ -364,12 +364,12 @@ def _read_csv(path: Path, suffix: str, source: str, encoding: str | None, decima
 
 def _read_bytes(path: Path, suffix: str, source: str) -> bytes:
     """Read a file and decompress it, within limits on pipes and on decompressed sizes."""
-    if str(path) in STDIN:
+    if str(path) in STDIN_NAMES:
         data = _read_stream(sys.stdin.buffer)
     else:
-        with opened(path, pipes=True) as file:
+        with open_regular(path, pipes=True) as file:
             data = file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else _read_stream(file)
-    if not suffix.endswith(".gz") and not (str(path) in STDIN and data.startswith(b"\x1f\x8b")):
+    if not suffix.endswith(".gz") and not (str(path) in STDIN_NAMES and data.startswith(b"\x1f\x8b")):
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from squad.data.array_transform import ArrayTransform
-from squad.data.column_names import check_names, listed
+from squad.data.column_names import check_names, format_names
 from squad.data.columns import CategoryColumn, NumberColumn, column_from_json, fit_column
 from squad.data.encoding import Encoded, Reasons, saved_entry
 from squad.data.tables import Table
@@ -84,7 +84,7 @@ class TableTransform:
         columns = tuple(column for column in fitted.values() if column is not None)
         constant = tuple(name for name, column in fitted.items() if column is None)
         if not columns:
-            left = f"only constant columns ({listed(constant)})" if constant else "no other column"
+            left = f"only constant columns ({format_names(constant)})" if constant else "no other column"
             raise DataError(f"{table.source} must have a usable column besides the target, got {left}.")
         return cls(target, columns, constant, tuple(dropped))
 
@@ -99,7 +99,7 @@ class TableTransform:
         if not self.constant:
             return ()
         subject, verb = ("Column", "is") if len(self.constant) == 1 else ("Columns", "are")
-        return (f"{subject} {listed(self.constant)} {verb} constant in the training set and will not be used.",)
+        return (f"{subject} {format_names(self.constant)} {verb} constant in the training set and will not be used.",)
 
     def apply(self, table: Table) -> Encoded:
         """Encode rows.

@@ -4,24 +4,32 @@ Everything the library writes goes through this package: a full disk, a crash or
 or the new one, never a partial one, and new files have the permissions that the user's umask allows.
 """
 
-from squad.files.locking import locked
-from squad.files.reading import Unpacking, opened, read_bytes, read_text
-from squad.files.scratch import aside_of, left_aside, scratch_beside, sweep
-from squad.files.writing import make_folder, replacing, replacing_all, sync_folder, write_bytes, write_json, write_text
+from squad.files.locking import file_lock
+from squad.files.reading import Unpacking, open_regular, read_bytes, read_text
+from squad.files.scratch import aside_of, left_aside, remove_abandoned, scratch_beside
+from squad.files.writing import (
+    atomic_write,
+    atomic_write_all,
+    make_folder,
+    sync_folder,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 __all__ = [
     "Unpacking",
     "aside_of",
+    "atomic_write",
+    "atomic_write_all",
+    "file_lock",
     "left_aside",
-    "locked",
     "make_folder",
-    "opened",
+    "open_regular",
     "read_bytes",
     "read_text",
-    "replacing",
-    "replacing_all",
+    "remove_abandoned",
     "scratch_beside",
-    "sweep",
     "sync_folder",
     "write_bytes",
     "write_json",

@@ -13,14 +13,14 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["locked"]
+__all__ = ["file_lock"]
 
 #: Seconds between two attempts to acquire a lock that another process holds.
 POLL_SECONDS = 0.2
 
 
 @contextmanager
-def locked(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+def file_lock(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
     """Hold an exclusive lock for ``target`` during the ``with`` block.
 
     Args:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["LIMIT", "Unpacking", "opened", "read_bytes", "read_text"]
+__all__ = ["LIMIT", "Unpacking", "open_regular", "read_bytes", "read_text"]
 
 #: Environment variable that raises the limit on decompressed sizes: a number of bytes, or such as 500M or 4G.
 LIMIT = "SQUAD_MAX_UNPACKED"
@@ -33,7 +33,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @contextmanager
-def opened(path: str | Path, *, pipes: bool = False) -> Iterator[BinaryIO]:
+def open_regular(path: str | Path, *, pipes: bool = False) -> Iterator[BinaryIO]:
     """Open a regular file for reading, without ever blocking; anything else is an error.
 
     Args:
@@ -95,7 +95,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     Raises:
         OSError: The file cannot be read, is not a regular file, or is too large.
     """
-    with opened(path) as file:
+    with open_regular(path) as file:
         if most is None:
             return file.read()
         size = os.fstat(file.fileno()).st_size

@@ -14,9 +14,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from squad.processes import birth_of, has_ended, place
+from squad.processes import has_ended, host_id, start_time_of
 
-__all__ = ["aside_of", "left_aside", "scratch_beside", "sweep"]
+__all__ = ["aside_of", "left_aside", "remove_abandoned", "scratch_beside"]
 
 #: Age in seconds after which scratch files of another host are removed: whether their process runs cannot be checked
 #: from here, and no write takes that long.
@@ -32,7 +32,7 @@ _NAME = re.compile(r"\.(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<birth>[0-9a-f]{8}
 def scratch_beside(target: Path) -> Path:
     """Return a new hidden path in the folder of ``target``, for a file or folder to be renamed to ``target``."""
     pid = os.getpid()
-    return target.with_name(f"{_prefix(target)}.{place()}-{pid}-{birth_of(pid)}-{secrets.token_hex(4)}.scratch")
+    return target.with_name(f"{_prefix(target)}.{host_id()}-{pid}-{start_time_of(pid)}-{secrets.token_hex(4)}.scratch")
 
 
 def aside_of(scratch: Path) -> Path:
@@ -40,7 +40,7 @@ def aside_of(scratch: Path) -> Path:
     return scratch.with_suffix(".aside")
 
 
-def sweep(target: Path) -> None:
+def remove_abandoned(target: Path) -> None:
     """Remove scratch files that ended processes left next to ``target``; ignore those that cannot be removed.
 
     If a process was killed after it had moved the old target aside and before the new one was in place, the old target

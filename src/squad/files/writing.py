@@ -13,16 +13,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from squad.files.scratch import scratch_beside, sweep
+from squad.files.scratch import remove_abandoned, scratch_beside
 
-__all__ = ["make_folder", "replacing", "replacing_all", "sync_folder", "write_bytes", "write_json", "write_text"]
+__all__ = ["atomic_write", "atomic_write_all", "make_folder", "sync_folder", "write_bytes", "write_json", "write_text"]
 
 #: Mode of a new file, before the user's umask is applied.
 NEW_FILE_MODE = 0o666
 
 
 @contextmanager
-def replacing(path: str | Path, *, like: Path | None = None, scratch_for: Path | None = None) -> Iterator[BinaryIO]:
+def atomic_write(path: str | Path, *, like: Path | None = None, scratch_for: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` at the end of the ``with`` block, unless an exception ends it.
 
     Missing folders are created.  A new file has the permissions that the umask allows; a replaced one keeps its
@@ -49,7 +49,7 @@ def replacing(path: str | Path, *, like: Path | None = None, scratch_for: Path |
     if old is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "it is write-protected", str(path))
     scratch_for = target if scratch_for is None else scratch_for
-    sweep(scratch_for)
+    remove_abandoned(scratch_for)
     scratch = scratch_beside(scratch_for)
     try:
         with _create(scratch, _status(like) if old is None and like is not None else old) as file:
@@ -65,10 +65,10 @@ def replacing(path: str | Path, *, like: Path | None = None, scratch_for: Path |
 
 
 @contextmanager
-def replacing_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
-    """Open several files, none of which replaces its target before all are on disk; see :func:`replacing`."""
+def atomic_write_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
+    """Open several files, none of which replaces its target before all are on disk; see :func:`atomic_write`."""
     with ExitStack() as stack:
-        files = [stack.enter_context(replacing(path)) for path in paths]
+        files = [stack.enter_context(atomic_write(path)) for path in paths]
         yield files
         for file in files:
             file.flush()
@@ -77,8 +77,8 @@ def replacing_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
 
 
 def write_bytes(path: str | Path, data: bytes, *, like: Path | None = None, scratch_for: Path | None = None) -> Path:
-    """Write bytes atomically; the arguments are those of :func:`replacing`."""
-    with replacing(path, like=like, scratch_for=scratch_for) as file:
+    """Write bytes atomically; the arguments are those of :func:`atomic_write`."""
+    with atomic_write(path, like=like, scratch_for=scratch_for) as file:
         file.write(data)
     return Path(path)
 
@@ -95,7 +95,7 @@ def write_json(path: str | Path, data: Any, indent: int | None = 2, *, scratch_f
         path: File to write.
         data: Plain data.
         indent: Indentation; None writes one line.
-        scratch_for: As in :func:`replacing`.
+        scratch_for: As in :func:`atomic_write`.
 
     Returns:
         The path.

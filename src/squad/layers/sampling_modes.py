@@ -22,7 +22,7 @@ __all__ = [
     "Power",
     "Scratch",
     "Strata",
-    "add_answers",
+    "add_predictions",
     "hard",
     "levels",
     "mean",
@@ -241,7 +241,7 @@ def stratified(logits: Tensor, values: Tensor, noise: Strata, power: Power, scra
     return weights.mul_(values.to(first.dtype)).sum(-2) / total
 
 
-def add_answers(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
+def add_predictions(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
     """Add the predictions of T samples to running means over ``all_samples`` samples, in place and in float64.
 
     Args:

@@ -18,14 +18,14 @@ from squad.layers.quantized import SquadLayer
 from squad.models.config import MaxoutDropoutConfig, NetworkConfig, SquadConfig
 from squad.models.networks import Network, Stage
 
-__all__ = ["put_member", "wide_config"]
+__all__ = ["padded_config", "put_member"]
 
 #: Value of padding bins (bins without mass), for each parameter with an axis of bins.
 PADDING_VALUES = {"weight": 0.0, "weight2": 0.0, "bias": -float("inf"), "bias2": -float("inf"), "values": 0.0,
                   "log_prior": -float("inf")}  # fmt: skip
 
 
-def wide_config(config: NetworkConfig, most: int | None = None, *, dropping: bool | None = None) -> NetworkConfig:
+def padded_config(config: NetworkConfig, most: int | None = None, *, dropping: bool | None = None) -> NetworkConfig:
     """Return the settings of the padded network that a network with ``config`` can be a member of.
 
     They are equal for all configurations that can be trained together.  The number of bins, values, prior, spacing,
@@ -51,7 +51,7 @@ def put_member(network: Network, index: int, own: Network) -> None:
     """Write a network over one member of a padded network, in place.
 
     Args:
-        network: Padded network with members, created from :func:`wide_config`.
+        network: Padded network with members, created from :func:`padded_config`.
         index: Index of the member to replace.
         own: Network with one member, created from its own settings.
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from squad.core.checks import check_choice, check_count
-from squad.core.threads import threads_for
+from squad.core.threads import limit_threads
 from squad.layers import GaussianLinear, SquadLinear, stack
 from squad.layers import sampling_modes as latents
 from squad.layers.quantized import SquadLayer
@@ -41,12 +41,12 @@ __all__ = ["SAMPLINGS", "Draws", "Sampler"]
 SAMPLINGS = ("stratified", "relaxed", "hard", "sample", "mean")
 
 #: Rows per block, by device type: few on a CPU, so that a single row is not padded to many; enough to keep a GPU busy.
-ROWS = {"cpu": 64, "cuda": 2048}
+BLOCK_ROWS = {"cpu": 64, "cuda": 2048}
 #: A block with fewer rows is padded only to a multiple of this, where results do not depend on it.
 ROW_MULTIPLE = {"cpu": 8, "cuda": 128}
 #: Maximum number of elements of the largest tensor of a block (unless one sample of one block is larger).  On a CPU
 #: 1 MiB, which stays in a core's cache and is reused instead of being allocated anew for every block.
-NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}
+MAX_BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 26}
 #: Maximum number of elements of stored noise; noise of more samples is drawn again for each block.
 MAX_NOISE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 24}
 
@@ -144,7 +144,7 @@ class Sampler:
         self.widened = exact and self.device.type == "cpu" and self.dtype != torch.float64
         if self.widened:
             self.dtype = torch.float64
-        self.rows = check_count("rows", rows or self._for_device(ROWS), 1)
+        self.rows = check_count("rows", rows or self._for_device(BLOCK_ROWS), 1)
         latent = [index for index, stage in enumerate(self.stages) if isinstance(stage.layer, SquadLayer)]
         #: Index of the latent layer replaced by its mean: the last of several, in stratified sampling.
         self.averaged = latent[-1] if sampling == "stratified" and len(latent) > 1 else None
@@ -165,12 +165,12 @@ class Sampler:
             ]
             self.constants = [self._draw_constants(index) for index in range(len(self.stages))]
             widest = max(self._width(index) for index in range(self.first_random or 0, len(self.stages)))
-            max_part = max(1, self._for_device(NUMBERS) // (self.members * self.rows * widest))
+            max_part = max(1, self._for_device(MAX_BLOCK_ELEMENTS) // (self.members * self.rows * widest))
             #: Number of samples computed at once; all parts have nearly the same size.
             self.part = -(-self.num_samples // -(-self.num_samples // max_part))
             #: Approximate number of multiplications per block.
             self.work = self.members * self.rows * sum(map(self._multiplications, range(len(self.stages))))
-            with threads_for(self.work, self.device):
+            with limit_threads(self.work, self.device):
                 self.levels = [self._levels(index) for index in range(len(self.stages))]
                 #: Noise for all rows, part by part; None if it is too large to store and is drawn again for each block.
                 self.noise = (
@@ -280,7 +280,7 @@ class Sampler:
         entropy = torch.zeros(shape, dtype=torch.float64, device=self.device)
         scratch = latents.Scratch()
         fraction = min(1.0, count / self.rows)  # of a full block
-        with _matmul_settings(self.precision, self.device), threads_for(fraction * self.work, self.device):
+        with _matmul_settings(self.precision, self.device), limit_threads(fraction * self.work, self.device):
             for start in range(0, count, self.rows):
                 rows = slice(start, start + self.rows)
                 block = x[:, rows].to(self.device, self._dtype(0))
@@ -325,7 +325,7 @@ class Sampler:
 
     def _add(self, y: Tensor, probabilities: Tensor, entropy: Tensor) -> None:
         """Add the predictions of some samples, from logits y (M, S, rows, classes), to the sums."""
-        add = latents.add_answers if self.kernels is None else self.kernels.add_answers
+        add = latents.add_predictions if self.kernels is None else self.kernels.add_answers
         add(y, probabilities, entropy, self.num_samples)
 
     def _distribution_parameters(self, index: int, x: Tensor, scratch: latents.Scratch | None = None) -> Tensor:

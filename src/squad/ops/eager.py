@@ -25,7 +25,7 @@ AnyInput = TypeVar("AnyInput", bound=Tensor | Key | float)
 
 #: Number of logits per block on the CPU.  The allocator returns blocks above a few MiB to the system at once, and
 #: requesting them page by page dominates a large call; in blocks the time is linear in C (benchmarks/op_bins.py).
-BLOCK = 1 << 19
+BLOCK_SIZE = 1 << 19
 
 LOG2_E = 1 / math.log(2)
 
@@ -36,10 +36,10 @@ def sample_with_kl(
     """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K)."""
     logits = logits.to(values.dtype)
     size = logits.numel()
-    if logits.device.type != "cpu" or size <= 2 * BLOCK or logits.dim() < 3:
+    if logits.device.type != "cpu" or size <= 2 * BLOCK_SIZE or logits.dim() < 3:
         return _compute(logits, values, log_prior, temperature, as_tensor(noise, logits))
     rows = logits.shape[-3]
-    step = max(1, rows * BLOCK // size)
+    step = max(1, rows * BLOCK_SIZE // size)
     if isinstance(noise, Key) and logits.dim() != 3 + noise.seed.dim():
         noise = as_tensor(noise, logits)  # the rows that a key numbers are not the axis that is split
     results = []

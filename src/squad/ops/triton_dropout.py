@@ -14,7 +14,7 @@ from torch.autograd import Function
 from squad.core import noise
 from squad.core.noise import Key
 from squad.ops.dropout import apply_mask
-from squad.ops.triton_launch import INTERPRETED, have_storage, on, strides, vmap_by_loop
+from squad.ops.triton_launch import INTERPRETED, have_storage, on_device, strides, vmap_by_loop
 from squad.ops.triton_noise import bin_word, keys, row_word, uniform
 
 __all__ = ["drop"]
@@ -43,7 +43,7 @@ class _Drop(Function):
         if not x[0].is_contiguous():
             x = x.contiguous()
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        with on(x.device):
+        with on_device(x.device):
             _kernel[(triton.cdiv(size, BLOCK), members)](
                 x, rate, seed, step, out, size, *(strides(tensor)[0] for tensor in (x, rate, seed, step)), BLOCK=BLOCK
             )

@@ -21,7 +21,14 @@ from torch.autograd import Function
 from squad.core.noise import Key
 from squad.ops import reference
 from squad.ops.triton_bins import FLOOR, LN2, LOG2E, bin_of, finish, floored, four_bins, slopes, start, tile_size
-from squad.ops.triton_launch import INTERPRETED, differentiable_gradients, have_storage, on, strides, vmap_by_loop
+from squad.ops.triton_launch import (
+    INTERPRETED,
+    differentiable_gradients,
+    have_storage,
+    on_device,
+    strides,
+    vmap_by_loop,
+)
 from squad.ops.triton_noise import bin_word, keys, log2_exponential, row_word
 from squad.ops.triton_sums import MAX_ROWS, sum_rows
 
@@ -297,7 +304,7 @@ def _pack(weight: Tensor, bias: Tensor) -> Tensor:
         weight, bias = weight.contiguous(), bias.contiguous()
     out = torch.empty(members, bins, rank + 1, neurons, device=weight.device)
     width = 1024 if INTERPRETED else 32
-    with on(weight.device):
+    with on_device(weight.device):
         pack_kernel[(triton.cdiv(neurons, width) * (rank + 1), members)](
             weight, bias, out, neurons, strides(weight)[0], strides(bias)[0],
             C=bins, B=rank, KB=width, L=min(64, triton.next_power_of_2(bins)),
@@ -324,7 +331,7 @@ class _SampleWithKL(Function):
         z, top, log_total, level = (values.new_empty(members, neurons, rows) for _ in range(4))
         # The shape of z in the memory order of the others; not a view, so that callers may write into it.
         kl = values.new_empty_strided((members, rows, neurons), (neurons * rows, 1, rows))
-        with on(inner.device):
+        with on_device(inner.device):
             forward_kernel[(triton.cdiv(rows, height) * neurons, members)](
                 inner, inner_bias, weights, values, log_prior, temperature, seed, step, out, z, kl, top,
                 log_total, level, rows, neurons, rows_m,
@@ -368,7 +375,7 @@ class _SampleWithKL(Function):
         wants_values = ctx.needs_input_grad[4] and grad_z is not None
         value_parts = torch.empty_like(bias_parts) if wants_values else None
         output_grads = grad_z, grad_kl
-        with on(inner.device):
+        with on_device(inner.device):
             backward_kernel[(blocks * neurons, members, parts)](
                 inner, inner_bias, weights, values, log_prior, temperature, seed, step,
                 z, kl.mT.contiguous(), top, log_total, level, *output_grads,

@@ -8,7 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["INTERPRETED", "MAX_MEMBERS", "differentiable_gradients", "have_storage", "on", "strides", "vmap_by_loop"]
+__all__ = [
+    "INTERPRETED",
+    "MAX_MEMBERS",
+    "differentiable_gradients",
+    "have_storage",
+    "on_device",
+    "strides",
+    "vmap_by_loop",
+]
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors: slow, for tests only.
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
@@ -16,7 +24,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
 MAX_MEMBERS = 65_535
 
 
-def on(device: torch.device) -> AbstractContextManager[Any]:
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
     """Make ``device`` torch's current GPU inside the ``with`` block: Triton launches kernels there."""
     if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
         return nullcontext()

@@ -39,7 +39,7 @@ from squad.ops.triton_launch import (
     MAX_MEMBERS,
     differentiable_gradients,
     have_storage,
-    on,
+    on_device,
     strides,
     vmap_by_loop,
 )
@@ -330,7 +330,7 @@ class _SampleWithKL(Function):
         lead = logits.shape[:-2]
         z, kl, *saved = (values.new_empty((*lead, neurons)) for _ in range(5))
         totals = values.new_empty((*lead, columns))
-        with on(logits.device):
+        with on_device(logits.device):
             forward_kernel[(triton.cdiv(rows, height) * columns, members)](
                 *call.tensors(), z, kl, totals, *saved, rows, neurons, columns, call.rows_m, *call.strides(),
                 **call.options(), R=height, KB=width, num_warps=1,
@@ -371,7 +371,7 @@ class _SampleWithKL(Function):
             shape = (blocks, bins, neurons) if call.values.shape[-1] > 1 else (blocks * columns, bins, 1)
             value_parts = values.new_empty(members, *shape)
         parts = min(max_parts, triton.cdiv(PROGRAMS, blocks * columns * members))
-        with on(values.device):
+        with on_device(values.device):
             backward_kernel[(blocks * columns, members, parts)](
                 *call.tensors(), *output, *grads, grad_logits, value_parts, rows, neurons, columns, call.rows_m,
                 *call.strides(), *[s for g in grads for s in ([0, 0, 0] if g is None else strides(g))][:-1],

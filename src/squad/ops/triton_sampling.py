@@ -18,9 +18,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from squad.ops.triton_launch import INTERPRETED, on
+from squad.ops.triton_launch import INTERPRETED, on_device
 
-__all__ = ["add_answers", "hard", "linear", "mean", "relaxed", "serves_linear", "stratified"]
+__all__ = ["add_predictions", "hard", "linear", "mean", "relaxed", "stratified", "supports_linear"]
 
 #: Samples per tile, lanes per tile and warps per program.  The interpreter's time is proportional to the tiles.
 SAMPLES = 32
@@ -38,7 +38,7 @@ LINEAR_STAGES = 2
 PRECISION = "tf32x3"
 #: Maximum number of inputs of :func:`linear`: beyond, a tile of x does not fit, and a separate product is worthwhile.
 MAX_INPUTS = 64
-#: Rows per tile of :func:`add_answers`, and warps per program.
+#: Rows per tile of :func:`add_predictions`, and warps per program.
 ANSWER_ROWS = 1024 if INTERPRETED else 32
 ANSWER_WARPS = 2
 
@@ -306,7 +306,7 @@ def _softmax_average(logits: Tensor, values: Tensor, noise: Tensor | None, kind:
     # Logits that samples do not share are read once anyway, and small tiles allow more programs.
     shared = logit_samples == 1 and samples > 1
     tile = _samples_per_tile(samples, SAMPLES) if shared else 1
-    with on(logits.device):
+    with on_device(logits.device):
         _relaxed[_grid(samples, tile, rows * neurons, members)](
             logits, values, noise, inverse, out, samples, rows, bins, neurons,
             noise.stride(0), *_value_strides(values),
@@ -334,7 +334,7 @@ def stratified(
     out = first.new_empty(members, samples, rows, neurons)
     logits, levels = logits.contiguous(), _contiguous_per_member(levels)
     tile = _samples_per_tile(samples, STRATA) if logit_samples == 1 else 1
-    with on(logits.device):
+    with on_device(logits.device):
         _stratified[_grid(samples, tile, rows * neurons, members)](
             logits, values, levels, first, others, inverse, out, samples, rows, bins, neurons,
             levels.stride(0), first.stride(0), first.stride(1), others.stride(0), others.stride(1),
@@ -351,7 +351,7 @@ def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
     out = logits.new_empty(members, samples, rows, neurons)
     logits, gumbels = logits.contiguous(), _contiguous_per_member(gumbels)
     tile = _samples_per_tile(samples, STRATA) if logit_samples == 1 else 1
-    with on(logits.device):
+    with on_device(logits.device):
         _hard[_grid(samples, tile, rows * neurons, members)](
             logits, values, gumbels, out, samples, rows, bins, neurons, gumbels.stride(0), *_value_strides(values),
             SHARED=logit_samples == 1, SAMPLES=tile, LANES=LANES, num_warps=WARPS,
@@ -359,7 +359,7 @@ def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
     return out
 
 
-def serves_linear(inputs: int, dtype: torch.dtype) -> bool:
+def supports_linear(inputs: int, dtype: torch.dtype) -> bool:
     """Return whether :func:`linear` supports a layer with this number of inputs and dtype."""
     return inputs <= MAX_INPUTS and dtype == torch.float32
 
@@ -388,7 +388,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tens
     block = max(16, triton.next_power_of_2(inputs))
     height, width = max(16, INPUT_TILE // block), min(NEURONS, max(16, triton.next_power_of_2(neurons)))
     grid = (triton.cdiv(rows, height) * triton.cdiv(neurons, width) * samples, members)
-    with on(x.device):
+    with on_device(x.device):
         _linear[grid](
             x, weight, bias, values, noise, inverse, out, samples, rows, inputs, bins, neurons,
             0 if x.shape[0] == 1 else x.stride(0), noise.stride(0), *_value_strides(values),
@@ -398,11 +398,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tens
     return out
 
 
-def add_answers(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
-    """Compute :func:`squad.layers.sampling_modes.add_answers` in one kernel."""
+def add_predictions(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
+    """Compute :func:`squad.layers.sampling_modes.add_predictions` in one kernel."""
     members, samples, rows, classes = logits.shape
     count = probabilities.shape[1]
-    with on(logits.device):
+    with on_device(logits.device):
         _add_answers[(triton.cdiv(count, ANSWER_ROWS), members)](
             logits.contiguous(), probabilities, entropy, all_samples, samples, rows, count, classes,
             probabilities.stride(0), entropy.stride(0),

@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from squad.ops.triton_launch import have_storage, on, vmap_by_loop
+from squad.ops.triton_launch import have_storage, on_device, vmap_by_loop
 
 __all__ = ["affine", "sum_rows"]
 
@@ -99,7 +99,7 @@ def sum_rows(*tensors: Tensor) -> list[Tensor]:
     missing = MAX_TENSORS - len(jobs)
     x, out = jobs[0]  # also passed in place of the missing tensors, which the kernel does not read
     padded = [[*argument, *[1] * missing] for argument in arguments]
-    with on(x.device):
+    with on_device(x.device):
         _kernel[(arguments[3][-1],)](
             *(job[0] for job in jobs), *[x] * missing, *(job[1] for job in jobs), *[out] * missing,
             *padded[0], *padded[1], *padded[2], *padded[3][:4], J=len(jobs),

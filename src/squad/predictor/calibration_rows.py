@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.chance_repeats import NOTHING_KNOWN, RARE
-from squad.data.duplicates import copies_among, copies_between
+from squad.data.duplicates import count_copies, find_duplicates
 from squad.data.encoding import Encoded
 from squad.data.group_names import group_names
-from squad.data.leakage import check_rows, leaked
+from squad.data.leakage import check_rows, find_leaked_rows
 from squad.data.seen_rows import check_groups, row_hashes
 from squad.data.splits import row_order
 from squad.data.tables import Table, labels
@@ -136,7 +136,7 @@ def calibration_rows(
     seen &= used
     copies = np.zeros_like(used)
     fresh = used & ~seen
-    copies[fresh] = copies_among(hashes[fresh], positions[fresh], predictor.seen_rows, known)
+    copies[fresh] = find_duplicates(hashes[fresh], positions[fresh], predictor.seen_rows, known)
     left_out = LeftOut(len(rows), int(unreadable.sum()), int(novel.sum()), int(seen.sum()), int(copies.sum()))
     used &= ~(seen | copies)
     if not used.any():
@@ -206,7 +206,7 @@ def seen_in_training(predictor: "Predictor", encoded: Encoded, used: NDArray[np.
     readable[list(encoded.problems)] = False
     hashes, cells = row_hashes(encoded.x[readable]), predictor.seen_rows.cells(encoded.x[readable])
     known, digest = predictor.record.get("repeats", NOTHING_KNOWN), predictor.record.get("rows_sha256")
-    return leaked(predictor.seen_rows, hashes, cells, known, digest).total
+    return find_leaked_rows(predictor.seen_rows, hashes, cells, known, digest).total
 
 
 def check_pilot_rows(predictor: "Predictor", x: Any, calibration: CalibrationRows) -> None:
@@ -229,7 +229,7 @@ def check_pilot_rows(predictor: "Predictor", x: Any, calibration: CalibrationRow
     encoded = encode(predictor, rows)
     usable = np.ones(len(encoded.x), dtype=np.bool_)
     usable[list(encoded.problems)] = False
-    alike = copies_between(
+    alike = count_copies(
         encoded.x[usable], calibration.hashes, calibration.cells, predictor.seen_rows, predictor.record
     )
     if alike:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.core.portable_math import exp_of_minus, log_of
+from squad.core.portable_math import exp_neg, log
 
 __all__ = ["on_grid", "settled"]
 
@@ -30,8 +30,8 @@ def on_grid(confidence: NDArray[np.float64], rest: NDArray[np.float64] | None = 
     rest = 1 - confidence if rest is None else rest
     inside = (confidence > 0) & (rest > 0)
     odds = np.where(inside, confidence, 0.5) / np.where(inside, rest, 0.5)
-    steps = np.round(STEPS * log_of(np.maximum(odds, 1 / odds)))
-    less_likely = exp_of_minus(steps / STEPS)
+    steps = np.round(STEPS * log(np.maximum(odds, 1 / odds)))
+    less_likely = exp_neg(steps / STEPS)
     found = np.where(odds >= 1, 1 / (1 + less_likely), less_likely / (1 + less_likely))
     return np.where(inside, found, confidence)
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from squad.data.array_transform import ArrayTransform
-from squad.data.column_names import listed
+from squad.data.column_names import format_names
 from squad.data.tables import Table
 from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError, DataError, SquadWarning
@@ -69,7 +69,7 @@ def column_names(x: Any) -> list[str] | None:
         return None
     names = [str(name) for name in x.columns]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"Column names of X must be unique; repeated: {listed(repeated)}. Rename these columns.")
+        raise DataError(f"Column names of X must be unique; repeated: {format_names(repeated)}. Rename these columns.")
     return names
 
 

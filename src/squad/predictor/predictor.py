@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.data.array_transform import ArrayTransform
-from squad.data.chance_repeats import NOTHING_KNOWN, with_more
+from squad.data.chance_repeats import NOTHING_KNOWN, add_repeats
 from squad.data.novelty import RowDistance
 from squad.data.seen_rows import SeenRows
 from squad.data.transforms import TableTransform
@@ -29,10 +29,10 @@ from squad.predictor.input_rows import input_rows
 from squad.predictor.piloting import ValidationScores, pilot_for
 from squad.predictor.predictor_html import predictor_html
 from squad.predictor.row_pass import Progress, decide, encode_in_chunks, predict, predict_readable
-from squad.selective.attempts import attempts_in, next_attempt, noted, spends
+from squad.selective.attempts import attempt_record, attempts_in, counts_as_attempt, next_attempt
 from squad.selective.certificate import Certificate
 from squad.selective.certify import Risk
-from squad.selective.planning import check_share
+from squad.selective.planning import check_fraction
 from squad.selective.recalibration import Recalibration
 from squad.selective.recalibration_fit import fit_recalibration
 from squad.selective.scored_cases import Scores
@@ -356,7 +356,7 @@ class Predictor:
             squad.plan: How many labelled rows a certificate takes.
         """
         earlier = self.attempts
-        attempt = next_attempt(earlier, check_share("delta", delta))
+        attempt = next_attempt(earlier, check_fraction("delta", delta))
         risk = expand(risk, self.classes, harms or {})
         chosen = pilot_for(self, method, pilot, harm_names(risk), harms or {}, costs)  # before the long work
         calibration = calibration_rows(self, x, y, groups, one_per_group, progress)
@@ -383,7 +383,7 @@ class Predictor:
             },
             attempt=attempt,
         )
-        attempts = [*earlier, noted(made)] if spends(made) else earlier
+        attempts = [*earlier, attempt_record(made)] if counts_as_attempt(made) else earlier
         return self._replace(certificate=made, calibration=scores, record={**self.record, "attempts": attempts})
 
     def recalibrate(
@@ -421,7 +421,7 @@ class Predictor:
         fitted = fit_recalibration(rows.answer.probabilities, rows.positions, method)
         if self.seen_rows is None:
             return raw._replace(recalibration=fitted)
-        repeats = with_more(self.record.get("repeats", NOTHING_KNOWN), self.seen_rows, rows.hashes)
+        repeats = add_repeats(self.record.get("repeats", NOTHING_KNOWN), self.seen_rows, rows.hashes)
         seen_rows = self.seen_rows.with_rows(rows.hashes, rows.groups, rows.cells)
         return raw._replace(recalibration=fitted, seen_rows=seen_rows, record={**self.record, "repeats": repeats})
 

@@ -17,7 +17,7 @@ from squad.data.tables import Table, labels
 from squad.errors import ArgumentError
 from squad.predictor.answer import ACCEPTED, REFERRED, Answer, answer_of
 from squad.predictor.confidence_grid import on_grid, settled
-from squad.selective.groups import ByGroup, plain
+from squad.selective.groups import ByGroup, plain_group
 from squad.selective.scored_cases import as_groups
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def row_groups(rows: Any, by: Any, label: NDArray[Any], used: NDArray[np.bool_])
     """
     if isinstance(by, str):
         if by == LABEL:
-            return np.array([plain(name) for name in label.tolist()], dtype=object)
+            return np.array([plain_group(name) for name in label.tolist()], dtype=object)
         if not isinstance(rows, Table):
             raise ArgumentError(
                 f"An array has no column {by!r}. Pass by='label', or the group of each row as an array."

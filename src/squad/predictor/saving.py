@@ -18,10 +18,10 @@ from squad.data.transforms import from_json
 from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.models import network_config, restore
 from squad.predictor.piloting import ValidationScores
-from squad.selective.attempts import attempts_in, merged
+from squad.selective.attempts import attempts_in, merge_attempts
 from squad.selective.certificate import Certificate
 from squad.selective.certify import check_scores
-from squad.selective.groups import group_key, plain
+from squad.selective.groups import group_key, plain_group
 from squad.selective.recalibration import Recalibration
 from squad.selective.scored_cases import WRONG, Scores
 
@@ -57,7 +57,7 @@ def with_attempts_of(predictor: "Predictor", path: str | Path) -> "Predictor":
     if set(tensors) != set(mine) or any(not one.equal(mine[name].cpu()) for name, one in tensors.items()):
         return predictor
     own = predictor.attempts
-    both = merged(own, others)
+    both = merge_attempts(own, others)
     if len(both) == len(own):
         return predictor
     if len(both) > len(others):
@@ -93,7 +93,7 @@ def save(predictor: "Predictor", path: str | Path, overwrite: bool) -> Path:
         names = list(calibration.harms)
         groups = None
         if calibration.by is not None:
-            groups = list({group_key(group): plain(group) for group in calibration.by.tolist()}.values())
+            groups = list({group_key(group): plain_group(group) for group in calibration.by.tolist()}.values())
         config["calibration"] = {"harms": names, "groups": groups}
         extras[CALIBRATION] = _scores_to_tensors(calibration, groups)
     if predictor.seen_rows is not None:

@@ -1,5 +1,5 @@
 """HTML reports on one or several models, for the people who decide whether to rely on them."""
 
-from squad.report.html import ReportError, check_place, write_report
+from squad.report.html import ReportError, check_report_path, write_report
 
-__all__ = ["ReportError", "check_place", "write_report"]
+__all__ = ["ReportError", "check_report_path", "write_report"]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.data.cells import cell_text
 from squad.data.chance_repeats import NOTHING_KNOWN
-from squad.data.leakage import leaked
+from squad.data.leakage import find_leaked_rows
 from squad.data.seen_rows import row_hashes
 from squad.data.tables import Table
 from squad.errors import ArgumentError
@@ -31,7 +31,7 @@ from squad.report.risk_coverage import curve_ranks, expected_risk, rank_cases, t
 from squad.report.slider import BandSettings, accepted_range, make_slider, slider_risks, smallest_slider_risk
 from squad.report.summaries import by_class, by_harm, confidence_bins, reliability_bins
 from squad.selective import Certificate
-from squad.selective.attempts import share
+from squad.selective.attempts import delta_share
 from squad.selective.certificate_text import (
     assumptions,
     failure,
@@ -263,7 +263,7 @@ class _Evaluation:
             return 0
         record = self.predictor.record
         known, digest = record.get("repeats", NOTHING_KNOWN), record.get("rows_sha256")
-        return leaked(seen_rows, self._hashes, seen_rows.cells(self._encoded), known, digest).total
+        return find_leaked_rows(seen_rows, self._hashes, seen_rows.cells(self._encoded), known, digest).total
 
     def _violated(self, certificate: Certificate) -> bool:
         """Return whether there are more errors among accepted cases than chance explains if the guarantee holds."""
@@ -321,7 +321,7 @@ def _band_settings(predictor: Predictor) -> BandSettings:
     if certificate is None:
         return BandSettings(0.01, 0.01, DEFAULT_R_MAX)
     r_max = certificate.options.get("r_max")
-    level = certificate.delta * share(certificate.attempt)
+    level = certificate.delta * delta_share(certificate.attempt)
     return BandSettings(certificate.delta, level, float(r_max) if isinstance(r_max, (int, float)) else DEFAULT_R_MAX)
 
 

@@ -22,7 +22,7 @@ from squad.report.page import body
 from squad.report.page.operating_point import position_texts
 from squad.report.report_data import ModelReport, ReportData
 
-__all__ = ["ReportError", "check_place", "json_for_script", "render_page", "write_report"]
+__all__ = ["ReportError", "check_report_path", "json_for_script", "render_page", "write_report"]
 
 
 class ReportError(SquadError):
@@ -77,7 +77,7 @@ def write_report(
         'report.html'
     """
     target = Path(path)
-    check_place(target, overwrite)
+    check_report_path(target, overwrite)
     text = render_page(compute_report(predictors, x, labels, source, by, progress))
     try:
         return write_text(target, text)
@@ -85,7 +85,7 @@ def write_report(
         raise ReportError(f"{path} cannot be written: {cause.strerror or cause}. Choose another file.") from cause
 
 
-def check_place(path: str | Path, overwrite: bool = True) -> None:
+def check_report_path(path: str | Path, overwrite: bool = True) -> None:
     """Check that a report may be written to ``path``, before any computation.
 
     Args:

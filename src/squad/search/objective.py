@@ -15,9 +15,9 @@ from scipy.special import betaincinv
 from squad.errors import ArgumentError
 from squad.metrics import aurc
 from squad.selective import Scores, plan
-from squad.selective.certificate_text import certainty, percent
-from squad.selective.methods import Options, shown_for_all
-from squad.selective.planning import check_share
+from squad.selective.certificate_text import confidence_level, percent
+from squad.selective.methods import Options, certified_rules
+from squad.selective.planning import check_fraction
 from squad.selective.scored_cases import WRONG, rank
 
 __all__ = ["Objective"]
@@ -75,8 +75,8 @@ class Objective:
             return
         if self.risk is None:
             raise ArgumentError("objective coverage has no risk. Write it as coverage@risk=.02.")
-        object.__setattr__(self, "risk", check_share("risk", self.risk))
-        object.__setattr__(self, "delta", check_share("delta", DEFAULT_DELTA if self.delta is None else self.delta))
+        object.__setattr__(self, "risk", check_fraction("risk", self.risk))
+        object.__setattr__(self, "delta", check_fraction("delta", DEFAULT_DELTA if self.delta is None else self.delta))
 
     @classmethod
     def parse(cls, text: str) -> "Objective":
@@ -127,7 +127,7 @@ class Objective:
         there = "There is 1 validation row" if rows == 1 else f"There are {rows:,} validation rows"
         note = (
             f"{there}, fewer than {MIN_CERTIFICATES} times the {error_free:,} rows of an error-free certificate at risk"
-            f" {percent(self.risk)} and confidence level {certainty(self.delta)}: -AURC is maximized instead of"
+            f" {percent(self.risk)} and confidence level {confidence_level(self.delta)}: -AURC is maximized instead of"
             " coverage."
         )
         return Objective("aurc"), note
@@ -159,7 +159,7 @@ class Objective:
         if self.risk is None or self.delta is None:
             return (-area if self.kind == "aurc" else right / rows), details
         ranked = rank(scores)
-        certified = np.flatnonzero(shown_for_all("sgr", ranked, {WRONG: self.risk}, self.delta, Options()))
+        certified = np.flatnonzero(certified_rules("sgr", ranked, {WRONG: self.risk}, self.delta, Options()))
         accepted, errors, threshold = 0, 0, np.inf
         if len(certified):
             best = int(certified[-1])

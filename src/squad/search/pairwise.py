@@ -24,7 +24,7 @@ __all__ = ["pairwise"]
 #: Fraction of trials that get the worst colour: otherwise a few failures would leave all others in the same green.
 WORST_FRACTION = 0.25
 #: Margins in inches to the left of and below the cells, and width and height of the key.
-LEFT, BELOW, KEY = 0.95, 0.85, (3.3, 1.35)
+LEFT, BELOW, KEY_SIZE = 0.95, 0.85, (3.3, 1.35)
 #: Number of settings from which on the key fits into the empty half of the figure.
 KEY_INSIDE_FROM = 4
 #: Width over which points with the same choice, or the same number, are spread, in steps.
@@ -56,8 +56,8 @@ def pairwise(search: Search) -> "Figure":
     # Column j has settings[j]; row i has settings[i + 1], and the last row the objective: a triangle in which every row
     # and every column has one axis.  The key is in the empty half, or above the cells if that is too small.
     cell = max(0.93, min(1.8, 9.0 / count))
-    above = 0.12 if count >= KEY_INSIDE_FROM else KEY[1] + 0.2
-    width, height = max(cell * count + LEFT + 0.1, KEY[0] + 0.3), cell * count + BELOW + above
+    above = 0.12 if count >= KEY_INSIDE_FROM else KEY_SIZE[1] + 0.2
+    width, height = max(cell * count + LEFT + 0.1, KEY_SIZE[0] + 0.3), cell * count + BELOW + above
     figure = figure_class(figsize=(width, height))
     grid = figure.add_gridspec(
         count,
@@ -232,7 +232,7 @@ def _key(figure: "Figure", search: Search, scale: "tuple[ScalarMappable, str] | 
 
     measure = search.measure
     width, height = figure.get_size_inches()
-    left, top_ = (width - KEY[0] - 0.15) / width, 1 - 0.12 / height
+    left, top_ = (width - KEY_SIZE[0] - 0.15) / width, 1 - 0.12 / height
     lines = [
         f"{search.model}: {len(search.measured)} trials",
         "Each pair of settings; below, the objective over each.",
@@ -243,7 +243,7 @@ def _key(figure: "Figure", search: Search, scale: "tuple[ScalarMappable, str] | 
         same = f"All of them have {measure.text(value_of(search.measured[0]), 2)}."
         figure.text(left, top_ - 0.54 / height, same, fontsize=8.5, va="top")
     else:
-        bar = figure.add_axes((left, top_ - 0.68 / height, KEY[0] / width, 0.14 / height))
+        bar = figure.add_axes((left, top_ - 0.68 / height, KEY_SIZE[0] / width, 0.14 / height))
         shown = figure.colorbar(scale[0], cax=bar, orientation="horizontal", extend=scale[1])
         if measure.sign < 0:
             bar.invert_xaxis()

@@ -18,7 +18,7 @@ from squad.errors import ArgumentError
 from squad.search.deferred_interrupts import uninterrupted
 from squad.search.problem import Problem, Shape, count_parameters
 from squad.search.trial import PRUNING_INTERVAL, Outcome, Source, Trial
-from squad.train.slots import DeviceData, Run, Slots, examine
+from squad.train.slots import DeviceData, Run, Slots, validate
 
 __all__ = ["Population"]
 
@@ -227,7 +227,7 @@ class Population:
         losses = slots.wait()
         group.in_epoch, self.now = False, group.due
         evaluated = [slot for slot in sorted(group.trials) if self._is_evaluated(slots, slot)]
-        results = dict(examine(slots, evaluated, group.shape.sampling, group.shape.num_samples)) if evaluated else {}
+        results = dict(validate(slots, evaluated, group.shape.sampling, group.shape.num_samples)) if evaluated else {}
         for slot, trial in sorted(group.trials.items()):
             run = slots.runs[slot]
             assert run is not None

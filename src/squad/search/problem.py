@@ -12,7 +12,7 @@ from squad.files.plain import plain_json
 from squad.fitting import FitSettings, Prepared
 from squad.models import NetworkConfig
 from squad.models.networks import blank
-from squad.models.padding import wide_config
+from squad.models.padding import padded_config
 from squad.search.objective import Objective
 from squad.search.space import Integers, Space
 from squad.settings import assigned, fit_settings
@@ -90,10 +90,10 @@ class Problem:
         largest = self.space.most("network.bins") or self.space.most("network.pieces")
         has_dropout = "network.dropout" in self.space.entries or settings.network.dropout != 0
         shared = TrainConfig(**{name: getattr(config, name) for name in SHARED_SETTINGS})
-        wide = wide_config(settings.network, largest, dropping=has_dropout)
+        wide = padded_config(settings.network, largest, dropping=has_dropout)
         large = count_parameters(wide, self.data.x.shape[1], self.data.classes) >= LARGE
         if large:
-            wide = wide_config(settings.network, dropping=has_dropout)
+            wide = padded_config(settings.network, dropping=has_dropout)
         return Shape(wide, shared, sampling, num_samples, large), Run(settings.network, config, settings.seed)
 
     def meta(self) -> dict[str, Any]:

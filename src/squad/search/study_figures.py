@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "FigureError", "history", "importance", "importances", "pairwise", "write"]
 
 #: Minimum number of measured trials for importances: a random forest overfits fewer.
-LEAST = 16
+MIN_TRIALS_FOR_IMPORTANCE = 16
 DPI = 200
 
 
@@ -140,7 +140,7 @@ def importance(search: Search, among_good: bool = False) -> dict[str, float]:
     from 1e-6 to .01 lies above 1e-4.
 
     Args:
-        search: Search with at least :data:`LEAST` measured trials.
+        search: Search with at least :data:`MIN_TRIALS_FOR_IMPORTANCE` measured trials.
         among_good: Raise values below the median to the median (the cut-off of the same authors), which shows what
             matters among good trials, and not what ruins a network.
 
@@ -157,8 +157,10 @@ def importance(search: Search, among_good: bool = False) -> dict[str, float]:
         raise missing_package("Optuna", "Importances", EXTRA) from cause
 
     measured, searched = [trial for trial in search.measured if trial.inside], axes(search)
-    if len(measured) < LEAST:
-        raise FigureError(f"Importances need at least {LEAST} measured trials, got {len(measured)}.")
+    if len(measured) < MIN_TRIALS_FOR_IMPORTANCE:
+        raise FigureError(
+            f"Importances need at least {MIN_TRIALS_FOR_IMPORTANCE} measured trials, got {len(measured)}."
+        )
     values = np.array([value_of(trial) for trial in measured])
     if among_good:
         values = np.maximum(values, np.median(values))

@@ -3,14 +3,14 @@
 import os
 import socket
 
-from squad.processes import birth_of, has_ended, place
+from squad.processes import has_ended, host_id, start_time_of
 
 __all__ = ["has_ended_here", "worker_name"]
 
 
 def worker_name() -> str:
     """Return a name for this process that no other process ever has: HOST-PLACE-PID-BIRTH (:mod:`squad.processes`)."""
-    return f"{socket.gethostname()}-{place()}-{os.getpid()}-{birth_of(os.getpid())}"
+    return f"{socket.gethostname()}-{host_id()}-{os.getpid()}-{start_time_of(os.getpid())}"
 
 
 def has_ended_here(name: str) -> bool:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = [
     "FIRST_SHARE",
     "MAX_ATTEMPTS",
+    "attempt_record",
     "attempt_text",
     "attempts_in",
     "can_succeed",
     "check_attempt",
+    "counts_as_attempt",
     "data_use_assumption",
-    "merged",
+    "delta_share",
+    "merge_attempts",
     "next_attempt",
     "next_attempt_advice",
-    "noted",
-    "share",
-    "spends",
 ]
 
 #: Share of delta of the first attempt: most models are certified once, and should pay little for further attempts.
@@ -39,7 +39,7 @@ FIRST_SHARE = 0.9
 MAX_ATTEMPTS = 40
 
 
-def share(attempt: int | None) -> float:
+def delta_share(attempt: int | None) -> float:
     """Return the share of delta that an attempt may use.
 
     Args:
@@ -72,7 +72,7 @@ def attempts_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(one) for one in found]
 
 
-def merged(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def merge_attempts(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Merge the attempts of two copies of a model, renumbered; attempts from before the copy appear once."""
     common = 0
     while common < min(len(attempts), len(others)) and attempts[common] == others[common]:
@@ -134,7 +134,7 @@ def can_succeed(
     )
 
 
-def spends(certificate: "Certificate") -> bool:
+def counts_as_attempt(certificate: "Certificate") -> bool:
     """Whether an attempt counts: whether some labels of its cases could have given a certificate."""
     given = {name: value for name, value in certificate.options.items() if name in ("ranks", "r_max")}
     return certificate.certified or any(
@@ -150,14 +150,14 @@ def spends(certificate: "Certificate") -> bool:
     )
 
 
-def noted(certificate: "Certificate") -> dict[str, Any]:
+def attempt_record(certificate: "Certificate") -> dict[str, Any]:
     """Return the record of an attempt that is stored with the model: plain data."""
     calibration = certificate.details.get("calibration", {})
     return {
         "attempt": certificate.attempt,
         "date": certificate.details.get("date"),
         "delta": certificate.delta,
-        "spent": certificate.delta * share(certificate.attempt),
+        "spent": certificate.delta * delta_share(certificate.attempt),
         "risks": [dict(target) for target in certificate.targets],
         "method": certificate.method,
         "m": certificate.m,
@@ -169,9 +169,9 @@ def noted(certificate: "Certificate") -> dict[str, Any]:
 
 def attempt_text(certificate: "Certificate") -> str:
     """Describe which attempt a certificate is and its share of delta; empty if it is the only one or does not count."""
-    if certificate.attempt is None or not spends(certificate):
+    if certificate.attempt is None or not counts_as_attempt(certificate):
         return ""
-    used = share(certificate.attempt)
+    used = delta_share(certificate.attempt)
     return f"attempt {certificate.attempt} of this model, at {100 * used:.3g} % of delta"
 
 
@@ -193,7 +193,7 @@ def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
         needed: Approximate number of cases that the next attempt needs.
     """
     attempt = certificate.attempt
-    if not spends(certificate):
+    if not counts_as_attempt(certificate):
         uncounted = "" if attempt is None else " This does not count as an attempt."
         return f"At the observed error rates, about {needed:,} would be needed.{uncounted}"
     if attempt is None:
@@ -202,6 +202,6 @@ def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
             " exceed delta."
         )
     return (
-        f"Attempt {attempt + 1}, at {100 * share(attempt + 1):.3g} % of delta, would need about {needed:,} new cases,"
-        " without these; more cases make success more likely (squad plan)."
+        f"Attempt {attempt + 1}, at {100 * delta_share(attempt + 1):.3g} % of delta, would need about {needed:,} new"
+        " cases, without these; more cases make success more likely (squad plan)."
     )

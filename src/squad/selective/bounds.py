@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
-__all__ = ["fewest", "fewest_with", "most_errors", "passes", "tail"]
+__all__ = ["min_cases_with", "min_cases_without_errors", "most_errors", "passes", "tail"]
 
 #: Upper limit of searches for a number of cases: nobody can label more.
-MOST = 1 << 30
+MAX_CASES = 1 << 30
 
 
 def tail(errors: ArrayLike, n: ArrayLike, risk: float) -> NDArray[np.float64]:
@@ -33,19 +33,19 @@ def passes(errors: ArrayLike, n: ArrayLike, risk: float, level: float) -> NDArra
     return tail(errors, n, risk) <= level
 
 
-def fewest(risk: float, level: float) -> int:
+def min_cases_without_errors(risk: float, level: float) -> int:
     """Return the smallest n that passes without any error: ``ceil(ln level / ln(1 - risk))``."""
-    return fewest_with(0, risk, level)
+    return min_cases_with(0, risk, level)
 
 
-def fewest_with(errors: int, risk: float, level: float) -> int:
+def min_cases_with(errors: int, risk: float, level: float) -> int:
     """Return the smallest n that passes with this number of errors; MOST if it would be larger than that."""
     # The logarithms are exact up to rounding; bisection over integers decides by the test itself.
-    high = max(errors + 1, math.ceil(min(math.log(level) / math.log1p(-risk), MOST)) + 1)
+    high = max(errors + 1, math.ceil(min(math.log(level) / math.log1p(-risk), MAX_CASES)) + 1)
     while not passes(errors, high, risk, level):
-        if high >= MOST:
-            return MOST
-        high = min(2 * high, MOST)
+        if high >= MAX_CASES:
+            return MAX_CASES
+        high = min(2 * high, MAX_CASES)
     low = errors  # n = errors: all wrong, which never passes
     while high - low > 1:
         middle = (low + high) // 2

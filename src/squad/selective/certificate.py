@@ -15,16 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.errors import ArgumentError, SquadError
 from squad.files import read_text, write_json
-from squad.selective.attempts import check_attempt, share
+from squad.selective.attempts import check_attempt, delta_share
 from squad.selective.certificate_html import html_card
 from squad.selective.certificate_text import full_text, headline
 from squad.selective.consistency import check_certificate
 from squad.selective.groups import ByGroup
 from squad.selective.rules import Rule, read_count, read_fraction
 from squad.selective.scored_cases import as_array, as_groups
-from squad.signing import check as check_signature
-from squad.signing import drop as drop_signature
+from squad.signing import remove_signature as drop_signature
 from squad.signing import sign as write_signature
+from squad.signing import verify as check_signature
 
 __all__ = ["Certificate", "CertificateError", "Rule"]
 
@@ -212,7 +212,7 @@ class Certificate:
             "method": self.method,
             "delta": self.delta,
             "attempt": self.attempt,
-            "share": share(self.attempt),
+            "share": delta_share(self.attempt),
             "m": self.m,
             "ties": self.ties,
             "by": self.by,
@@ -251,7 +251,7 @@ class Certificate:
                 dict(data["details"]),
                 check_attempt(data.get("attempt")),  # format 1 had a single attempt
             )
-            if data.get("share", 1.0) != share(made.attempt):
+            if data.get("share", 1.0) != delta_share(made.attempt):
                 raise ValueError(f"attempt {made.attempt} cannot have share {data.get('share')!r} of delta")
             if data["checksum"] != _checksum(data):
                 raise ValueError("it was changed after it was made")

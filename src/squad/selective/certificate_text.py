@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from scipy.special import bdtrc
 
 from squad.printable import printable
-from squad.selective.attempts import attempt_text, data_use_assumption, next_attempt_advice, spends
+from squad.selective.attempts import attempt_text, counts_as_attempt, data_use_assumption, next_attempt_advice
 from squad.selective.resampling import sampling_assumption
 from squad.selective.risk_text import (
-    certainty,
+    confidence_level,
     confidence_text,
     limit_clause,
     observed_rate,
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "assumptions",
     "beyond_chance",
-    "certainty",
+    "certified_terms",
+    "confidence_level",
     "confidence_text",
     "failure",
     "full_text",
@@ -51,7 +52,6 @@ __all__ = [
     "risks_text",
     "rule_table",
     "target_texts",
-    "terms",
 ]
 
 _OTHERWISE = "(otherwise validity was tested by simulation, not proven)"
@@ -117,7 +117,7 @@ def headline(certificate: "Certificate") -> str:
 def headline_parts(certificate: "Certificate") -> tuple[str, str]:
     """Return the headline in two parts: title (risk and confidence level), and what is accepted (empty if nothing)."""
     rules, first = certificate.rules, certificate.rules[0]
-    level = f"confidence level {certainty(certificate.delta)}"
+    level = f"confidence level {confidence_level(certificate.delta)}"
     one_target = len(certificate.targets) == 1
     risk = f"at {risk_label(first)}" if len(first.risks) <= MAX_HARMS_NAMED else f"for {len(first.risks)} harms"
     good = sum(rule.certified for rule in rules)
@@ -142,14 +142,14 @@ def headline_parts(certificate: "Certificate") -> tuple[str, str]:
     return _clean(title), f"thresholds from {_cases(certificate.m)}"
 
 
-def terms(certificate: "Certificate", risk: "float | Mapping[str, float] | None" = None) -> str:
+def certified_terms(certificate: "Certificate", risk: "float | Mapping[str, float] | None" = None) -> str:
     """Return the terms that accepted cases of one target are certified at: "risk 5 %, confidence level 99 %".
 
     Args:
         certificate: The certificate.
         risk: Risk of the target, if there are several.
     """
-    return _clean(f"{risk_label(certificate.target(risk)[0])}, confidence level {certainty(certificate.delta)}")
+    return _clean(f"{risk_label(certificate.target(risk)[0])}, confidence level {confidence_level(certificate.delta)}")
 
 
 def guarantee(certificate: "Certificate") -> str:
@@ -206,7 +206,11 @@ def failure(rule: "Rule", certificate: "Certificate") -> str:
 
 
 def _uncounted_text(certificate: "Certificate") -> str:
-    return " This does not count as an attempt." if certificate.attempt is not None and not spends(certificate) else ""
+    return (
+        " This does not count as an attempt."
+        if certificate.attempt is not None and not counts_as_attempt(certificate)
+        else ""
+    )
 
 
 def _reason(rule: "Rule", certificate: "Certificate") -> str:

@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from squad.core.checks import check_choice, check_count
 from squad.errors import ArgumentError
 from squad.records import versions
-from squad.selective.attempts import can_succeed, check_attempt, share
+from squad.selective.attempts import can_succeed, check_attempt, delta_share
 from squad.selective.bands import BERK_JONES, DIVIDED
 from squad.selective.certificate import Certificate, CertificateError, Rule
 from squad.selective.consistency import SLACK, named, options_of
 from squad.selective.groups import group_codes, group_key
 from squad.selective.labels_needed import closest, labels_needed
-from squad.selective.methods import METHODS, Options, shown_for_all, statements
+from squad.selective.methods import METHODS, Options, certified_rules, statements
 from squad.selective.pilots import PILOTED, check_pilot, counted_shares, order_of, pilot_of, thresholds_of
-from squad.selective.planning import check_share
+from squad.selective.planning import check_fraction
 from squad.selective.resampling import resample
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 
@@ -165,10 +165,10 @@ def certify_scores(
         details: Provenance to be stored in the certificate.
         attempt: Number of the attempt, or None.
     """
-    delta = check_share("delta", delta)
+    delta = check_fraction("delta", delta)
     check_choice("method", method, tuple(METHODS))
     parts = [(None, scores)] if scores.by is None else _split_groups(scores)
-    level = delta * share(check_attempt(attempt)) / statements(method, targets, len(parts))
+    level = delta * delta_share(check_attempt(attempt)) / statements(method, targets, len(parts))
     chosen = _pilot_options(method, options.get("pilot"), scores, targets, len(scores) // len(parts), level)
     options = {**options, **chosen}
     if chosen:
@@ -216,7 +216,7 @@ def _certify_at_level(
     """Certify with the given significance level for each rule."""
     settings = Options(
         check_count("ranks", options.get("ranks", 20), 1),
-        check_share("r_max", options.get("r_max", 0.1)),
+        check_fraction("r_max", options.get("r_max", 0.1)),
         options.get("levels", BERK_JONES),
         tuple(options.get("shares", ())),
         tuple(options.get("counted", ())),
@@ -239,7 +239,7 @@ def _certify_at_level(
     later = 1.0
     sizes = [{name: tally.m for name, tally in one.tallies.items()} for _, one in ranked]
     if attempt is not None and can_succeed(sizes, targets, level, method, settings, scores.costs):
-        later = share(attempt + 1) / share(attempt)
+        later = delta_share(attempt + 1) / delta_share(attempt)
     rules = tuple(
         _certify_rule(one, target, group, level, method, settings.of_target(index), later)
         for index, target in enumerate(targets)
@@ -374,7 +374,7 @@ def _certify_rule(
     options: Options,
     later: float,
 ) -> Rule:
-    places = np.flatnonzero(shown_for_all(method, ranked, risks, level, options))
+    places = np.flatnonzero(certified_rules(method, ranked, risks, level, options))
     tallies = {name: ranked.tallies[name] for name in risks}
     costs = tuple(name for name, tally in tallies.items() if tally.losses is not None)
     some = {name: tally for name, tally in tallies.items() if tally.m < ranked.m}
@@ -403,7 +403,7 @@ def _failing_alone(
     tallies = {
         name: ranked.tallies[name]
         for name, risk in risks.items()
-        if not shown_for_all(method, ranked, {name: risk}, level, options).any()
+        if not certified_rules(method, ranked, {name: risk}, level, options).any()
     }
     return {name: (tally.errors[-1].item(), int(tally.n[-1])) for name, tally in tallies.items()}
 
@@ -423,7 +423,7 @@ def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list
             if name not in harms:
                 hint = "" if len(harms) > 1 else "Pass the losses of other harms with harms={name: ...}."
                 raise ArgumentError.of("risk", repr(name), f"given for known harms ({', '.join(harms)})", hint)
-        checked = {name: check_share("risk", value) for name, value in target.items()}
+        checked = {name: check_fraction("risk", value) for name, value in target.items()}
         if checked in targets:
             raise ArgumentError.of("risk", f"{one} twice", "a list of different targets")
         targets.append(checked)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from squad.selective.attempts import share
+from squad.selective.attempts import delta_share
 from squad.selective.bands import BERK_JONES, DIVIDED, risk_bounds
 from squad.selective.betting import log_wealth_at_most
 from squad.selective.bounds import passes
@@ -125,7 +125,11 @@ def options_of(certificate: "Certificate") -> tuple[Options, list[float] | None]
 
 def _check_coverages(given: Any, count: int) -> tuple[float, ...]:
     """Check the coverages that thresholds were chosen for."""
-    if not isinstance(given, list) or len(given) != count or any(type(share) not in (int, float) for share in given):
+    if (
+        not isinstance(given, list)
+        or len(given) != count
+        or any(type(delta_share) not in (int, float) for delta_share in given)
+    ):
         raise ValueError(f"the coverages of its {count} thresholds are not {count} numbers")
     if not given[0] > 0 or not given[-1] <= 1 or any(low >= high for low, high in itertools.pairwise(given)):
         raise ValueError("the coverages of its thresholds do not increase from above 0 to at most 1")
@@ -134,10 +138,12 @@ def _check_coverages(given: Any, count: int) -> tuple[float, ...]:
 
 def _check_counted_shares(given: Any) -> tuple[tuple[str, float], ...]:
     """Check the fractions of pilot cases that harms are counted on."""
-    good = isinstance(given, dict) and all(type(share) is float and 0 < share < 1 for share in given.values())
+    good = isinstance(given, dict) and all(
+        type(delta_share) is float and 0 < delta_share < 1 for delta_share in given.values()
+    )
     if not good:
         raise ValueError(f"'counted' must map harms to fractions of cases, not be {str(given)[:60]}")
-    return tuple((str(harm), share) for harm, share in given.items())
+    return tuple((str(harm), delta_share) for harm, delta_share in given.items())
 
 
 def _check_orders(given: Any, count: int, targets: int) -> tuple[tuple[int, ...], ...]:
@@ -179,7 +185,7 @@ def _check_groups_and_levels(certificate: "Certificate") -> None:
     parts = statements(certificate.method, certificate.targets, len(groups))
     # Format 1 also divided delta between the harms of a target, which is stricter than necessary.
     with_harms = parts if certificate.method == "band" else sum(map(len, certificate.targets)) * len(groups)
-    delta = certificate.delta * share(certificate.attempt)
+    delta = certificate.delta * delta_share(certificate.attempt)
     if (level := certificate.rules[0].level) not in (delta / parts, delta / with_harms):
         raise ValueError(
             f"{named(certificate.rules[0], certificate.by)} was tested at level {level:g}, but delta {delta:g}"
@@ -252,15 +258,15 @@ def _check_test(rule: "Rule", harm: str, risk: float, method: str, options: Opti
         return
     costs = harm in rule.costs
     if method == "preset":
-        share = _preset_level_share(rule, options, index)
+        delta_share = _preset_level_share(rule, options, index)
     else:
-        share = _level_share(method, rule.m, m, n, risk, level, options, costs)
+        delta_share = _level_share(method, rule.m, m, n, risk, level, options, costs)
     if costs:
         # The costs of single cases are not known here: this is the most that their sum can show.
-        if not share or log_wealth_at_most(n, errors / n, risk) < -math.log(share * level * (1 + SLACK)):
-            refuse(f"{seen} do not show a mean cost of at most {risk:g} at level {share * level:.4g} ({method})")
-    elif not bool(passes(errors, n, risk, share * level * (1 + SLACK))):
-        refuse(f"{seen} do not show a risk of at most {risk:g} at level {share * level:.4g} ({method})")
+        if not delta_share or log_wealth_at_most(n, errors / n, risk) < -math.log(delta_share * level * (1 + SLACK)):
+            refuse(f"{seen} do not show a mean cost of at most {risk:g} at level {delta_share * level:.4g} ({method})")
+    elif not bool(passes(errors, n, risk, delta_share * level * (1 + SLACK))):
+        refuse(f"{seen} do not show a risk of at most {risk:g} at level {delta_share * level:.4g} ({method})")
 
 
 def _level_share(

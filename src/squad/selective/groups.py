@@ -6,12 +6,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByGroup", "group_codes", "group_key", "plain"]
+__all__ = ["ByGroup", "group_codes", "group_key", "plain_group"]
 
 Value = TypeVar("Value")
 
 
-def plain(value: Any) -> Any:
+def plain_group(value: Any) -> Any:
     """Return a group as JSON stores it; 1.0 becomes 1."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer():
@@ -21,7 +21,7 @@ def plain(value: Any) -> Any:
 
 def group_key(group: Any) -> tuple[str, Any]:
     """Return a key that distinguishes and sorts groups: Python considers 1 and True equal."""
-    value = plain(group)
+    value = plain_group(group)
     return type(value).__name__, value
 
 

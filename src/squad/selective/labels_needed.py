@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.selective.bounds import MOST
-from squad.selective.methods import Options, least_cases, shows_alone, smallest
+from squad.selective.bounds import MAX_CASES
+from squad.selective.methods import Options, min_cases, shows_alone, smallest
 from squad.selective.scored_cases import Ranked
 
 __all__ = ["cases_for_one_test", "closest", "labels_needed"]
@@ -32,7 +32,7 @@ def labels_needed(
         Number of labels, or None; and whether it is hopeless.
     """
     costs = {name: ranked.tallies[name].losses is not None for name in risks}
-    least = max(least_cases(method, risk, level, options, costs[name]) for name, risk in risks.items())
+    least = max(min_cases(method, risk, level, options, costs[name]) for name, risk in risks.items())
     none = dict.fromkeys(risks, 0.0)
     if ranked.m and any(not ranked.tallies[name].m for name in risks):
         return ranked.m + least, False  # a lower limit: the frequency of cases not seen yet is unknown
@@ -56,7 +56,7 @@ def labels_needed(
     rates = {name: float(ranked.tallies[name].rates[index]) for name in risks}
     shares = {name: float(ranked.tallies[name].n[index] / ranked.m) for name in risks}
     needed = max(least, _cases_until_pass(shares, rates, risks, level, method, options, costs))
-    return (needed if ranked.m < needed < MOST else None), False
+    return (needed if ranked.m < needed < MAX_CASES else None), False
 
 
 def closest(ranked: Ranked, risks: Mapping[str, float]) -> dict[str, tuple[float, int]]:
@@ -86,7 +86,7 @@ def _cases_until_pass(
                 return False
         return True
 
-    return smallest(enough, MOST)
+    return smallest(enough, MAX_CASES)
 
 
 def cases_for_one_test(error: NDArray[np.float64], risk: float, level: float) -> NDArray[np.float64]:

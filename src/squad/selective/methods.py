@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from squad.selective.bands import BERK_JONES, risk_bounds
 from squad.selective.betting import log_wealth_at_most
-from squad.selective.bounds import MOST, fewest, fewest_with, most_errors, passes
+from squad.selective.bounds import MAX_CASES, min_cases_with, min_cases_without_errors, most_errors, passes
 from squad.selective.scored_cases import WRONG, Ranked
 from squad.selective.tallies import Tally
 
@@ -39,12 +39,12 @@ __all__ = [
     "METHODS",
     "Options",
     "Start",
+    "certified_rules",
     "cost_starts",
     "could_show",
-    "least_cases",
+    "min_cases",
     "preset_weights",
     "search_ends",
-    "shown_for_all",
     "shows_alone",
     "smallest",
     "starts",
@@ -124,12 +124,12 @@ def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], .
     passed_on = 0.0
     for share, weight in plan:
         weight_here, passed_on = weight + passed_on, 0.0
-        least = fewest(risk, weight_here * level)
+        least = min_cases_without_errors(risk, weight_here * level)
         if least > m:
             passed_on = weight_here
             continue
         allowed = most_errors(max(least, math.floor(share * m)), risk, weight_here * level)
-        n = fewest_with(allowed, risk, weight_here * level)
+        n = min_cases_with(allowed, risk, weight_here * level)
         if found and n <= found[-1].n:
             passed_on = weight_here
             continue
@@ -137,7 +137,7 @@ def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], .
     if found:
         found[0] = Start(found[0].n, found[0].weight + passed_on)
         return tuple(found)
-    least = fewest(risk, level)
+    least = min_cases_without_errors(risk, level)
     return (Start(least, 1.0),) if least <= m else ()
 
 
@@ -167,7 +167,7 @@ def cost_starts(m: int, risk: float, level: float, plan: tuple[tuple[float, floa
 
 def min_cases_without_cost(risk: float, level: float) -> int:
     """Return the smallest number of cases that passes a test of costs if all costs are 0."""
-    return smallest(lambda n: log_wealth_at_most(n, 0.0, risk) >= -math.log(level), MOST)
+    return smallest(lambda n: log_wealth_at_most(n, 0.0, risk) >= -math.log(level), MAX_CASES)
 
 
 def walk(tally: Tally, begin: Sequence[Start], risk: float, level: float) -> NDArray[np.bool_]:
@@ -372,7 +372,7 @@ METHODS: dict[
 }
 
 
-def shown_for_all(
+def certified_rules(
     method: str, ranked: Ranked, risks: Mapping[str, float], level: float, options: Options
 ) -> NDArray[np.bool_]:
     """Return the rules for which every harm was shown to be rare enough, each at ``level``."""
@@ -457,9 +457,9 @@ def could_show(
 
 
 @functools.lru_cache(maxsize=1024)
-def least_cases(method: str, risk: float, level: float, options: Options, costs: bool = False) -> int:
+def min_cases(method: str, risk: float, level: float, options: Options, costs: bool = False) -> int:
     """Return the number of cases below which the method never certifies anything; approximate for bands."""
-    return smallest(lambda m: could_show(method, m, risk, level, options, costs, rough=True), MOST)
+    return smallest(lambda m: could_show(method, m, risk, level, options, costs, rough=True), MAX_CASES)
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int:

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from squad.core.checks import check_choice, check_count, check_number
 from squad.errors import ArgumentError
-from squad.selective.attempts import check_attempt, share
-from squad.selective.bounds import MOST
+from squad.selective.attempts import check_attempt, delta_share
+from squad.selective.bounds import MAX_CASES
 from squad.selective.labels_needed import cases_for_one_test
 from squad.selective.methods import FALLBACK, FIXED, Options
 from squad.selective.pilots import PILOTED
@@ -26,7 +26,7 @@ from squad.selective.power import (
 from squad.selective.power_piloted import Piloted
 from squad.selective.scored_cases import WRONG, Scores
 
-__all__ = ["check_share", "plan", "success_probability"]
+__all__ = ["check_fraction", "plan", "success_probability"]
 
 #: Smallest risk and delta: nobody can label the number of cases that smaller ones need.
 MIN_FRACTION = 1e-9
@@ -42,7 +42,7 @@ LATE_START_FACTOR = 16
 MAX_PILOTED_CASES = 1 << 24
 
 
-def check_share(name: str, value: float) -> float:
+def check_fraction(name: str, value: float) -> float:
     """Check a number strictly between 0 and 1."""
     try:
         number = check_number(name, value, MIN_FRACTION, 1.0, exclude=1.0)
@@ -111,7 +111,7 @@ def plan(
         >>> plan(risk=0.02, delta=0.01, coverage=0.7, error=0.01)
         6192
     """
-    power = check_share("power", power)
+    power = check_fraction("power", power)
     question = _Plan.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max)
     return question.fewest(power)
 
@@ -155,7 +155,7 @@ def success_probability(
         >>> success_probability(500, risk=0.02, coverage=0.8) > success_probability(300, risk=0.02, coverage=0.8)
         True
     """
-    m = check_count("m", m, 1, MOST)
+    m = check_count("m", m, 1, MAX_CASES)
     return _Plan.of(risk, delta, coverage, error, method, pilot, attempt, ranks, r_max).probability(m, seed=SEED + 1)
 
 
@@ -195,10 +195,10 @@ class _Plan:
         ranks: int,
         r_max: float,
     ) -> "_Plan":
-        risk = check_share("risk", risk)
-        level = check_share("delta", delta) * share(check_attempt(attempt))
+        risk = check_fraction("risk", risk)
+        level = check_fraction("delta", delta) * delta_share(check_attempt(attempt))
         check_choice("method", method, (*SIMULATED, *PILOTED, "grid"))
-        options = Options(check_count("ranks", ranks, 1), check_share("r_max", r_max))
+        options = Options(check_count("ranks", ranks, 1), check_fraction("r_max", r_max))
         if method == "band" and risk > options.r_max:
             raise ArgumentError.of("risk", f"{risk:g}", f"at most r_max ({options.r_max:g}) for the method band")
         if coverage is not None:
@@ -277,14 +277,14 @@ class _Plan:
     def _starts_too_late(self) -> bool:
         """Whether the method starts at a coverage with too high a risk, so that many cases are no better than few."""
         begin = {"fallback": FALLBACK, "fixed_sequence": FIXED}.get(self.method, ())
-        return bool(begin) and all(self._risk_at(share) >= self.risk for share, _ in begin)
+        return bool(begin) and all(self._risk_at(delta_share) >= self.risk for delta_share, _ in begin)
 
-    def _risk_at(self, share: float) -> float:
+    def _risk_at(self, delta_share: float) -> float:
         """Return the risk of the rule with this coverage."""
         if self.wrong is not None:
-            return float(self.wrong[: max(1, round(share * len(self.wrong)))].mean())
+            return float(self.wrong[: max(1, round(delta_share * len(self.wrong)))].mean())
         assert self.coverage is not None
-        return (min(share, self.coverage) * self.error + max(0.0, share - self.coverage)) / share
+        return (min(delta_share, self.coverage) * self.error + max(0.0, delta_share - self.coverage)) / delta_share
 
     def fewest(self, power: float) -> int:
         """Return the smallest number of cases with this power, to within one percent; power is not quite monotone."""
@@ -293,7 +293,7 @@ class _Plan:
             return self.probability(m, SEARCH_SAMPLES) >= power
 
         low, high = 0, max(8, round(self._guess()))
-        most = MOST if self.wrong is None else MAX_PILOTED_CASES
+        most = MAX_CASES if self.wrong is None else MAX_PILOTED_CASES
         if self._starts_too_late:
             most = min(most, LATE_START_FACTOR * high)
         while high < most and not enough(high):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, gammaln, xlog1py, xlogy
 
 from squad.selective.bands import risk_bounds
-from squad.selective.bounds import MOST, passes
+from squad.selective.bounds import MAX_CASES, passes
 from squad.selective.methods import FALLBACK, FIXED, Options, starts, tests_of
 
 __all__ = [
@@ -260,7 +260,7 @@ class Boundary:
             middle = (low + high) // 2
             passed = passes(counts, middle, risk, level)
             low, high = np.where(passed, low, middle), np.where(passed, middle, high)
-        self.fewest = np.where(high > m, MOST, high)
+        self.fewest = np.where(high > m, MAX_CASES, high)
 
     def __call__(self, errors: Ints, n: Ints | int) -> Bools:
         """Return whether these numbers of errors among n pass."""

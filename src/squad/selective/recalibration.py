@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from squad.core.checks import check_choice, check_count, check_number
-from squad.core.portable_math import exp_of_minus, log_of
+from squad.core.portable_math import exp_neg, log
 from squad.errors import ArgumentError
 from squad.selective.scored_cases import as_array
 
@@ -264,7 +264,7 @@ def temperature_map(confidence: Array, temperature: float, classes: int) -> tupl
     sure, flat = confidence >= 1, confidence <= 1 / classes
     # Every step is monotone under rounding: a larger c never gives a smaller result.
     odds = confidence / np.where(sure, 1.0, 1 - confidence) * (classes - 1)
-    others = (classes - 1) * exp_of_minus(log_of(np.maximum(odds, 1.0)) / temperature)
+    others = (classes - 1) * exp_neg(log(np.maximum(odds, 1.0)) / temperature)
     fixed = sure | flat
     return (
         np.where(fixed, confidence, 1 / (1 + others)),

@@ -27,8 +27,8 @@ from scipy import special
 
 from squad.core.checks import check_number
 from squad.errors import ArgumentError
-from squad.selective.bounds import MOST
-from squad.selective.groups import ByGroup, group_codes, plain
+from squad.selective.bounds import MAX_CASES
+from squad.selective.groups import ByGroup, group_codes, plain_group
 from squad.selective.scored_cases import WRONG, Scores, as_array, as_groups
 
 __all__ = ["Resampled", "resample", "sampling_assumption"]
@@ -179,7 +179,7 @@ def _by_strata(scores: Scores, strata: NDArray[Any], population: Mapping[Any, fl
         "cases": len(scores),
         "drawn": total,
         "strata": [
-            {"stratum": plain(name), "share": float(share), "cases": int(size), "drawn": int(count)}
+            {"stratum": plain_group(name), "share": float(share), "cases": int(size), "drawn": int(count)}
             for name, share, size, count in zip(names, shares, sizes, wanted, strict=True)
         ],
         "key": key.hex(),
@@ -190,7 +190,7 @@ def _by_strata(scores: Scores, strata: NDArray[Any], population: Mapping[Any, fl
 def _most_drawn(sizes: NDArray[np.int64], shares: NDArray[np.float64]) -> int:
     """Return the largest sample size at which a stratum runs out with probability at most :data:`RUNS_OUT`."""
     some = (shares > 0) & (shares < 1)
-    low, high = 1, int(min(sizes[shares == 1], default=MOST))  # a single stratum can be drawn completely
+    low, high = 1, int(min(sizes[shares == 1], default=MAX_CASES))  # a single stratum can be drawn completely
     high = min(high, int(sizes[shares > 0].sum()))
 
     def fits(total: int) -> bool:

@@ -14,7 +14,7 @@ __all__ = [
     "MISS_RATE",
     "WRONG",
     "amount",
-    "certainty",
+    "confidence_level",
     "confidence_text",
     "limit_clause",
     "observed_rate",
@@ -36,7 +36,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.10g} %"
 
 
-def certainty(delta: float) -> str:
+def confidence_level(delta: float) -> str:
     """Format the confidence level 1 - delta; never as 100 %."""
     text = percent(1 - delta)
     return "over 99.9999999 %" if text == "100 %" else text

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from squad.selective.methods import Options, least_cases
+from squad.selective.methods import Options
+from squad.selective.methods import min_cases as min_cases_of_harm
 
 if TYPE_CHECKING:
     from squad.selective.certificate import Rule
@@ -43,7 +44,7 @@ def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Sho
     found = []
     for harm in rule.counted:
         cases = rule.counts(harm)[1]
-        least = least_cases(method, rule.risks[harm], rule.level, settings, harm in rule.costs)
+        least = min_cases_of_harm(method, rule.risks[harm], rule.level, settings, harm in rule.costs)
         if cases < least:
             found.append(Shortage(harm, cases, least))
     return sorted(found, key=lambda one: one.cases)
@@ -52,7 +53,9 @@ def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Sho
 def min_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
     """Return the smallest number of calibration cases that could certify a rule, if all predictions were correct."""
     settings = Options(options.get("ranks", 20), options.get("r_max", 0.1))
-    return max(least_cases(method, risk, rule.level, settings, harm in rule.costs) for harm, risk in rule.risks.items())
+    return max(
+        min_cases_of_harm(method, risk, rule.level, settings, harm in rule.costs) for harm, risk in rule.risks.items()
+    )
 
 
 def shortage_text(rule: "Rule", method: str, options: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from squad.core.checks import COLDEST, check_choice, check_count, check_keys, check_number
+from squad.core.checks import MIN_TEMPERATURE, check_choice, check_count, check_keys, check_number
 from squad.errors import ArgumentError
 from squad.models import NetworkConfig
 from squad.models.config import PerMember
@@ -149,7 +149,7 @@ _RANGES = {
     "lr": (0.0, float("inf")),
     "kl_multiplier": (0.0, float("inf")),
     "weight_decay": (0.0, float("inf")),
-    "temperature_start": (COLDEST, float("inf")),
-    "temperature_end": (COLDEST, float("inf")),
+    "temperature_start": (MIN_TEMPERATURE, float("inf")),
+    "temperature_end": (MIN_TEMPERATURE, float("inf")),
     "adversarial": (0.0, 1.0),
 }

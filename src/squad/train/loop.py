@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from squad.core.checks import check_count
-from squad.core.threads import threads_for
+from squad.core.threads import limit_threads
 from squad.errors import ArgumentError, SquadError
 from squad.layers import set_temperature
 from squad.layers.members import take
@@ -152,7 +152,7 @@ def fit(
 
     steps: Steps | None = None  # created anew whenever the members change
     work = adam.flat.numel() * (config.batch_size or 1)
-    with threads_for(work, device), _running(progress, writer) as interrupts:
+    with limit_threads(work, device), _running(progress, writer) as interrupts:
         progress.start(state.epoch, config.max_epochs)
         while state.slots and state.epoch < config.max_epochs:
             slots = torch.tensor(state.slots, device=device)

@@ -91,7 +91,7 @@ def _is_small(layer: nn.Module, x: Tensor) -> bool:
     assert isinstance(layer, SquadLinear)
     size = x.shape[0] * x.shape[1] * layer.bins * layer.out_features
     exact = x.dtype in (torch.float32, torch.float64)
-    return exact and layer.backend in ("auto", "eager") and 0 < size <= 2 * eager.BLOCK
+    return exact and layer.backend in ("auto", "eager") and 0 < size <= 2 * eager.BLOCK_SIZE
 
 
 @torch.no_grad()

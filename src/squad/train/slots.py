@@ -36,7 +36,7 @@ from squad.train.training_data import (
     to_device_if_it_fits,
 )
 
-__all__ = ["DeviceData", "Examined", "Run", "Slots", "examine"]
+__all__ = ["DeviceData", "Run", "Slots", "ValidationResult", "validate"]
 
 #: Codes of the settings of ``learn_values``.
 LEARN_VALUES_CODES = {"fixed": FIXED, "per_layer": PER_LAYER, "per_neuron": PER_NEURON}
@@ -104,7 +104,7 @@ class DeviceData:
         return self.train.shape[1]
 
 
-class Examined(NamedTuple):
+class ValidationResult(NamedTuple):
     """Results of a run on the m validation rows.
 
     Attributes:
@@ -123,7 +123,7 @@ class Slots:
 
     Args:
         data: Training and validation rows.
-        padded: Settings of the padded network whose members are the runs (:func:`squad.models.padding.wide_config`).
+        padded: Settings of the padded network whose members are the runs (:func:`squad.models.padding.padded_config`).
         count: Number of slots.
         config: Settings that all runs share: batch size, precision, backend, adversarial.
     """
@@ -231,7 +231,7 @@ class Slots:
         loss, kl = (self.totals / self.taken).tolist()
         return {slot: (loss[slot], kl[slot]) for slot in self.active}
 
-    def advance(self, slot: int, loss: tuple[float, float], examined: Examined | None) -> None:
+    def advance(self, slot: int, loss: tuple[float, float], examined: ValidationResult | None) -> None:
         """Record an epoch of a run.
 
         Args:
@@ -266,7 +266,9 @@ class Slots:
             yield
 
 
-def examine(slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int) -> Iterator[tuple[int, Examined]]:
+def validate(
+    slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int
+) -> Iterator[tuple[int, ValidationResult]]:
     """Evaluate runs on the validation rows, and iterate over (slot, results).
 
     Args:
@@ -282,4 +284,4 @@ def examine(slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int
         network = take(slots.network, part).eval()
         sampler = Sampler(network, sampling, num_samples, precision=slots.config.precision, exact=False)
         p = sampler(data.x_validation).probabilities
-        yield from zip(part, map(Examined, *validated(p, data.y_validation), p), strict=True)
+        yield from zip(part, map(ValidationResult, *validated(p, data.y_validation), p), strict=True)

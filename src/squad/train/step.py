@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from squad.core.threads import threads_for
+from squad.core.threads import limit_threads
 from squad.layers import Linear
 from squad.models import Network
 from squad.ops import has_triton
 from squad.ops.matmul_precision import matmul_precision
-from squad.ops.triton_launch import on
+from squad.ops.triton_launch import on_device
 from squad.train import manual_backward
 from squad.train.adam import ALIGN, Adam
 
@@ -116,7 +116,7 @@ class PlainSteps:
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """Take the steps of an epoch; see :meth:`Steps.epoch`."""
         totals = torch.zeros(2, len(self.seed), dtype=self.x.dtype, device=self.y.device)
-        with threads_for(self.adam.flat.numel() * order.shape[-1], self.y.device):
+        with limit_threads(self.adam.flat.numel() * order.shape[-1], self.y.device):
             for index, rows in enumerate(order.unbind(1)):  # (M, batch)
                 totals += self._step(rows, first + index)
         return totals
@@ -214,7 +214,7 @@ class KernelSteps:
 
     def epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
         """Take the steps of an epoch; see :meth:`Steps.epoch`."""
-        with on(self.y.device):
+        with on_device(self.y.device):
             return self._epoch(order, first)
 
     def _epoch(self, order: Tensor, first: int | Tensor) -> Tensor:
