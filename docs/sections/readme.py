@@ -25,7 +25,7 @@ def demo_output(digits: ImageSet, predictors: dict[str, Predictor]) -> str:
     """Return what ``squad demo`` prints after training, as a code block."""
     stream = io.StringIO()
     demo.compare(digits, predictors, stream)
-    demo.least_sure(digits, predictors["squad"], stream)
+    demo.show_least_confident(digits, predictors["squad"], stream)
     demo.certified(digits, predictors["squad"], stream)
     return "```text\n" + "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n```"
 

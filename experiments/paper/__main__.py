@@ -11,7 +11,7 @@ import typer
 from squad.cli.help_layout import STYLE, Command
 from squad.cli.interrupts import listening
 from squad.cli.options import DataDir, Device
-from squad.cli.terminal import StoppedError, say, table, tell
+from squad.cli.terminal import StoppedError, print_message, print_result, table
 
 if TYPE_CHECKING:
     from experiments.paper.jobs.plan import Plan
@@ -87,7 +87,7 @@ def paper(
     if from_records and not any((out / "results").rglob("*.json")):
         raise PlanError(f"There are no records in {out / 'results'}. Run without --from-records to create them.")
     if quick:
-        say("quick: fewer networks, epochs and rows; results are not comparable with the paper's")
+        print_message("quick: fewer networks, epochs and rows; results are not comparable with the paper's")
     complete = True
     if not from_records:
         try:
@@ -96,7 +96,7 @@ def paper(
                 out / "results",
                 torch_device,
                 time_limit,
-                say,
+                print_message,
                 lambda label: make_progress(label=label),
                 lambda label: make_search_progress(label=label),
                 data_dir,
@@ -104,16 +104,18 @@ def paper(
         except KeyboardInterrupt:
             raise StoppedError("stopped; existing records are kept. Run the same command again to resume.") from None
     if not complete:
-        say(f"{time.monotonic() - start:.0f} s; time limit reached. Run the same command again to resume")
-        say(f"python -m experiments.paper {' '.join([what, *options])} --from-records writes the existing results")
+        print_message(f"{time.monotonic() - start:.0f} s; time limit reached. Run the same command again to resume")
+        print_message(
+            f"python -m experiments.paper {' '.join([what, *options])} --from-records writes the existing results"
+        )
         raise typer.Exit(UNFINISHED)
-    pages = pipeline.write_pages(folder, out, quick=quick, log=say)
+    pages = pipeline.write_pages(folder, out, quick=quick, log=print_message)
     for plan in plans:
         if plan.name.startswith("table"):
             _print_table(plan, Sources(folder, out / "results", quick))
     drawn = sum(path.suffix == ".png" for path in pages)
-    tell(f"{out / 'README.md'}, {len(pages) - drawn - 1} more pages and {drawn} figures")
-    say(f"{time.monotonic() - start:.0f} s")
+    print_result(f"{out / 'README.md'}, {len(pages) - drawn - 1} more pages and {drawn} figures")
+    print_message(f"{time.monotonic() - start:.0f} s")
 
 
 def _print_table(plan: "Plan", sources: "Sources") -> None:

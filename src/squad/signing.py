@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from squad.errors import SquadError
-from squad.files import read_bytes, write_json
+from squad.files import create_new, read_bytes, write_json
 
 __all__ = [
     "SIGNATURE",
@@ -109,11 +109,8 @@ def new_key(path: str | Path) -> tuple[Path, Path]:
             raise SignatureError(f"{file} already exists, and keys are never overwritten. Choose another file name.")
     try:
         private.parent.mkdir(parents=True, exist_ok=True)
-        # Not by squad.files: created exclusively, so that no key is overwritten, and with these modes from the start.
         for file, mode, content in ((private, 0o600, secret), (public, 0o644, published)):
-            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with open(handle, "wb") as stream:
-                stream.write(content)
+            create_new(file, content, mode)  # no key is overwritten
     except OSError as cause:
         raise SignatureError(
             f"{path} cannot be written: {cause.strerror or cause}. Choose another file name."

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from squad.cli.terminal import facts, tell_paragraphs, wrapped
+from squad.cli.terminal import facts, print_wrapped, wrapped
 
 TEXT = (
     "Certified at risk 5 %, confidence level 99 %: accepts 672 of 2,000 calibration cases (33.6 %), 23 of them wrong.\n"
@@ -37,11 +37,11 @@ def test_a_long_word_is_not_broken() -> None:
 def test_lines_are_wrapped_on_terminals_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell_paragraphs(TEXT)
+    print_wrapped(TEXT)
     assert capsys.readouterr().out == f"{TEXT}\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    tell_paragraphs(TEXT)
+    print_wrapped(TEXT)
     assert capsys.readouterr().out == f"{wrapped(TEXT, 60)}\n"
 
 

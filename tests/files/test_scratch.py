@@ -28,8 +28,8 @@ def test_scratch_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     write_text(target, "old")
     code = """
 import sys, time
-from squad.files import replacing
-with replacing(sys.argv[1]) as file:
+from squad.files import atomic_write
+with atomic_write(sys.argv[1]) as file:
     file.write(b"patients")
     file.flush()
     print("writing", flush=True)

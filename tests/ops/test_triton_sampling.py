@@ -157,7 +157,7 @@ def test_linear_layer_in_one_kernel(kernels: Any, shape: tuple[int, ...], inputs
     bias = torch.randn(case.members, case.bins * case.neurons, device=DEVICE).double()
     logits = (x @ weight.unsqueeze(1) + bias[:, None, None]).unflatten(-1, (case.bins, case.neurons))
     single = [tensor.float() for tensor in (x, weight, bias, case.values)]
-    assert kernels.serves_linear(inputs, torch.float32)
+    assert kernels.supports_linear(inputs, torch.float32)
     found = kernels.linear(*single, None, torch.ones(case.members, device=DEVICE))
     assert_close(found, sampling_modes.mean(logits, case.values), torch.float32)
     exact, power = case.power(0.3, 0.8), case.power(0.3, 0.8, dtype=torch.float32)
@@ -181,7 +181,7 @@ def test_answers(kernels: Any, classes: int) -> None:
         log_p = logits[:, :, :count].double().log_softmax(-1)
         expected[:, part] += log_p.exp().sum(1) / 21
         expected_entropies[:, part] -= (log_p.exp() * log_p).sum((1, -1)) / 21
-        for add in (kernels.add_answers, sampling_modes.add_predictions):
+        for add in (kernels.add_predictions, sampling_modes.add_predictions):
             p, h = probabilities.clone(), entropies.clone()
             add(logits, p[:, part], h[:, part], 21)
             torch.testing.assert_close(p, expected, rtol=0, atol=1e-12)

@@ -26,7 +26,7 @@ from squad.analysis import (
     stereotypes,
 )
 from squad.analysis.latent_figures import FigureError, draw_activation, draw_stereotypes, draw_unit, draw_weights
-from squad.analysis.plain import Plain
+from squad.analysis.stored_result import Plain
 from squad.errors import ArgumentError
 from tests.analysis.networks import network, rows
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from squad.analysis.latents import ascending
 from squad.analysis.layer_view import LayerView, check_unit, view_layer
-from squad.analysis.plain import Plain
+from squad.analysis.stored_result import Plain
 from squad.core.checks import check_count
 from squad.layers import FactorizedSquadLinear
 from squad.models.networks import Network

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from squad.analysis.layer_view import view_layer
-from squad.analysis.plain import Plain
+from squad.analysis.stored_result import Plain
 from squad.errors import ArgumentError
 from squad.layers.quantized import SquadLayer
 from squad.models.networks import Network

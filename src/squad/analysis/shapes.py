@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.analysis.latents import Posteriors
-from squad.analysis.plain import Plain
+from squad.analysis.stored_result import Plain
 from squad.core.checks import check_count
 from squad.errors import ArgumentError
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from squad.analysis.latents import ascending
 from squad.analysis.layer_view import check_unit, view_layer
-from squad.analysis.plain import Plain
+from squad.analysis.stored_result import Plain
 from squad.data.array_transform import ArrayTransform
 from squad.data.columns import NumberColumn
 from squad.data.transforms import TableTransform

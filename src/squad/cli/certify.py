@@ -18,7 +18,7 @@ from squad.cli.options import (
     Overwrite,
     Ranks,
 )
-from squad.cli.terminal import say, tell_paragraphs
+from squad.cli.terminal import print_message, print_wrapped
 
 __all__ = ["certify"]
 
@@ -206,9 +206,9 @@ def certify(
     if as_json:
         typer.echo(json.dumps(certificate.to_json(), indent=2))
     else:
-        tell_paragraphs(certificate)
+        print_wrapped(certificate)
     if not certificate.certified:
-        say(f"Nothing could be certified, and no certificate was saved.{note}")
+        print_message(f"Nothing could be certified, and no certificate was saved.{note}")
         raise typer.Exit(NOTHING_CERTIFIED)
     if out is not None or scores is None:
-        say(f"saved in {out or model}")
+        print_message(f"saved in {out or model}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from squad.cli.certification_attempts import failure_note, lock_model, save_model, unrecorded
-from squad.cli.terminal import row_progress, say, warn
+from squad.cli.terminal import print_message, row_progress, warn
 
 if TYPE_CHECKING:
     from squad.cli.certify_settings import CertifySettings
@@ -146,12 +146,12 @@ def _say_rows_and_groups(certificate: Any) -> None:
 
     calibration = certificate.details["calibration"]
     if calibration["used"] < calibration["rows"]:
-        say(f"{calibration['used']:,} of {calibration['rows']:,} rows are used")
+        print_message(f"{calibration['used']:,} of {calibration['rows']:,} rows are used")
         if not certificate.certified:  # otherwise the certificate lists them
             for assumption in certificate.details["assumptions"]:
-                say(f"  {assumption}")
+                print_message(f"  {assumption}")
     if (drawn := certificate.details.get("resampling")) is not None:
-        say(f"{drawn['drawn']:,} of {drawn['cases']:,} rows were drawn by their {drawn['by']}")
+        print_message(f"{drawn['drawn']:,} of {drawn['cases']:,} rows were drawn by their {drawn['by']}")
     for rule in certificate.rules if certificate.certified else ():
         if not rule.certified:
             which = "all rows" if rule.group is None else f"rows where {certificate.by} is {rule.group}"

@@ -9,7 +9,7 @@ import typer
 from squad.cli.help_layout import STYLE, Command
 from squad.cli.help_layout import Group as CommandGroup
 from squad.cli.options import DataDir, Decimal, Encoding, Group, Overwrite, Target
-from squad.cli.terminal import download_bar, say, table, tell
+from squad.cli.terminal import download_bar, print_message, print_result, table
 
 __all__ = ["app", "split"]
 
@@ -62,11 +62,11 @@ def fetch(
     from squad.data.registry import dataset, locate_or_fetch
 
     if not dataset(name).files:
-        tell(f"{name} comes with scikit-learn: there is nothing to fetch.")
+        print_result(f"{name} comes with scikit-learn: there is nothing to fetch.")
         return
     with download_bar() as progress:
         folder = locate_or_fetch(name, data_dir, progress)
-    tell(f"{name}: {folder}")
+    print_result(f"{name}: {folder}")
 
 
 def split(
@@ -136,9 +136,9 @@ def split(
             )
     _write(found, parts.parts, paths)
     for note in parts.notes:
-        say(note)
+        print_message(note)
     for name, path in paths.items():
-        tell(f"{path}: {len(parts.parts[name]):,} rows")
+        print_result(f"{path}: {len(parts.parts[name]):,} rows")
 
 
 def _fractions(text: str, extra: float | None = None) -> dict[str, float]:

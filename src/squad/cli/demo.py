@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.options import Overwrite
-from squad.cli.terminal import say, table, tell, wrapped
+from squad.cli.terminal import print_message, print_result, table, wrapped
 
-__all__ = ["certified", "compare", "demo", "least_sure", "train"]
+__all__ = ["certified", "compare", "demo", "show_least_confident", "train"]
 
 #: Networks, in the order of the table.
 MODELS: tuple[str, ...] = ("squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm", "mlp")
@@ -58,16 +58,16 @@ def demo(
             f"{page} exists, which the report would replace. Name another folder with --out, or pass --overwrite."
         )
     digits = load_images("digits")
-    say(f"{len(digits.x_train):,} training digits, {len(digits.x_test):,} test digits")
+    print_message(f"{len(digits.x_train):,} training digits, {len(digits.x_test):,} test digits")
     predictors = train(digits, max_epochs, seed)
     compare(digits, predictors)
-    least_sure(digits, predictors["squad"])
+    show_least_confident(digits, predictors["squad"])
     predictor = certified(digits, predictors["squad"])
     predictor.save(out, overwrite)
     write_page(digits, predictor, page, str(out))
-    tell(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
-    tell(f"  squad predict {out} digits:test --out answers.csv")
-    tell(f"\nIts report, for your browser: {page}")
+    print_result(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
+    print_result(f"  squad predict {out} digits:test --out answers.csv")
+    print_result(f"\nIts report, for your browser: {page}")
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
     table(title, header, rows, file=file)
 
 
-def least_sure(digits: Any, predictor: Any, file: Any = None) -> None:
+def show_least_confident(digits: Any, predictor: Any, file: Any = None) -> None:
     """Print the digit with the lowest confidence, drawn with block characters."""
     import numpy as np
 

@@ -21,9 +21,9 @@ from squad.cli.options import (
     Seed,
     Target,
 )
-from squad.cli.terminal import WARNING, StoppedError, say, tell, warn
+from squad.cli.terminal import WARNING, StoppedError, print_message, print_result, warn
 
-__all__ = ["fit", "sizes"]
+__all__ = ["fit", "layer_sizes"]
 
 
 def fit(
@@ -108,7 +108,7 @@ def fit(
         "model": model,
         "members": members,
         "seed": seed,
-        "network.hidden": None if hidden is None else sizes(hidden),
+        "network.hidden": None if hidden is None else layer_sizes(hidden),
         "training.max_epochs": max_epochs,
         "prediction.sampling": sampling,
         "prediction.num_samples": num_samples,
@@ -151,8 +151,8 @@ def fit(
             warn(f"the loss of member {member} was not finite in epoch {result['epochs']}: try a lower lr.")
     for note in predictor.record["notes"]:
         if not note.startswith(WARNING):  # warnings were printed before training
-            say(note)
-    tell(f"{out}: {summary(predictor)}")
+            print_message(note)
+    print_result(f"{out}: {summary(predictor)}")
 
 
 def _train_and_save(
@@ -220,7 +220,7 @@ def _quiet() -> Any:
     class Quiet(SilentProgress):
         def message(self, text: str) -> None:
             if text.startswith(WARNING):
-                say(text)
+                print_message(text)
 
     return Quiet()
 
@@ -241,7 +241,7 @@ def summary(predictor: Any) -> str:
     )
 
 
-def sizes(text: str) -> list[int]:
+def layer_sizes(text: str) -> list[int]:
     """Return the sizes of the hidden layers, from the value of --hidden such as "32,32"."""
     from squad.errors import ArgumentError
 

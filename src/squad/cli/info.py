@@ -6,7 +6,7 @@ import typer
 
 from squad.cli.accuracy_text import accuracy_text
 from squad.cli.options import SavedModel
-from squad.cli.terminal import facts, table, tell, tell_paragraphs
+from squad.cli.terminal import facts, print_result, print_wrapped, table
 
 __all__ = ["info"]
 
@@ -72,8 +72,8 @@ def info(
             _attempt_rows(predictor),
         )
     if predictor.certificate:
-        tell("certificate")
-        tell_paragraphs(predictor.certificate)
+        print_result("certificate")
+        print_wrapped(predictor.certificate)
 
 
 def _columns(predictor: Any) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from squad.cli.terminal import download_bar, say
+from squad.cli.terminal import download_bar, print_message
 from squad.data.column_names import format_names
 from squad.data.registry import DATASETS
 from squad.data.tables import STDIN_NAMES, Arrays, Table, groups, labels, read
@@ -143,7 +143,7 @@ def _read_dataset(
         images = load_images(name, data_dir, progress)
     train = (named_part or part) == "train"
     for note in images.notes if train else ():
-        say(f"{name}: {note}")
+        print_message(f"{name}: {note}")
     x, y = (images.x_train, images.y_train) if train else (images.x_test, images.y_test)
     if named_part in ("calibration", "test"):
         rows = halves(y)[named_part]

@@ -8,7 +8,7 @@ import typer
 
 from squad.cli.answer_files import check_new
 from squad.cli.options import DataDir, Decimal, Device, Encoding, Overwrite, SavedModel
-from squad.cli.terminal import facts, say, table, tell
+from squad.cli.terminal import facts, print_message, print_result, table
 
 if TYPE_CHECKING:
     from squad.analysis import Activation, Found, Posteriors
@@ -166,12 +166,14 @@ def _read_sample(
 
     named = _training_data(predictor) if data is None else data
     if named is None:
-        say("DATA is missing and the training data was not found: using standard normal noise instead of rows.")
+        print_message(
+            "DATA is missing and the training data was not found: using standard normal noise instead of rows."
+        )
         noise = np.random.default_rng(0).standard_normal((max_rows, predictor.network.in_features))
         return _Sample(torch.from_numpy(noise), np.arange(max_rows), "standard normal noise")
     read = read_rows(named, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=format)
     if data is None:
-        say(f"DATA is missing: using rows of {read.source}.")
+        print_message(f"DATA is missing: using rows of {read.source}.")
     check_kind(predictor, read.x, model, named)
     encoded = encode(predictor, read.x)
     usable = np.delete(np.arange(len(encoded.x)), list(encoded.problems))
@@ -220,7 +222,7 @@ def _list_units(found: "Posteriors", title: str) -> None:
     )
     left = len(order) - MAX_UNITS_SHOWN
     more = f"{left} less informative unit{'s' if left > 1 else ''} not shown. " if left > 0 else ""
-    say(f"{more}Add --unit {order[0] + 1} to draw the first.")
+    print_message(f"{more}Add --unit {order[0] + 1} to draw the first.")
 
 
 def _draw_unit(
@@ -252,7 +254,7 @@ def _draw_unit(
     with atomic_write(out) as file:
         figure.savefig(file, format=out.suffix[1:].lower())
     facts(title, _facts(found, unit, function, examples))
-    tell(out)
+    print_result(out)
 
 
 def _input_shape_and_names(predictor: Any, layer: int) -> tuple[Any, Any]:

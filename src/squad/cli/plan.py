@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from squad.cli.options import Decimal, Delta, Encoding, LargestRisk, Ranks
-from squad.cli.terminal import say, tell
+from squad.cli.terminal import print_message, print_result
 
 __all__ = ["plan"]
 
@@ -76,7 +76,7 @@ def plan(
         scores = numbers(table, "confidence"), flags(table, "correct")
     options: dict[str, Any] = {"method": method, "pilot": scores, "attempt": attempt, "ranks": ranks, "r_max": r_max}
     labels = count(risk, delta, coverage, error, power, **options)
-    tell(labels)
+    print_result(labels)
     probability = success_probability(labels, risk, delta, coverage, error, **options)
     if scores is None:
         accepted = f"{percent(1.0 if coverage is None else coverage)} of all rows can be accepted with"
@@ -88,7 +88,7 @@ def plan(
     coverage_text = (
         "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
     )
-    say(
+    print_message(
         f"labelled rows to certify risk {percent(risk)} at confidence level {confidence_level(delta)}"
         f" (method: {method}, attempt {attempt}). The certificate accepts {coverage_text} with probability"
         f" {100 * probability:.0f} %, {condition}."

@@ -19,7 +19,7 @@ from squad.cli.options import (
     Sampling,
     SavedModel,
 )
-from squad.cli.terminal import row_progress, say, warn
+from squad.cli.terminal import print_message, row_progress, warn
 
 __all__ = ["predict"]
 
@@ -113,9 +113,9 @@ def predict(
     unreadable, novel = int(np.sum(np.isnan(answer.confidence))), int(np.sum(answer.novel))
     left_out = [f"{unreadable:,} could not be used"] if unreadable else []
     left_out += [f"{novel:,} unlike the training rows"] if novel else []
-    say(f"{rows_text(len(answer))}: {decisions}" + (f" ({', '.join(left_out)})" if left_out else ""))
+    print_message(f"{rows_text(len(answer))}: {decisions}" + (f" ({', '.join(left_out)})" if left_out else ""))
     if counts["accepted"]:
-        say(f"accepted: certified at {certified_terms(predictor.certificate, target)}")
+        print_message(f"accepted: certified at {certified_terms(predictor.certificate, target)}")
     if unreadable > 0.5 * len(answer):
         first = answer.reason[np.flatnonzero(np.isnan(answer.confidence))[0]]
         warn(f"{unreadable:,} of {rows_text(len(answer))} could not be used; the first: {first}. Check DATA.")

@@ -16,7 +16,7 @@ from squad.cli.options import (
     SavedOut,
 )
 from squad.cli.sign import lost_signature
-from squad.cli.terminal import row_progress, say, tell, warn
+from squad.cli.terminal import print_message, print_result, row_progress, warn
 
 __all__ = ["recalibrate"]
 
@@ -77,5 +77,5 @@ def recalibrate(
         recalibrated.save(folder, overwrite=overwrite or out is None)
     if lost is not None:
         warn(lost)
-    tell(str(recalibrated.recalibration))
-    say(f"saved in {folder}")
+    print_result(str(recalibrated.recalibration))
+    print_message(f"saved in {folder}")

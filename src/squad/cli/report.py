@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from squad.cli.options import DataDir, Decimal, Device, Encoding, LabelColumn, Overwrite
-from squad.cli.terminal import row_progress, say, tell, warn
+from squad.cli.terminal import print_message, print_result, row_progress, warn
 
 __all__ = ["report"]
 
@@ -71,5 +71,5 @@ def report(
         encoded = encode(predictor, input_rows(predictor.transform, rows.x))
         if seen := seen_in_training(predictor, encoded, np.ones(len(rows), dtype=np.bool_)):
             warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: the report is too optimistic.")
-    tell(out)
-    say("Open it in a browser; it works offline.")
+    print_result(out)
+    print_message("Open it in a browser; it works offline.")

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from squad.cli.interrupts import Listener, exit_code
-from squad.cli.terminal import StoppedError, complain, show_warning
+from squad.cli.terminal import StoppedError, print_error, show_warning
 from squad.errors import SquadError, SquadWarning
 
 __all__ = ["import_torch", "run"]
@@ -54,7 +54,7 @@ def run(app: typer.Typer, name: str, arguments: Sequence[str] | None, listener: 
     except BaseException as error:
         listener.finished = True
         return _report(error, listener.received, name)
-    return complain("stopped.", exit_code(listener.received or signal.SIGINT)) if code == 130 else int(code or 0)
+    return print_error("stopped.", exit_code(listener.received or signal.SIGINT)) if code == 130 else int(code or 0)
 
 
 def _report(error: BaseException, received: int | None, name: str) -> int:
@@ -66,18 +66,18 @@ def _report(error: BaseException, received: int | None, name: str) -> int:
         name: Name of the program, as the user types it.
     """
     if isinstance(error, StoppedError):
-        return complain(str(error), error.code if received is None else exit_code(received))
+        return print_error(str(error), error.code if received is None else exit_code(received))
     # An interrupt inside an extension module may surface as another error.
     if received is not None or isinstance(error, (KeyboardInterrupt, typer.Abort)):
-        return complain("stopped.", exit_code(received or signal.SIGINT))
+        return print_error("stopped.", exit_code(received or signal.SIGINT))
     if isinstance(error, UsageError):
         command = error.ctx.command_path if error.ctx else name
         text = error.format_message()
-        return complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See {command} --help.", 2)
+        return print_error(f"{text}{'' if text.endswith(('.', '?')) else '.'} See {command} --help.", 2)
     if isinstance(error, SquadError):
-        return complain(str(error), 2)
+        return print_error(str(error), 2)
     if isinstance(error, (MemoryError, OSError, RuntimeError)):
-        return complain(_system_problem(error), 2)
+        return print_error(_system_problem(error), 2)
     raise error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from squad.cli.options import Data, DataDir, Decimal, Device, Drop, Encoding, Group, Hidden, MaxEpochs, Model, Target
-from squad.cli.terminal import INTERRUPTED, StoppedError, say, tell, warn
+from squad.cli.terminal import INTERRUPTED, StoppedError, print_message, print_result, warn
 from squad.signals import TERMINATED, Terminated
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def search(
       squad fit train.csv --config study/best.toml --out model
       squad search train.csv --target y --ray local --workers 2 --out study
     """
-    from squad.cli.fit import sizes
+    from squad.cli.fit import layer_sizes
     from squad.cli.inputs import Format, read_rows
     from squad.data.tables import Table
     from squad.errors import ArgumentError
@@ -129,7 +129,7 @@ def search(
         "drop": drop or None,
         "model": model,
         "seed": seed,
-        "network.hidden": None if hidden is None else sizes(hidden),
+        "network.hidden": None if hidden is None else layer_sizes(hidden),
         "training.max_epochs": max_epochs,
     }
     settings = merged(read_toml(config), set_ or [], options)
@@ -156,7 +156,7 @@ def search(
 
     class MessagesOnly(SilentSearchProgress):
         def message(self, text: str) -> None:
-            say(text)
+            print_message(text)
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # Ray reports lost workers on stdout
@@ -170,19 +170,21 @@ def search(
     best = found.best()
     count = f"{done} of {trials} trials" if done <= trials else f"already has {done} trials"
     if best is None or best.value is None:
-        tell(f"{out}: {count}, none of them measured{' yet' if done < trials else ''}")
+        print_result(f"{out}: {count}, none of them measured{' yet' if done < trials else ''}")
     else:
         value = found.measure.text(best.value, 2)
-        tell(f"{out}: {count}, best {value} in trial {best.number};{_compared(found)} {out / BEST}")
+        print_result(f"{out}: {count}, best {value} in trial {best.number};{_compared(found)} {out / BEST}")
     if (message := doubt(found)) is not None:
-        say(message)
+        print_message(message)
     if done < trials:
-        say(f"the same command resumes {out}")
+        print_message(f"the same command resumes {out}")
     elif best is None:
-        say("every trial diverged: use a --space with lower learning rates")
+        print_message("every trial diverged: use a --space with lower learning rates")
     else:
         folder, rows_of, best_of = (shlex.quote(str(word)) for word in (out, data, out / BEST))
-        say(f"squad search show {folder} shows the results; squad fit {rows_of} --config {best_of} trains the best")
+        print_message(
+            f"squad search show {folder} shows the results; squad fit {rows_of} --config {best_of} trains the best"
+        )
 
 
 def _compared(found: "Search") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from squad.cli.terminal import facts, say, table, tell
+from squad.cli.terminal import facts, print_message, print_result, table
 
 if TYPE_CHECKING:
     from squad.search.search_record import Search
@@ -70,11 +70,11 @@ def show(
     _print(search, study)
     out = study if out is None else out
     best = write_text(out / BEST, text)
-    tell(best)
-    tell(write_csv(search, out / CSV))
+    print_result(best)
+    print_result(write_csv(search, out / CSV))
     if not no_figures:
         _draw(search, out)
-    say(f"squad fit DATA --config {shlex.quote(str(best))} trains the best network")
+    print_message(f"squad fit DATA --config {shlex.quote(str(best))} trains the best network")
 
 
 def _print(search: "Search", study: Path) -> None:
@@ -97,12 +97,12 @@ def _draw(search: "Search", out: Path) -> None:
 
     written, left_out = study_figures.write(search, out)
     for path in written:
-        tell(path)
+        print_result(path)
     reasons: dict[str, list[str]] = {}
     for file, reason in left_out.items():
         reasons.setdefault(reason, []).append(file)
     for reason, files in reasons.items():
-        say(f"{', '.join(files)} left out: {reason}")
+        print_message(f"{', '.join(files)} left out: {reason}")
 
 
 def refresh(folder: Path, storage: str | None = None, name: str | None = None) -> None:
@@ -154,7 +154,7 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
             ) from error
         if known is None or named:
             raise
-        say(f"{error} Showing {folder / TRIALS} of {known.record.date[:16].replace('T', ' ')} UTC instead.")
+        print_message(f"{error} Showing {folder / TRIALS} of {known.record.date[:16].replace('T', ' ')} UTC instead.")
         return
     record.save(folder / TRIALS)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from squad.cli.options import PublicKey
-from squad.cli.terminal import facts, say
+from squad.cli.terminal import facts, print_message
 
 __all__ = ["keygen", "lost_signature", "sign", "verify"]
 
@@ -62,7 +62,7 @@ def sign(
         else:
             load(path)  # a model that cannot be loaded is not signed
             signature = artifact.sign(path, key)
-    say(f"signed: {signature}")
+    print_message(f"signed: {signature}")
 
 
 def verify(path: Signed, public_key: PublicKey = None) -> None:

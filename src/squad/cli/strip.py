@@ -8,7 +8,7 @@ import typer
 
 from squad.cli.options import Overwrite, SavedModel, SavedOut
 from squad.cli.sign import lost_signature
-from squad.cli.terminal import tell, warn
+from squad.cli.terminal import print_result, warn
 
 __all__ = ["strip"]
 
@@ -64,7 +64,7 @@ def strip(
         warn(lost)
     if predictor.seen_rows is not None:
         warn(f"{folder} can no longer refuse certification with its training rows.")
-    tell(f"{folder}: " + (f"removed {' and '.join(removed)}" if removed else "there was nothing to remove"))
+    print_result(f"{folder}: " + (f"removed {' and '.join(removed)}" if removed else "there was nothing to remove"))
 
 
 def _confirm(model: Path, removed: str) -> None:

@@ -19,15 +19,15 @@ __all__ = [
     "INTERRUPTED",
     "WARNING",
     "StoppedError",
-    "complain",
     "download_bar",
     "facts",
+    "print_error",
+    "print_message",
+    "print_result",
+    "print_wrapped",
     "row_progress",
-    "say",
     "show_warning",
     "table",
-    "tell",
-    "tell_paragraphs",
     "warn",
     "wrapped",
 ]
@@ -53,15 +53,15 @@ class StoppedError(SquadError):
         self.code = code
 
 
-def tell(text: object) -> None:
+def print_result(text: object) -> None:
     """Print a result on stdout."""
     typer.echo(printable(str(text)))
 
 
-def tell_paragraphs(text: object) -> None:
+def print_wrapped(text: object) -> None:
     """Print a result of several lines on stdout; on a terminal long lines are wrapped between words."""
     shown = str(text)
-    tell(wrapped(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown)
+    print_result(wrapped(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown)
 
 
 def wrapped(text: str, width: int) -> str:
@@ -94,7 +94,7 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message of one line on stderr."""
     typer.echo(one_line(text), err=True)
 
@@ -114,7 +114,7 @@ def show_warning(
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
-def complain(text: str, code: int) -> int:
+def print_error(text: str, code: int) -> int:
     """Print ``squad: text`` as one line on stderr, the prefix in red on a terminal; returns ``code``, the exit code."""
     _say_with_prefix("squad: ", text, "red")
     return code
@@ -209,7 +209,7 @@ def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None
                 bar.update(task, completed=done, total=total)
         elif done < total and now - printed >= LINE_AFTER:
             left = (now - started) / done * (total - done)
-            say(f"{what}: {done:,} of {total:,} rows, about {left:.0f} s left")
+            print_message(f"{what}: {done:,} of {total:,} rows, about {left:.0f} s left")
             printed = now
         if done >= total:
             started = printed = now  # another pass may follow
@@ -244,7 +244,7 @@ def download_bar() -> Iterator[Any]:
         if name not in tasks:
             tasks[name] = bar.add_task(name, total=total)
             if not console.is_terminal:
-                say(f"downloading {name}" + (f" ({total / 1e6:.1f} MB)" if total else ""))
+                print_message(f"downloading {name}" + (f" ({total / 1e6:.1f} MB)" if total else ""))
         bar.update(tasks[name], completed=done, total=total)
 
     try:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Literal
 
 from squad.errors import ArgumentError, DataError
-from squad.files import Unpacking, file_lock
+from squad.files import Unpacking, file_lock, move_into_place
 
 __all__ = ["Content", "DownloadError", "Progress", "download", "fingerprint"]
 
@@ -144,7 +144,7 @@ def download(
             _load(url, part, most, seconds, lambda: fingerprint(part, checksum, content) == checksum, report)
             _verify(url, part, checksum, content)
             with _writing(part):
-                os.replace(part, target)
+                move_into_place(part, target)
         finally:
             if not is_locked:
                 part.unlink(missing_ok=True)
@@ -464,7 +464,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _file_lock(target: Path, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a target, as :func:`squad.files.locked`, with errors as :class:`DataError`."""
+    """Hold the lock of a target, as :func:`squad.files.file_lock`, with errors as :class:`DataError`."""
     with ExitStack() as stack:
         with _writing(target):
             lock = stack.enter_context(file_lock(target, waiting))

@@ -15,7 +15,17 @@ from typing import Any, BinaryIO
 
 from squad.files.scratch import remove_abandoned, scratch_beside
 
-__all__ = ["atomic_write", "atomic_write_all", "make_folder", "sync_folder", "write_bytes", "write_json", "write_text"]
+__all__ = [
+    "atomic_write",
+    "atomic_write_all",
+    "create_new",
+    "make_folder",
+    "move_into_place",
+    "sync_folder",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
 
 #: Mode of a new file, before the user's umask is applied.
 NEW_FILE_MODE = 0o666
@@ -105,6 +115,32 @@ def write_json(path: str | Path, data: Any, indent: int | None = 2, *, scratch_f
     """
     text = json.dumps(data, indent=indent, allow_nan=False) + "\n"
     return write_bytes(path, text.encode("ascii"), scratch_for=scratch_for)
+
+
+def move_into_place(scratch: Path, target: Path) -> None:
+    """Give a finished file its name in one step; a file that was there is replaced.
+
+    Args:
+        scratch: The finished file, in the same folder.
+        target: Its final path.
+    """
+    os.replace(scratch, target)
+    sync_folder(target.parent)
+
+
+def create_new(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that must not exist yet, with these permissions from the start: for keys.
+
+    Args:
+        path: The file.
+        data: Its content.
+        mode: Its permissions.
+
+    Raises:
+        FileExistsError: The file exists.
+    """
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
 
 
 def make_folder(path: Path, like: Path) -> None:

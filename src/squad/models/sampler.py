@@ -217,7 +217,7 @@ class Sampler:
         choice = self._draws_latents(index) and self.sampling in ("hard", "stratified")
         if self.kernels is None or type(layer) is not SquadLinear or choice or index == self.shared:
             return False
-        return bool(self.kernels.serves_linear(layer.in_features, self._dtype(index)))
+        return bool(self.kernels.supports_linear(layer.in_features, self._dtype(index)))
 
     def _width(self, index: int) -> int:
         """Return the number of elements per row and sample of the largest tensor of a stage."""
@@ -325,7 +325,7 @@ class Sampler:
 
     def _add(self, y: Tensor, probabilities: Tensor, entropy: Tensor) -> None:
         """Add the predictions of some samples, from logits y (M, S, rows, classes), to the sums."""
-        add = latents.add_predictions if self.kernels is None else self.kernels.add_answers
+        add = latents.add_predictions if self.kernels is None else self.kernels.add_predictions
         add(y, probabilities, entropy, self.num_samples)
 
     def _distribution_parameters(self, index: int, x: Tensor, scratch: latents.Scratch | None = None) -> Tensor:

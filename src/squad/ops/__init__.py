@@ -293,7 +293,7 @@ def _noise_or_key(noise: Tensor | None, seed: int | Tensor | None, step: int | T
     if noise is not None and seed is not None:
         raise ArgumentError("Pass either `noise` or `seed`, not both.")
     if noise is None and seed is None:
-        raise ArgumentError("Pass `noise` or `seed`; got neither.")
+        raise ArgumentError("Pass `noise` or `seed`, got neither.")
     if noise is not None:
         if noise.dim() not in (0, 1, 2, logits.dim()) or not broadcasts_to(noise.shape, logits.shape):
             allowed = f"broadcastable to {tuple(logits.shape)}, and of the same rank or at most 2-dimensional"

@@ -1,11 +1,11 @@
 """Restore a study from its record, to resume it on another machine or after its database was lost."""
 
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from squad.errors import SquadError
+from squad.files import move_into_place
 from squad.search import optuna_private
 from squad.search.record_checks import STATES
 from squad.search.search_record import TRIALS, Search, TrialRecord, read
@@ -64,7 +64,7 @@ def restore(folder: Path, file: Path) -> int | None:
         _delete(part)
         raise SearchError(f"{folder / TRIALS} is not valid: {str(cause).rstrip('.')}. {hint}") from cause
     _delete(file)  # also its old write-ahead log, which SQLite would apply to the new file
-    os.replace(part, file)  # atomic: half a study would be resumed, and overwrite the record
+    move_into_place(part, file)  # atomic: half a study would be resumed, and overwrite the record
     return len(search.trials)
 
 
