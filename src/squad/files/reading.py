@@ -1,4 +1,4 @@
-"""Bounded reading: regular files only, up to a limit bytes than expected.
+"""Bounded reading: regular files only, and at most the expected number of bytes.
 
 The file type is checked after opening, since a path may name another file by then.  Refusals are ``OSError`` with an
 explanation in ``strerror``, like the operating system's own errors, so that callers can use one message for both.
