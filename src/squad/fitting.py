@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from squad.core.checks import check_count, check_number, check_size
 from squad.data.array_transform import ArrayTransform
-from squad.data.cells import cell_text
+from squad.data.cells import cell_text, group_names
 from squad.data.chance_repeats import record_repeats
 from squad.data.column_names import check_texts
 from squad.data.columns import NumberColumn
-from squad.data.group_names import group_names
 from squad.data.identifiers import identifier_warning, identifiers
 from squad.data.novelty import RowDistance
 from squad.data.seen_rows import SeenRows, row_hashes, rows_digest

@@ -16,9 +16,9 @@ from squad.data.seen_rows import LeakError
 from squad.data.tables import Table
 from squad.fitting import fit_predictor
 from squad.predictor import CertificationError, Predictor
-from squad.predictor.confidence_grid import on_grid
+from squad.predictor.answer import on_grid
+from squad.predictor.certification import identity
 from squad.predictor.harms import harm_of
-from squad.predictor.identity import identity
 from squad.selective.scored_cases import Scores
 from tests.predictor.examples import QUICK, frame, points
 

@@ -11,7 +11,7 @@ import squad
 from squad.data.tables import Table
 from squad.fitting import fit_predictor
 from squad.predictor import CertificationError, Predictor
-from squad.predictor.identity import identity
+from squad.predictor.certification import identity
 from tests.predictor.examples import QUICK, frame, points
 
 

@@ -22,7 +22,7 @@ from squad.layers import GaussianLinear
 from squad.layers.quantized import SquadLayer
 from squad.models import CONFIGS, build, network_config
 from squad.predictor import Predictor, choose_device, row_pass
-from squad.predictor.class_labels import class_positions
+from squad.predictor.input_rows import class_positions
 from squad.predictor.row_pass import _mean_over_members
 from squad.train import TrainConfig
 from tests.contracts.guaranteed import CLOSE, EXACT, assert_guaranteed, assert_same

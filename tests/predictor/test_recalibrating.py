@@ -11,7 +11,7 @@ import squad
 from squad.data.seen_rows import LeakError
 from squad.metrics import ece, nll
 from squad.predictor import Predictor
-from squad.predictor.class_labels import class_positions
+from squad.predictor.input_rows import class_positions
 from squad.selective.recalibration import Recalibration
 from tests.predictor.examples import points
 

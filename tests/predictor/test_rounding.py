@@ -12,7 +12,7 @@ from squad.layers import Linear
 from squad.models import CONFIGS, network_config
 from squad.models.networks import Stage
 from squad.predictor import Predictor
-from squad.predictor.confidence_grid import STEPS, on_grid, settled
+from squad.predictor.answer import STEPS, on_grid, settled
 from tests.contracts.answers import FEATURES, WAYS, example
 from tests.contracts.guaranteed import assert_guaranteed
 from tests.predictor.examples import points

@@ -57,8 +57,7 @@ def evaluate(
     from squad.cli.labelled_rows import labelled_rows
     from squad.errors import DataError
     from squad.predictor.calibration_rows import seen_in_training
-    from squad.predictor.class_labels import class_positions
-    from squad.predictor.input_rows import input_rows
+    from squad.predictor.input_rows import class_positions, input_rows
     from squad.predictor.row_pass import encode, predict
 
     # Observations are not guarantees, so other sampling modes may be evaluated than the certified one.

@@ -16,6 +16,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_finite",
+    "check_fraction",
     "check_keys",
     "check_number",
     "check_size",
@@ -30,6 +31,8 @@ T = TypeVar("T", bound=str)
 MIN_TEMPERATURE = 1e-6
 #: Largest number of units, bins or members: far more than fits into memory, far less than what overflows.
 MAX_SIZE = 1_000_000
+#: Smallest risk and delta: nobody can label the number of cases that smaller ones need.
+MIN_FRACTION = 1e-9
 
 
 def check_count(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
@@ -98,6 +101,20 @@ def check_number(
         raise ArgumentError.of(
             name, repr(value), f"a number{' ' if low or high else ''}{' and '.join(filter(None, (low, high)))}"
         )
+    return number
+
+
+def check_fraction(name: str, value: float) -> float:
+    """Check a number strictly between 0 and 1."""
+    try:
+        number = check_number(name, value, MIN_FRACTION, 1.0, exclude=1.0)
+    except ArgumentError:
+        given: object = value
+        percent = isinstance(given, (int, float)) and not isinstance(given, bool) and 1 <= given < 100
+        hint = f"{given:g} % is {given / 100:g}." if percent else ""  # type: ignore[operator]
+        raise ArgumentError.of(
+            name, repr(value), f"a number above 0 (at least {MIN_FRACTION:g}) and below 1", hint
+        ) from None
     return number
 
 

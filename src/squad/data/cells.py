@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MISSING", "Cells", "cell_text", "column_kind", "numbers", "parse_numbers", "text_cells"]
+__all__ = ["MISSING", "Cells", "cell_text", "column_kind", "group_names", "numbers", "parse_numbers", "text_cells"]
 
 #: Texts that mean a missing value, surrounding blanks ignored; nulls and NaN of typed columns are missing as well.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "?", "#N/A", "#NA", "<NA>"})
@@ -131,3 +131,16 @@ def _number(text: str) -> float:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return math.nan
+
+
+def group_names(groups: ArrayLike | None) -> list[str]:
+    """Return the group of each row as text, the way tables show it: 5 and 5.0 are the same group.
+
+    Args:
+        groups: (rows,), or None for rows without groups.
+
+    Examples:
+        >>> group_names([5.0, 7.0])
+        ['5', '7']
+    """
+    return [] if groups is None else [cell_text(group) or "" for group in np.asarray(groups).tolist()]

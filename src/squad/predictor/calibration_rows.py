@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from squad.data.cells import group_names
 from squad.data.chance_repeats import NOTHING_KNOWN, RARE
 from squad.data.duplicates import count_copies, find_duplicates
 from squad.data.encoding import Encoded
-from squad.data.group_names import group_names
 from squad.data.leakage import check_rows, find_leaked_rows
 from squad.data.seen_rows import check_groups, row_hashes
 from squad.data.splits import row_order
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError, SquadError, SquadWarning
 from squad.predictor.answer import Answer
-from squad.predictor.class_labels import class_positions
-from squad.predictor.input_rows import input_rows
+from squad.predictor.input_rows import class_positions, input_rows
 from squad.predictor.row_pass import Progress, encode, predict
 
 if TYPE_CHECKING:

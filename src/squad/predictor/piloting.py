@@ -16,10 +16,9 @@ from torch import Tensor
 
 from squad.data.tables import Table
 from squad.errors import ArgumentError
-from squad.predictor.class_labels import class_positions
-from squad.predictor.confidence_grid import on_grid
+from squad.predictor.answer import on_grid
 from squad.predictor.harms import Costs, cost_matrix, harm_of
-from squad.predictor.input_rows import input_rows
+from squad.predictor.input_rows import class_positions, input_rows
 from squad.predictor.row_pass import encode_in_chunks, predict
 from squad.selective.pilots import PILOTED, Pilot
 from squad.selective.scored_cases import WRONG, Scores

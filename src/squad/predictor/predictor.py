@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from squad.core.checks import check_fraction
 from squad.data.array_transform import ArrayTransform
 from squad.data.chance_repeats import NOTHING_KNOWN, add_repeats
 from squad.data.novelty import RowDistance
@@ -20,19 +21,16 @@ from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
 from squad.predictor.answer import Answer
 from squad.predictor.calibration_rows import CertificationError, calibration_rows, check_pilot_rows
-from squad.predictor.certification import certificate_for
-from squad.predictor.class_labels import Label, check_classes
+from squad.predictor.certification import certificate_for, identity
 from squad.predictor.device import choose_device
 from squad.predictor.harms import Costs, expand, harm_names
-from squad.predictor.identity import identity
-from squad.predictor.input_rows import input_rows
+from squad.predictor.input_rows import Label, check_classes, input_rows
 from squad.predictor.piloting import ValidationScores, pilot_for
 from squad.predictor.predictor_html import predictor_html
 from squad.predictor.row_pass import Progress, decide, encode_in_chunks, predict, predict_readable
 from squad.selective.attempts import attempt_record, attempts_in, counts_as_attempt, next_attempt
 from squad.selective.certificate import Certificate
 from squad.selective.certify import Risk
-from squad.selective.planning import check_fraction
 from squad.selective.recalibration import Recalibration
 from squad.selective.recalibration_fit import fit_recalibration
 from squad.selective.scored_cases import Scores

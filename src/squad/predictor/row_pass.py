@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from squad.data.encoding import Encoded
 from squad.data.tables import Table, labels
 from squad.errors import ArgumentError
-from squad.predictor.answer import ACCEPTED, REFERRED, Answer, answer_of
-from squad.predictor.confidence_grid import on_grid, settled
+from squad.predictor.answer import ACCEPTED, REFERRED, Answer, answer_of, on_grid, settled
 from squad.selective.groups import ByGroup, plain_group
 from squad.selective.scored_cases import as_groups
 

@@ -21,8 +21,8 @@ from squad.metrics import coverage_at_risk
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
-from squad.predictor.class_labels import class_positions
 from squad.predictor.harms import known_harm
+from squad.predictor.input_rows import class_positions
 from squad.predictor.row_pass import ARRAY, encode
 from squad.report.case_selection import row_name, select_cases
 from squad.report.provenance import flatten, model_facts, test_facts

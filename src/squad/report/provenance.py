@@ -9,7 +9,7 @@ import numpy as np
 
 from squad.data.tables import Table
 from squad.predictor import Predictor
-from squad.predictor.identity import identity
+from squad.predictor.certification import identity
 from squad.records import versions
 
 __all__ = ["flatten", "model_facts", "test_facts"]

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from squad.core.checks import check_fraction
 from squad.errors import ArgumentError
 from squad.metrics import aurc
 from squad.selective import Scores, plan
 from squad.selective.certificate_text import confidence_level, percent
 from squad.selective.methods import Options, certified_rules
-from squad.selective.planning import check_fraction
 from squad.selective.scored_cases import WRONG, rank
 
 __all__ = ["Objective"]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from squad.core.checks import check_choice, check_count
+from squad.core.checks import check_choice, check_count, check_fraction
 from squad.errors import ArgumentError
 from squad.records import versions
 from squad.selective.attempts import can_succeed, check_attempt, delta_share
@@ -22,7 +22,6 @@ from squad.selective.groups import group_codes, group_key
 from squad.selective.labels_needed import closest, labels_needed
 from squad.selective.methods import METHODS, Options, certified_rules, statements
 from squad.selective.pilots import PILOTED, check_pilot, counted_shares, order_of, pilot_of, thresholds_of
-from squad.selective.planning import check_fraction
 from squad.selective.resampling import resample
 from squad.selective.scored_cases import WRONG, Ranked, Scores, rank
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from squad.core.checks import check_choice, check_count, check_number
+from squad.core.checks import check_choice, check_count, check_fraction, check_number
 from squad.errors import ArgumentError
 from squad.selective.attempts import check_attempt, delta_share
 from squad.selective.bounds import MAX_CASES
@@ -26,10 +26,8 @@ from squad.selective.power import (
 from squad.selective.power_piloted import Piloted
 from squad.selective.scored_cases import WRONG, Scores
 
-__all__ = ["check_fraction", "plan", "success_probability"]
+__all__ = ["plan", "success_probability"]
 
-#: Smallest risk and delta: nobody can label the number of cases that smaller ones need.
-MIN_FRACTION = 1e-9
 #: Fraction of the desired coverage that counts as success.
 SUCCESS_COVERAGE = 0.9
 #: Margin by which the simulated probability must exceed the requested power.
@@ -40,20 +38,6 @@ SEARCH_SAMPLES = 2000
 LATE_START_FACTOR = 16
 #: Maximum number of cases planned for from a pilot.
 MAX_PILOTED_CASES = 1 << 24
-
-
-def check_fraction(name: str, value: float) -> float:
-    """Check a number strictly between 0 and 1."""
-    try:
-        number = check_number(name, value, MIN_FRACTION, 1.0, exclude=1.0)
-    except ArgumentError:
-        given: object = value
-        percent = isinstance(given, (int, float)) and not isinstance(given, bool) and 1 <= given < 100
-        hint = f"{given:g} % is {given / 100:g}." if percent else ""  # type: ignore[operator]
-        raise ArgumentError.of(
-            name, repr(value), f"a number above 0 (at least {MIN_FRACTION:g}) and below 1", hint
-        ) from None
-    return number
 
 
 def plan(

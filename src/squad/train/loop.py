@@ -27,10 +27,9 @@ from squad.models import Network, NetworkConfig, Sampler, build
 from squad.train.adam import Adam, point_into
 from squad.train.checkpoint_writer import CheckpointWriter
 from squad.train.config import TrainConfig
-from squad.train.epochs import PER_MEMBER, annealed, validated
 from squad.train.progress import EpochReport, Progress, SilentProgress
 from squad.train.save_on_interrupt import SaveOnInterrupt
-from squad.train.state import Epoch, MemberResult, State
+from squad.train.state import PER_MEMBER, Epoch, MemberResult, State, annealed, validated
 from squad.train.step import Steps, make_steps
 from squad.train.training_data import (
     NOISE,

@@ -23,8 +23,7 @@ from squad.models.config import SquadConfig
 from squad.models.padding import put_member
 from squad.train.adam import Adam
 from squad.train.config import TrainConfig
-from squad.train.epochs import PER_MEMBER, annealed, validated
-from squad.train.state import Epoch, State
+from squad.train.state import PER_MEMBER, Epoch, State, annealed, validated
 from squad.train.step import FIXED, PER_LAYER, PER_NEURON, Steps, make_steps
 from squad.train.training_data import (
     NOISE,
