@@ -25,7 +25,7 @@ def format_names(names: Iterable[str], shown: int = MAX_NAMES_SHOWN) -> str:
         The names in quotes, such as ``'a', 'b', 'c' and 4 more``.
 
     Examples:
-        >>> listed(["age", "sex", "weight"], 2)
+        >>> format_names(["age", "sex", "weight"], 2)
         "'age', 'sex' and 1 more"
     """
     names = list(names)

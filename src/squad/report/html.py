@@ -96,8 +96,8 @@ def check_report_path(path: str | Path, overwrite: bool = True) -> None:
         ReportError: If ``path`` does not end in .html, is a folder, or exists and must not be replaced.
 
     Examples:
-        >>> check_place("report.html")
-        >>> check_place("report.pdf")
+        >>> check_report_path("report.html")
+        >>> check_report_path("report.pdf")
         Traceback (most recent call last):
         ...
         squad.report.html.ReportError: A report must be a file that ends in .html, got report.pdf.

@@ -46,7 +46,7 @@ def delta_share(attempt: int | None) -> float:
         attempt: Number of the attempt, from 1; None if it is the only one, which may use all of delta.
 
     Examples:
-        >>> [share(number) for number in (1, 2, 3)]
+        >>> [delta_share(number) for number in (1, 2, 3)]
         [0.9, 0.04999999999999999, 0.024999999999999994]
     """
     if attempt is None:
