@@ -1,4 +1,4 @@
-"""What `import squad` costs others: no heavy package, and only the names that are promised."""
+"""The cost of `import squad`: no heavy package, and only the public names."""
 
 import functools
 import json

@@ -1,13 +1,15 @@
 """Matplotlib as an optional dependency of every figure."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from squad.errors import SquadError
+from squad.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FigureError", "matplotlib_figure", "missing_package"]
+__all__ = ["FigureError", "matplotlib_figure", "missing_package", "save_figure"]
 
 
 class FigureError(SquadError):
@@ -28,6 +30,18 @@ def matplotlib_figure(extra: str = "plots") -> "type[Figure]":
     except ImportError as cause:
         raise missing_package("Matplotlib", "Figures", extra) from cause
     return Figure
+
+
+def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
+    """Write a figure atomically; the format follows the suffix of the file.
+
+    Args:
+        figure: The figure.
+        path: File to write, such as figure.png, .pdf or .svg.
+        options: Further arguments of Matplotlib's ``savefig``, such as ``dpi``.
+    """
+    with atomic_write(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower(), **options)
 
 
 def missing_package(package: str, purpose: str, extra: str) -> FigureError:

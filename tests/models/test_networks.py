@@ -11,6 +11,7 @@ from squad.core.noise import hashed_seeds, make_key
 from squad.errors import ArgumentError
 from squad.layers.members import MemberModule
 from squad.layers.quantized import SquadLayer
+from squad.layers.stochastic import StochasticModule
 from squad.models import CONFIGS, Network, Output, build, network_config, restore
 from squad.models.networks import Stage, blank
 
@@ -356,3 +357,16 @@ def test_blank_has_the_shapes_of_build(name: str) -> None:
     assert all(layer.members == 3 for layer in empty.modules() if isinstance(layer, MemberModule))
     huge = blank(network_config(name, {"hidden": (10_000,)}), 10_000_000, 1000, 2)
     assert max(tensor.numel() for tensor in huge.state_dict().values()) > 10**7
+
+
+def test_a_stochastic_layer_that_cannot_be_sampled_is_refused() -> None:
+    """Its KL and its seed would be ignored without a word."""
+
+    class Noisy(StochasticModule):
+        samplings = ("sample",)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    with pytest.raises(ArgumentError, match=r"Noisy.*LATENT_LAYERS"):
+        Stage(None, Noisy(3, 3, None, None))

@@ -9,6 +9,7 @@ import pytest
 
 from squad.selective import Certificate, Rule, certify
 from squad.selective.certificate_text import (
+    METHOD_ASSUMPTIONS,
     assumptions,
     certified_terms,
     failure,
@@ -411,3 +412,7 @@ def test_the_size_of_the_pilot_is_stated() -> None:
     failed = certify(*sample(300), 0.01, method="pareto", pilot=few, delta=0.1)
     assert not failed.certified
     assert "pilot has only 60 cases" in str(failed)
+
+
+def test_every_method_states_its_assumptions() -> None:
+    assert METHOD_ASSUMPTIONS.keys() == METHODS.keys()

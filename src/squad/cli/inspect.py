@@ -231,7 +231,7 @@ def _draw_unit(
     """Draw one unit, and print a summary."""
     from squad.analysis import activation, bin_weights, cases, stereotypes
     from squad.analysis.latent_figures import draw_unit
-    from squad.files import atomic_write
+    from squad.plotting import save_figure
 
     network = predictor.network
     function = activation(network, sample.x, found.layer, unit, member)
@@ -251,8 +251,7 @@ def _draw_unit(
         pictures=pictures,
         title=title,
     )
-    with atomic_write(out) as file:
-        figure.savefig(file, format=out.suffix[1:].lower())
+    save_figure(figure, out)
     facts(title, _facts(found, unit, function, examples))
     print_result(out)
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrays", "Table", "groups", "labels", "read", "write", "write_all"]
 
-#: Supported file name endings; those of tables come first.
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz", ".npy")
-TABLE_SUFFIXES = SUFFIXES[:5]
+#: File name endings of text tables, of all tables (read and written), and of everything that is read.
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+SUFFIXES = (*TABLE_SUFFIXES, ".npz", ".npy")
 
 #: Maximum number of malformed lines described in an error message.
 MAX_LINES_SHOWN = 3
@@ -157,7 +158,7 @@ def read(
         raise ArgumentError.of("decimal", repr(decimal), "'.' or ','")
     source = "standard input" if str(path) in STDIN_NAMES else str(path)
     suffix = _suffix(path)
-    if suffix in (".npz", ".npy", ".parquet"):
+    if suffix not in TEXT_SUFFIXES:
         for name, value, default in (("encoding", encoding, None), ("decimal", decimal, ".")):
             if value != default:
                 raise ArgumentError(f"{name} applies to CSV and TSV files only, got {value!r} for {source}. Omit it.")

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from squad.core.checks import check_count
 from squad.core.noise import make_key
+from squad.errors import ArgumentError
 from squad.layers import (
     Dropout,
     FactorizedSquadLinear,
@@ -45,6 +46,10 @@ class Output(NamedTuple):
     kl: Tensor
 
 
+#: Layers with latent variables: what :class:`Stage` and :class:`squad.models.Sampler` know how to sample.
+LATENT_LAYERS = (SquadLayer, GaussianLinear)
+
+
 class Stage(nn.Module):
     """One layer of a network with its dropout and activation.
 
@@ -58,6 +63,12 @@ class Stage(nn.Module):
 
     def __init__(self, dropout: Dropout | None, layer: MemberModule, relu: bool = False) -> None:
         super().__init__()
+        if isinstance(layer, StochasticModule) and not isinstance(layer, LATENT_LAYERS):
+            # Its KL and its seed would be ignored silently.
+            raise ArgumentError(
+                f"A network cannot sample a layer of type {type(layer).__name__}. Add it to LATENT_LAYERS,"
+                " Stage.forward and Sampler."
+            )
         self.register_module("dropout", dropout)  # registered before the layer even if None: fixes the order of modules
         self.layer = layer
         self.relu = relu
@@ -89,7 +100,7 @@ class Stage(nn.Module):
         """
         layer_seed, dropout_seed = seeds
         x = self.layer_input(x, dropout_seed, step)
-        if not isinstance(self.layer, (SquadLayer, GaussianLinear)):
+        if not isinstance(self.layer, LATENT_LAYERS):
             out = self.layer(x)
             return (out.relu() if self.relu else out), None
         if self.layer.training:
@@ -139,7 +150,7 @@ class Network(nn.Module):
     @property
     def has_latents(self) -> bool:
         """Whether any layer has latents, and so a KL."""
-        return any(isinstance(layer, (SquadLayer, GaussianLinear)) for layer in self.modules())
+        return any(isinstance(layer, LATENT_LAYERS) for layer in self.modules())
 
     @property
     def has_temperature(self) -> bool:

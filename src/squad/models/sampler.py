@@ -31,7 +31,7 @@ from squad.core.threads import limit_threads
 from squad.layers import GaussianLinear, SquadLinear, stack
 from squad.layers import sampling_modes as latents
 from squad.layers.quantized import SquadLayer
-from squad.models.networks import Network, Stage
+from squad.models.networks import LATENT_LAYERS, Network, Stage
 from squad.ops import has_triton
 from squad.ops.matmul_precision import PRECISIONS, matmul_precision
 
@@ -191,7 +191,7 @@ class Sampler:
 
     def _draws_latents(self, index: int) -> bool:
         layer = self.stages[index].layer
-        return isinstance(layer, (SquadLayer, GaussianLinear)) and self.sampling != "mean" and index != self.averaged
+        return isinstance(layer, LATENT_LAYERS) and self.sampling != "mean" and index != self.averaged
 
     def _is_random(self, index: int) -> bool:
         return self._is_dropout_random(index) or self._draws_latents(index)
@@ -349,7 +349,7 @@ class Sampler:
         layer = stage.layer
         if noise.masks is not None:
             x = x * noise.masks
-        if not isinstance(layer, (SquadLayer, GaussianLinear)):
+        if not isinstance(layer, LATENT_LAYERS):
             out = layer(x.to(self._dtype(index)))
             return cast(Tensor, out.relu() if stage.relu else out)
         if self._is_fused(index):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from squad.plotting import FigureError, matplotlib_figure, missing_package
+from squad.plotting import FigureError, matplotlib_figure, missing_package, save_figure
 from squad.search.figure_style import ACCENT, COLOURS, EXTRA, INK, MANY_POINTS, drawn_trials
 from squad.search.pairwise import pairwise
 from squad.search.parameters import Choices
@@ -254,6 +254,6 @@ def write(search: Search, folder: Path) -> tuple[list[Path], dict[str, str]]:
             (folder / name).unlink(missing_ok=True)  # it shows other trials
             continue
         # Without the version of Matplotlib, so that the same record gives the same file.
-        figure.savefig(folder / name, dpi=DPI, metadata={"Software": None})
+        save_figure(figure, folder / name, dpi=DPI, metadata={"Software": None})
         written.append(folder / name)
     return written, left_out

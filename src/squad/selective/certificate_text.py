@@ -173,7 +173,7 @@ def assumptions(certificate: "Certificate") -> list[str]:
         data_use_assumption(certificate),
     ]
     other = next((list(rule.risks) for rule in certificate.rules if list(rule.risks) != ["wrong"]), None)
-    for need in METHOD_ASSUMPTIONS.get(certificate.method, ()):
+    for need in METHOD_ASSUMPTIONS[certificate.method]:
         text = need.format(r_max=percent(certificate.options.get("r_max", math.nan)))
         text = text if other is None else text.replace("selective risk", _rate_of(other, certificate.rules[0]))
         if need in (NO_TIES, MONOTONE_RISK_OR_NO_TIES) and certificate.ties > MAX_TIES_IGNORED * certificate.m:
