@@ -14,17 +14,20 @@ def load_for_prediction(
     uncertified: bool = False,
     public_key: Path | None = None,
 ) -> Any:
-    """Load a model, with another sampling mode or number of samples if given."""
-    from squad.predictor import choose_device, load
+    """Load a model, with another sampling mode or number of samples if given.
 
-    where = choose_device(device)
-    predictor = load(model, where, public_key)
-    predictor = predictor.uncertified() if uncertified else predictor
-    if sampling is None and num_samples is None:
-        return predictor
-    sampling = predictor.sampling if sampling is None else sampling
-    num_samples = predictor.num_samples if num_samples is None else num_samples
-    return predictor.with_sampling(*predictor.config.check_sampling(sampling, num_samples))
+    Args:
+        model: Folder of the model.
+        sampling: Sampling mode; None: the model's.
+        num_samples: Number of samples; None: the model's.
+        device: Device to compute on.
+        uncertified: Drop the certificate, which is valid for the model's own sampling mode only.
+        public_key: Refuse a model that is not signed with this key.
+    """
+    from squad.predictor import load
+
+    predictor = load(model, device, public_key)
+    return (predictor.uncertified() if uncertified else predictor).with_sampling(sampling, num_samples)
 
 
 def rows_text(count: int) -> str:
