@@ -1,12 +1,15 @@
 """Private names of other libraries: each is listed here with its reason, its library is bounded in pyproject.toml."""
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "squad"
@@ -35,7 +38,7 @@ ALLOWED_ATTRIBUTES = {
     "_parameters": "torch",  # of a module: tensors are exchanged without the checks of register_parameter
     "_buffers": "torch",
     "_modules": "torch",
-    "_backward_hooks": "torch",  # whether a module has hooks: then by_hand.py leaves it to autograd
+    "_backward_hooks": "torch",  # whether a module has hooks: then manual_backward.py leaves it to autograd
     "_backward_pre_hooks": "torch",
     "_forward_hooks": "torch",
     "_forward_pre_hooks": "torch",
@@ -126,6 +129,20 @@ def test_every_private_name_is_listed() -> None:
     new = {str(file.relative_to(ROOT)): used(tree, ours) - allowed for file, tree in zip(files, trees, strict=True)}
     new = {file: names for file, names in new.items() if names}
     assert not new, "take a public name, or list it above with its reason and bound its library in pyproject.toml"
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_private_names_still_exist(name: str) -> None:
+    """A new version of a library that removes one of them fails here, not in a user's process."""
+    if name == "torch._C._cuda_clearCublasWorkspaces" and not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch has no CUDA")
+    found: Any = importlib.import_module(name.partition(".")[0])
+    path = name.partition(".")[0]
+    for part in name.split(".")[1:]:
+        path += f".{part}"
+        if not hasattr(found, part):
+            importlib.import_module(path)
+        found = getattr(found, part)
 
 
 def test_libraries_of_private_names_are_bounded() -> None:
