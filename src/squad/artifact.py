@@ -25,11 +25,11 @@ from torch import Tensor
 from squad import signing
 from squad.errors import ArgumentError, SquadError
 from squad.files import (
-    left_aside,
+    abandoned_backups,
     make_folder,
     open_regular,
     remove_abandoned,
-    scratch_beside,
+    scratch_path,
     sync_folder,
     write_bytes,
 )
@@ -105,7 +105,7 @@ def save(
         )
     target = Path(os.path.realpath(path))
     # Next to the target, so that it can be renamed; hidden; and made by mkdir, which respects the user's umask.
-    scratch = scratch_beside(target)
+    scratch = scratch_path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target)
@@ -159,12 +159,12 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
     _check_parent(path, target)
     if not names:
         return
-    noted = _noted(target)
-    known = {WEIGHTS, CONFIG, signing.SIGNATURE, *(noted or ())}
+    listed = _listed_files(target)
+    known = {WEIGHTS, CONFIG, signing.SIGNATURE, *(listed or ())}
     if not os.access(target, os.W_OK | os.X_OK):
         raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
-    if others or noted is None or WEIGHTS not in names:
+    if others or listed is None or WEIGHTS not in names:
         shown = ", ".join((others or names)[:3]) + (", ..." if len(others or names) > 3 else "")
         raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
     if not overwrite:
@@ -180,7 +180,7 @@ def _check_parent(path: str | Path, target: Path) -> None:
         raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Name another folder.")
 
 
-def _noted(path: Path) -> list[str] | None:
+def _listed_files(path: Path) -> list[str] | None:
     """Return the optional files listed in config.json; None if that file is not one of this library."""
     try:
         files = _read_config(path).get("files")
@@ -203,7 +203,7 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
     try:
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
-            for left in left_aside(Path(os.path.realpath(path))) if not path.exists() else ():
+            for left in abandoned_backups(Path(os.path.realpath(path))) if not path.exists() else ():
                 what += f", but saving it was cut off: the model that was there is {left}. Rename that to {path.name}"
             raise ArtifactError(f"{path} must be a folder with a saved model; it {what}.")
     except OSError as cause:
@@ -281,23 +281,23 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _check_note(path: Path, name: str, noted: object) -> tuple[int, str]:
+def _check_note(path: Path, name: str, listed: object) -> tuple[int, str]:
     """Return the size and checksum of a file as listed in config.json."""
-    expected = noted.get("bytes") if isinstance(noted, dict) else None
-    digest = noted.get("sha256") if isinstance(noted, dict) else None
+    expected = listed.get("bytes") if isinstance(listed, dict) else None
+    digest = listed.get("sha256") if isinstance(listed, dict) else None
     if type(expected) is not int or not isinstance(digest, str):
         raise ArtifactError(f"{path / CONFIG} must say the size and checksum of {name}; it does not.")
     return expected, digest
 
 
-def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
+def _tensors(file: Path, listed: object) -> dict[str, Tensor]:
     """Read a safetensors file, and check it against the size and checksum in config.json."""
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
     with _reading(file), open_regular(file) as handle:
         size = os.fstat(handle.fileno()).st_size
-        expected, digest = _check_note(file.parent, file.name, noted)
+        expected, digest = _check_note(file.parent, file.name, listed)
         if size != expected:  # before it is read: it could be huge
             raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
         weights = handle.read(size)

@@ -18,11 +18,11 @@ __all__ = [
     "add_repeats",
     "check_repeats",
     "count_repeats",
+    "exceeds_chance",
     "record_repeats",
     "repeated_fraction",
-    "repeats_by_chance",
     "repeats_message",
-    "too_many",
+    "repeats_p_value",
 ]
 
 #: Significance level: rows are refused if the probability of so many repeats by chance is below this.
@@ -90,7 +90,7 @@ def add_repeats(known: Mapping[str, int], seen_rows: SeenRows, hashes: Hashes) -
     return {name: int(known[name]) + count for name, count in more.items()}
 
 
-def repeats_by_chance(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> float:
+def repeats_p_value(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> float:
     """Return the p-value of Fisher's exact test that calibration rows repeat no more often than validation rows.
 
     Both counts are binomial with the same unknown probability, so given their sum the first is hypergeometric, whatever
@@ -127,7 +127,7 @@ def check_repeats(
     """Leakage check: refuse calibration rows that repeat rows of fit more often than expected by chance.
 
     The repeats are compared with those of the validation rows, and refused if their probability is below 0.001
-    (:func:`repeats_by_chance`).  Since validation rows may be few, they are also compared with all rows of fit, each
+    (:func:`repeats_p_value`).  Since validation rows may be few, they are also compared with all rows of fit, each
     looked up among the others.  These are not independent, so that p-value is too small, and its level is 1e-6.
     Repeats within chance are accepted: new cases repeat old ones just as often.
 
@@ -146,11 +146,11 @@ def check_repeats(
     repeats = check_count("repeats", repeats, 0, rows)
     chance_repeats = check_count("chance_repeats", chance_repeats, 0, chance_rows)
     all_repeats = check_count("all_repeats", all_repeats, 0, all_rows)
-    if too_many(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows):
+    if exceeds_chance(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows):
         raise LeakError(repeats_message(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows))
 
 
-def too_many(
+def exceeds_chance(
     repeats: int,
     rows: int,
     chance_repeats: int,
@@ -164,8 +164,8 @@ def too_many(
     The levels are divided by ``tests``, the number of such tests (Bonferroni correction).
     """
     return (
-        repeats_by_chance(repeats, rows, chance_repeats, chance_rows) < LEVEL / tests
-        or repeats_by_chance(repeats, rows, all_repeats, all_rows) < LEVEL_ALL_ROWS / tests
+        repeats_p_value(repeats, rows, chance_repeats, chance_rows) < LEVEL / tests
+        or repeats_p_value(repeats, rows, all_repeats, all_rows) < LEVEL_ALL_ROWS / tests
     )
 
 

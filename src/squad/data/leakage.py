@@ -15,10 +15,10 @@ from squad.data.chance_repeats import (
     LEVEL,
     NOTHING_KNOWN,
     RARE,
+    exceeds_chance,
     repeated_fraction,
-    repeats_by_chance,
     repeats_message,
-    too_many,
+    repeats_p_value,
 )
 from squad.data.deduplicated import Distinct, equal_pairs
 from squad.data.seen_rows import LeakError, SeenRows, rows_digest
@@ -87,13 +87,13 @@ class Comparison(NamedTuple):
     @property
     def refused(self) -> bool:
         """Whether there are more matches than expected by chance."""
-        return too_many(self.total, len(self.seen), **self.known, tests=self.tests)
+        return exceeds_chance(self.total, len(self.seen), **self.known, tests=self.tests)
 
     @property
     def repeating(self) -> bool:
         """Whether the rows match each other more often than rows of fit do."""
         within_fit = self.known["all_repeats"], self.known["all_rows"]
-        return repeats_by_chance(int(self.own.sum()), len(self.own), *within_fit) < LEVEL
+        return repeats_p_value(int(self.own.sum()), len(self.own), *within_fit) < LEVEL
 
     def unlikely(self, expected: int) -> bool:
         """Tell whether there are enough matches to leave them out one by one.
@@ -103,7 +103,7 @@ class Comparison(NamedTuple):
         """
         rows = self.known["all_rows"]
         repeats = min(max(self.known["all_repeats"], expected), rows)
-        return repeats_by_chance(self.total, len(self.seen), repeats, rows) < LEVEL_LEFT_OUT
+        return repeats_p_value(self.total, len(self.seen), repeats, rows) < LEVEL_LEFT_OUT
 
     @property
     def excess(self) -> float:

@@ -129,7 +129,16 @@ def bin_of(table, c, stride_c, k, stride_k, inside, C: tl.constexpr, PER_NEURON:
 
 
 def tile_size(latents: int, numbers: int, least: int) -> int:
-    """Return the size of a tile, at most ``numbers``: smaller if there would be too few tiles to keep a GPU busy."""
+    """Return the size of a tile, at most ``numbers``: smaller if there would be too few tiles to keep a GPU busy.
+
+    Args:
+        latents: Number of latents to compute.
+        numbers: Largest tile, in latents; a power of two.
+        least: Smallest tile; at least 32 is used.
+
+    Returns:
+        Number of latents per tile.
+    """
     while not INTERPRETED and numbers > max(least, 32) and latents < 1024 * numbers:
         numbers //= 2
     return numbers

@@ -46,7 +46,15 @@ class _Saved(NamedTuple):
 
 
 def supports(network: Network, x: Tensor) -> bool:
-    """Whether :func:`backward` supports this network and rows x (M, N, in); otherwise autograd must be used."""
+    """Return whether :func:`backward` supports a network and its input; otherwise autograd must be used.
+
+    Args:
+        network: Network with M members.
+        x: Rows of each member's batch, (M, N, in).
+
+    Returns:
+        False for layers, devices, dtypes or hooks that only autograd handles.
+    """
     if type(network) is not Network or not x.is_cpu or x.dim() != 3 or not torch.is_grad_enabled():
         return False
     if torch.is_autocast_enabled("cpu") or _has_hooks(network):
@@ -96,7 +104,7 @@ def _is_small(layer: nn.Module, x: Tensor) -> bool:
 
 @torch.no_grad()
 def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor) -> Tensor:
-    """Set the gradients of the members' losses on a batch, and return losses and KLs, (2, M).
+    """Set the gradients of the members' losses on a batch.
 
     The results are those of ``squad.train.step.losses`` with autograd.  Existing gradients are replaced, not added to.
 
@@ -107,6 +115,9 @@ def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
         beta: KL multipliers, (M,).
         seed: Noise seeds, (M,).
         step: Number of the training step, which selects the noise together with the seeds.
+
+    Returns:
+        Losses and KLs, (2, M).
     """
     stages = [cast(Stage, stage) for stage in network.stages]
     key = make_key(seed, step, x.device)
