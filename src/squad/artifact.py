@@ -119,7 +119,7 @@ def save(
     except StrandedError as cause:
         raise ArtifactError(f"{path} could not be replaced; the model that was there is now {cause.aside}.") from cause
     except OSError as cause:
-        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
+        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Choose another folder.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if scratch.exists():  # it may hold row hashes that the user has just removed
@@ -155,29 +155,33 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
             raise ArtifactError(f"{path} must be a folder to save a model in; it is a file.")
         names = sorted(entry.name for entry in target.iterdir())
     except OSError as cause:
-        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
+        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Choose another folder.") from cause
     _check_parent(path, target)
     if not names:
         return
     listed = _listed_files(target)
     known = {WEIGHTS, CONFIG, signing.SIGNATURE, *(listed or ())}
     if not os.access(target, os.W_OK | os.X_OK):
-        raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
+        raise ArtifactError(f"{path} is write-protected. Choose another folder, or make it writable.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
     if others or listed is None or WEIGHTS not in names:
         shown = ", ".join((others or names)[:3]) + (", ..." if len(others or names) > 3 else "")
-        raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
+        raise ArtifactError(
+            f"{path} contains files that do not belong to a model ({shown}) and is not replaced. Choose a new folder."
+        )
     if not overwrite:
-        raise ArtifactError(f"{path} holds a model already. Name another folder, or say --overwrite (overwrite=True).")
+        raise ArtifactError(
+            f"{path} already contains a model. Choose another folder, or pass --overwrite (overwrite=True)."
+        )
 
 
 def _check_parent(path: str | Path, target: Path) -> None:
     """Check that something can be created next to ``target``, whose parents may be missing."""
     nearest = next((parent for parent in target.parents if parent.exists()), target)  # the root has none
     if not nearest.is_dir():
-        raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Name another folder.")
+        raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Choose another folder.")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Name another folder.")
+        raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Choose another folder.")
 
 
 def _listed_files(path: Path) -> list[str] | None:
@@ -246,12 +250,15 @@ def sign(path: str | Path, key: str | Path | bytes) -> Path:
 
 
 def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[str, Tensor] | None:
-    """Read the tensors of an optional file, and check them; returns None if the model has no such file.
+    """Read the tensors of an optional file, and check them against their checksum.
 
     Args:
         path: The folder.
         name: A name in :data:`EXTRAS`.
         config: The settings that :func:`load` returned.  A file that they do not list is not read.
+
+    Returns:
+        Tensors by name; None if the model has no such file.
     """
     if name not in EXTRAS:
         raise ArgumentError.of("name", repr(name), "one of " + ", ".join(map(repr, EXTRAS)))

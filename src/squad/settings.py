@@ -75,6 +75,13 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
         base: Settings of the file.
         assignments: Texts such as "training.lr=0.001"; values as in TOML, and a bare word is text.
         options: Dotted name -> value; None if the option was not given.
+
+    Returns:
+        The merged settings, checked by :func:`checked`.
+
+    Examples:
+        >>> merged({"members": 2}, ["training.lr=0.001"], {"members": 5, "seed": None})
+        {'members': 5, 'training': {'lr': 0.001}}
     """
     result = _copy(base)
     for text in assignments:
@@ -89,7 +96,15 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
 
 
 def assigned(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with some values replaced, given by their dotted names."""
+    """Return settings with some values replaced, given by their dotted names.
+
+    Args:
+        base: Settings, as nested mappings.
+        values: New values by dotted name, such as "training.lr".
+
+    Returns:
+        A changed copy, checked by :func:`checked`.
+    """
     result = _copy(base)
     for name, value in values.items():
         _assign(result, name, value)

@@ -69,6 +69,9 @@ def message(kind: str, digest: str) -> bytes:
     Args:
         kind: "squad-torch model" or "squad-torch certificate".
         digest: SHA-256 of the settings or the certificate, as defined in :mod:`squad.signing`.
+
+    Returns:
+        The message, ASCII text of three lines.
     """
     return f"squad-torch signature {FORMAT}\n{kind}\nsha256 {digest}\n".encode("ascii")
 

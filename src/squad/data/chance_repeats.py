@@ -84,6 +84,9 @@ def add_repeats(known: Mapping[str, int], seen_rows: SeenRows, hashes: Hashes) -
         known: Counts so far, from :func:`record_repeats`.
         seen_rows: Rows seen so far.
         hashes: Hashes of the additional rows.
+
+    Returns:
+        The new counts, with the keys of ``known``.
     """
     repeats, rows = count_repeats(seen_rows.rows, hashes)
     more = {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": repeats, "all_rows": rows}
@@ -108,6 +111,10 @@ def repeats_p_value(repeats: int, rows: int, chance_repeats: int, chance_rows: i
 
     References:
         R. A. Fisher. The logic of inductive inference. Journal of the Royal Statistical Society, 1935.
+
+    Examples:
+        >>> round(repeats_p_value(repeats=5, rows=100, chance_repeats=0, chance_rows=100), 3)
+        0.03
     """
     from scipy.special import gammaln
 
@@ -159,9 +166,23 @@ def exceeds_chance(
     all_rows: int = 0,
     tests: int = 1,
 ) -> bool:
-    """Tell whether there are more repeats than expected by chance; the arguments are those of :func:`check_repeats`.
+    """Return whether there are more repeats than expected by chance.
 
-    The levels are divided by ``tests``, the number of such tests (Bonferroni correction).
+    Args:
+        repeats: Number of calibration rows that the model has seen.
+        rows: Number of calibration rows.
+        chance_repeats: Number of repeats among the validation rows.
+        chance_rows: Number of validation rows.
+        all_repeats: Number of rows of fit that occur more than once.
+        all_rows: Number of rows of fit.
+        tests: Number of such tests, by which the levels are divided (Bonferroni correction).
+
+    Returns:
+        Whether one of the two tests of :func:`check_repeats` rejects.
+
+    Examples:
+        >>> exceeds_chance(repeats=60, rows=100, chance_repeats=0, chance_rows=100)
+        True
     """
     return (
         repeats_p_value(repeats, rows, chance_repeats, chance_rows) < LEVEL / tests
@@ -172,7 +193,19 @@ def exceeds_chance(
 def repeats_message(
     repeats: int, rows: int, chance_repeats: int, chance_rows: int, all_repeats: int = 0, all_rows: int = 0
 ) -> str:
-    """Return the message of a :class:`LeakError`; the arguments are those of :func:`check_repeats`."""
+    """Return the message of a :class:`LeakError`.
+
+    Args:
+        repeats: Number of calibration rows that the model has seen.
+        rows: Number of calibration rows.
+        chance_repeats: Number of repeats among the validation rows.
+        chance_rows: Number of validation rows.
+        all_repeats: Number of rows of fit that occur more than once.
+        all_rows: Number of rows of fit.
+
+    Returns:
+        One sentence that says how many repeats there are and how many are expected, and one that says what to do.
+    """
     known, known_rows = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
     expected = rows * (known + 1) / (known_rows + 2)
     return (

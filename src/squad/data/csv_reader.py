@@ -64,6 +64,9 @@ def parse(
         encoding: Encoding of the text, by its Python name; None for UTF-8.
         marks: Candidates for the delimiter.
 
+    Returns:
+        The columns and cells of the file.
+
     Raises:
         DataError: The file is not text in this encoding, or its header is invalid.
     """

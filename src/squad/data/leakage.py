@@ -174,7 +174,15 @@ def check_rows(
 ) -> Mask:
     """Return which rows are copies of rows of fit and must be left out.
 
-    The arguments are those of :func:`find_leaked_rows`.
+    Args:
+        seen_rows: Rows the model has seen.
+        hashes: (N,), hashes of the rows.
+        cells: (grids, N), their cells, from :meth:`SeenRows.cells`.
+        known: Counts of repeats recorded by fit.
+        digest: Digest of all rows of fit, if recorded.
+
+    Returns:
+        (N,), True for rows that must be left out.
 
     Raises:
         LeakError: None of the rows may be used.

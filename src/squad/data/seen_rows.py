@@ -125,6 +125,9 @@ class SeenRows:
             train: Positions of the training rows; by default all rows.
             validation: Positions of the validation rows; by default none.
             hashes: (N,), hashes of the rows, if already computed.
+
+        Returns:
+            The hashes of rows and groups, and the cells of near copies.
         """
         hashes = row_hashes(x) if hashes is None else hashes
         rows, first = np.unique(hashes, return_index=True)
@@ -142,6 +145,9 @@ class SeenRows:
             hashes: (N,), hashes of the rows.
             groups: Groups of the rows.
             cells: (grids, N), from :meth:`cells`.
+
+        Returns:
+            The copy.
         """
         near = self.near if self.near is None or cells is None else self.near.with_rows(cells)
         both = np.union1d(self.rows, hashes), np.union1d(self.groups, group_hashes(groups))
@@ -202,6 +208,10 @@ def rows_digest(hashes: Hashes) -> str:
 
 def check_groups(seen_rows: SeenRows, groups: Sequence[str]) -> None:
     """Check that the model has seen no group of the calibration rows.
+
+    Args:
+        seen_rows: Rows and groups the model has seen.
+        groups: Groups of the calibration rows.
 
     Raises:
         LeakError: The model has seen groups; the message names them.

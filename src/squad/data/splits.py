@@ -164,7 +164,15 @@ def _hashes(count: int, seed: int) -> NDArray[np.uint64]:
 
 
 def row_order(count: int, seed: int = 0) -> Rows:
-    """Return a pseudorandom permutation of ``count`` row positions, the same on every machine."""
+    """Return a pseudorandom permutation of row positions, the same on every machine.
+
+    Args:
+        count: Number of rows N.
+        seed: Seed of the permutation.
+
+    Returns:
+        (N,), each position from 0 to N - 1 once.
+    """
     return np.argsort(_hashes(count, seed), kind="stable")
 
 

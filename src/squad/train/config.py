@@ -41,8 +41,8 @@ class TrainConfig:
         temperature_end: Temperature of the relaxed samples after annealing; per member.
         lr_patience: Epochs without better validation accuracy after which the learning rate is divided by 10.
         stop_patience: Epochs without better validation accuracy after which a member stops (early stopping).
-        adversarial: Size of adversarial perturbations, as a fraction of each feature's range (deep ensembles use .01):
-            the loss is computed on perturbed rows in addition to the given ones.  0 disables them.
+        adversarial: Train on adversarial examples in addition to the given rows, each feature moved by this fraction of
+            its range (deep ensembles use .01); 0 disables it.
         precision: Precision of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, the
             format of NVIDIA's tensor cores, and is several times faster than "float32".  Validation uses the same
             precision; predictions are always made in full precision.

@@ -65,13 +65,13 @@ class State:
     Attributes:
         epoch: Number of completed epochs.
         slots: Indices of the members still training, in the order of the optimizer's rows.
-        lr: Current learning rates.
-        best_accuracy: Best validation accuracies.
-        best_nll: Mean negative log likelihoods of the best weights on the validation rows.
-        best_epoch: Epochs of the best weights; None where there are none.
-        since_best: Numbers of epochs since validation accuracy last improved.
-        ended: Reasons why members ended; None for those still training.
-        epochs: Numbers of epochs trained.
+        lr: Current learning rate.
+        best_accuracy: Best validation accuracy; -1 before annealing has ended.
+        best_nll: Mean negative log likelihood of the best weights on the validation rows.
+        best_epoch: Epoch of the best weights; None if there are none.
+        since_best: Number of epochs, after annealing, without better validation accuracy.
+        ended: Reason why the member ended; None while it is training.
+        epochs: Number of epochs trained.
         history: One entry per epoch; see :class:`squad.train.Fitted`.
     """
 
