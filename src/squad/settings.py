@@ -32,7 +32,17 @@ class SettingsError(SquadError):
 
 
 def read_toml(path: Path | None) -> dict[str, Any]:
-    """Read the settings of a file; None has no settings."""
+    """Read and check the settings of a TOML file.
+
+    Args:
+        path: The file; None for no settings.
+
+    Returns:
+        The settings, as nested dictionaries.
+
+    Raises:
+        SettingsError: If the file cannot be read, is not TOML, or has an unknown setting.
+    """
     if path is None:
         return {}
     try:
@@ -48,7 +58,17 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Check names and types at the top level; tables are checked by the classes they configure."""
+    """Check names and types at the top level; tables are checked by the classes they configure.
+
+    Args:
+        settings: Settings of a fit, as nested mappings.
+
+    Returns:
+        A shallow copy of the settings.
+
+    Raises:
+        ArgumentError: If a name is unknown, or a value has the wrong type.
+    """
     check_keys("a fit", settings, [*TOP, *TABLES])
     for name, value in settings.items():
         kind = TOP.get(name, dict)

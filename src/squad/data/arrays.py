@@ -46,7 +46,7 @@ class Arrays:
         np.savez(file, **arrays)
 
     def where(self, row: int) -> str:
-        """Name of a row in messages: its number, counted from 1."""
+        """Return the name of a row in messages: its number, counted from 1."""
         return f"row {row + 1}"
 
 

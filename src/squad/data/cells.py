@@ -119,9 +119,15 @@ def numbers(column: "pd.Series[Any]") -> NDArray[np.float64] | None:
 
 
 def parse_numbers(values: list[str]) -> NDArray[np.float64]:
-    """Parse texts as correctly rounded floats; NaN for other text.
+    """Parse texts as correctly rounded floats.
 
     The syntax is Python's, without underscores (1_000) and non-ASCII digits.
+
+    Args:
+        values: N texts.
+
+    Returns:
+        (N,), float64; NaN for text that is not a number.
     """
     return np.asarray([_number(value) for value in values], dtype=np.float64)
 

@@ -282,7 +282,7 @@ def _values_of_rows(cells: Cells, values: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def empty_cell_message(name: str) -> str:
-    """Describe an empty cell of a column that had none in training."""
+    """Return a message about an empty cell in a column that had none in training."""
     return f"column {name!r} is empty, which did not occur in training"
 
 

@@ -129,7 +129,7 @@ class Distinct(NamedTuple):
 
 
 def too_few(pairs: float, expected: float) -> bool:
-    """Tell whether there are fewer equal pairs than half of those expected, and significantly so (p < 0.001)."""
+    """Return whether there are fewer equal pairs than half of those expected, and significantly so (p < 0.001)."""
     from scipy.special import pdtr
 
     return 2 * pairs < expected and float(pdtr(pairs, expected)) < LEVEL

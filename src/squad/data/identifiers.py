@@ -37,7 +37,7 @@ _PREFIXED_ID = re.compile(rf"({ID_PREFIXES})ids?")
 
 
 def has_identifier_name(name: str) -> bool:
-    """Tell whether a column is named like an identifier: id, patient_id, PatientID, patientId, id_number, ...
+    """Return whether a column is named like an identifier: id, patient_id, PatientID, patientId, id_number, ...
 
     Examples:
         >>> [has_identifier_name(name) for name in ("patient_id", "PatientID", "id", "paid", "width", "amount")]

@@ -96,7 +96,7 @@ class Comparison(NamedTuple):
         return repeats_p_value(int(self.own.sum()), len(self.own), *within_fit) < LEVEL
 
     def unlikely(self, expected: int) -> bool:
-        """Tell whether there are enough matches to leave them out one by one.
+        """Return whether there are enough matches to leave them out one by one.
 
         Args:
             expected: Expected number of rows of fit that match another one.
@@ -243,7 +243,7 @@ def _verdict(distinct: Distinct | None, comparison: Comparison, exact: Compariso
 
 
 def _is_training_set(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
-    """Tell whether these are exactly the rows of fit; in a table of few distinct rows, repeats alone do not show it."""
+    """Return whether these are exactly the rows of fit; if few rows are distinct, repeats alone do not show it."""
     near = seen_rows.near is not None and cells is not None and seen_rows.near.is_training_set(cells)
     return near or rows_digest(hashes) == digest
 

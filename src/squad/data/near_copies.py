@@ -106,11 +106,11 @@ class NearRows:
         return np.asarray(shares_cell(cells, self.used).sum(0, dtype=np.int64))
 
     def is_training_set(self, cells: Hashes) -> bool:
-        """Tell whether these are all rows of fit, in any order, according to at least one grid."""
+        """Return whether these are all rows of fit, in any order, according to at least one grid."""
         return bool((self.used & (_digests(cells) == self.digests).all(1)).any())
 
     def with_rows(self, cells: Hashes) -> "NearRows":
-        """Add the cells of rows that the model had not seen; they are evidence about chance as well."""
+        """Return a copy with the cells of rows that the model had not seen; they are evidence about chance as well."""
         shared = shares_cell(cells, self.used)
         for grid, known in enumerate(self.cells):
             shared[grid] |= contained_in(cells[grid], known)

@@ -36,6 +36,12 @@ def require_pyarrow(path: Path, done: str) -> None:
 def read_frame(path: Path) -> "pd.DataFrame":
     """Read a Parquet file, within the limit on decompressed sizes.
 
+    Args:
+        path: The Parquet file.
+
+    Returns:
+        The columns of the file.
+
     Raises:
         DataError: The file is damaged or has no columns, or pyarrow is not installed.
     """

@@ -72,7 +72,11 @@ def row_hashes(x: NDArray[np.float32]) -> Hashes:
 
 
 def group_hashes(groups: Sequence[str]) -> Hashes:
-    """Hash the names of groups; returns distinct hashes in ascending order."""
+    """Hash the names of groups.
+
+    Returns:
+        Distinct hashes, in ascending order.
+    """
     return np.unique(np.asarray([_group_hash(group) for group in dict.fromkeys(groups)], dtype=np.uint64))
 
 

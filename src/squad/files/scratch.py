@@ -83,7 +83,7 @@ def _abandoned(target: Path, end: str) -> list[Path]:
 
 
 def _is_abandoned(path: Path, match: re.Match[str]) -> bool:
-    """Tell whether the process that made a scratch file has ended."""
+    """Return whether the process that made a scratch file has ended."""
     ended = has_ended(match["place"], int(match["pid"]), match["birth"])
     if ended is not None:
         return ended

@@ -36,23 +36,23 @@ class SquadLayer(StochasticModule, ABC):
 
     With members, every attribute below has a leading axis M.
 
+    Args:
+        in_features: Number of inputs.
+        out_features: Number of latents K.
+        bins: Number of bins C, at least 2.
+        spacing: Initial bin values: "linear", "gaussian", or C increasing values.
+        limit: Largest bin value of linear spacing.
+        prior: Fixed prior r(z): "uniform", "gaussian", or C positive weights.
+        learn_values: How bin values are learned: "per_layer", "per_neuron", or "fixed" (not learned).
+        members: Number of members M; None for a layer without members.
+        sampling: Sampling mode in eval mode; None for the first of ``samplings``.
+        dtype: Dtype of the parameters; None for torch's default.
+
     Attributes:
         values: Bin values, shape (C,), or (C, K) with ``learn_values="per_neuron"``.
         log_prior: Fixed log prior log r(z), shape (C,).
         temperature: Temperature of relaxed samples, shape (), saved with the layer; see :func:`set_temperature`.
         backend: Implementation of the sampling operation, see :func:`squad.ops.sample_with_kl`; "auto" by default.
-
-    Args:
-        in_features: Number of inputs.
-        out_features: Number of latents K.
-        bins: Number of bins C, at least 2.
-        spacing: Initial bin values: "linear", "gaussian", or the values themselves.
-        limit: Largest bin value of linear spacing.
-        prior: Prior over the bins: "uniform", "gaussian", or its weights.
-        learn_values: Whether bin values are learned "per_layer", "per_neuron", or not at all ("fixed").
-        members: Number of members M; None for a layer without members.
-        sampling: Sampling mode in eval mode; None for the first of ``samplings``.
-        dtype: Dtype of the parameters; None for torch's default.
     """
 
     samplings = ("relaxed", "hard", "mean")

@@ -207,15 +207,15 @@ def reseed(module: nn.Module, seed: int | Tensor | None = None) -> None:
 class StochasticModule(MemberModule):
     """Base class of layers with noise: new noise in every training step, fixed by ``seed`` in eval mode.
 
-    Attributes:
-        seed: int64 tensor of shape () or (M,), saved with the layer; drawn from torch's generator at construction.
-        sampling: Sampling mode in eval mode, one of ``samplings``.
-
     Args:
         in_features: Number of inputs.
         out_features: Number of outputs.
         members: Number of members M; None for a layer without members.
         sampling: Sampling mode in eval mode; None for the first of ``samplings``.
+
+    Attributes:
+        seed: int64 tensor of shape () or (M,), saved with the layer; drawn from torch's generator at construction.
+        sampling: Sampling mode in eval mode, one of ``samplings``.
     """
 
     #: Sampling modes of the layer; the first is the default.

@@ -75,16 +75,20 @@ class Adam:
     one matrix, so a step is a handful of operations for any number of parameters.  On the CPU each of these would be a
     pass through memory; there torch's fused step is used, which makes a single pass.
 
-    Attributes:
-        flat, mean, square: (M, P): the parameters and the running moments of their gradients.
-        lr, decay: (M,).
-        steps: (M,), number of steps taken.
-        parameters, decaying: Parameters of the attached network, and whether weight decay applies to each.
-
     Args:
         network: Network with M members; its parameters become views of ``flat``.
         lr: Learning rates, (M,).
         decay: Weight decays, (M,).
+
+    Attributes:
+        flat: Parameters of all members, (M, P).
+        mean: Running mean of the gradients, (M, P).
+        square: Running mean of the squared gradients, (M, P).
+        lr: Learning rates, (M,).
+        decay: Weight decays, (M,).
+        steps: Number of steps taken, (M,).
+        parameters: Parameters of the attached network.
+        decaying: Whether weight decay applies to each of ``parameters``.
 
     References:
         Kingma and Ba, "Adam: A method for stochastic optimization", ICLR 2015.

@@ -112,9 +112,9 @@ class ValidationResult(NamedTuple):
     """Results of a run on the m validation rows.
 
     Attributes:
-        accuracy: Accuracy of its predictions.
-        nll: Mean negative log likelihood.
-        probabilities: (m, classes).
+        accuracy: Accuracy of the predictions.
+        nll: Mean negative log likelihood in nats.
+        probabilities: Class probabilities, (m, classes).
     """
 
     accuracy: float

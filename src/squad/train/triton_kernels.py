@@ -155,7 +155,15 @@ def _head(
 
 
 def has_head(features: int, classes: int) -> bool:
-    """Whether an output layer is small enough for :func:`head`, which keeps all of it in shared memory."""
+    """Return whether an output layer is small enough for :func:`head`, which keeps all of it in shared memory.
+
+    Args:
+        features: Number of inputs of the output layer.
+        classes: Number of classes.
+
+    Returns:
+        True for at most 64 features and 32 classes.
+    """
     return features <= 64 and classes <= 32
 
 
