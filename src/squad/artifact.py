@@ -82,6 +82,15 @@ def save(
 
     Returns:
         ``path``.
+
+    Examples:
+        >>> import tempfile
+        >>> import torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = save(f"{folder}/model", {"weight": torch.ones(2)}, {"note": "two numbers"})
+        ...     tensors, config = load(path)
+        >>> tensors["weight"].tolist(), config["note"]
+        ([1.0, 1.0], 'two numbers')
     """
     for name in extras or {}:
         if name not in EXTRAS:
@@ -202,6 +211,9 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
 
     Returns:
         The tensors of model.safetensors, and config.json.
+
+    See Also:
+        save: Writes the folder, with an example.
     """
     path = Path(path)
     try:

@@ -124,6 +124,10 @@ def assigned(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
 
     Returns:
         A changed copy, checked by :func:`checked`.
+
+    Examples:
+        >>> assigned({"seed": 1}, {"training.max_epochs": 20})
+        {'seed': 1, 'training': {'max_epochs': 20}}
     """
     result = _copy(base)
     for name, value in values.items():
@@ -160,7 +164,21 @@ def _value(text: str) -> Any:
 
 
 def fit_settings(settings: Mapping[str, Any]) -> FitSettings:
-    """Return the settings as an object that a fit takes."""
+    """Return the settings as the object that :func:`squad.fitting.fit_predictor` takes.
+
+    Args:
+        settings: Settings of a fit, as nested mappings.
+
+    Returns:
+        The settings, with defaults for those that are missing.
+
+    Raises:
+        ArgumentError: For an unknown setting or an invalid value.
+
+    Examples:
+        >>> fit_settings({"model": "mlp", "members": 3}).network.name
+        'mlp'
+    """
     prediction = settings.get("prediction", {})
     check_keys("prediction", prediction, ["sampling", "num_samples"])
     plain = {name: settings[name] for name in ("members", "seed", "validation", "split_per_member") if name in settings}
@@ -177,7 +195,15 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_toml(settings: Mapping[str, Any]) -> str:
-    """Return the settings as TOML that :func:`read_toml` reads; None is left out, since TOML has no null."""
+    """Return the settings as TOML that :func:`read_toml` reads; None is left out, since TOML has no null.
+
+    Examples:
+        >>> print(to_toml({"model": "mlp", "training": {"lr": 0.01}}), end="")
+        model = "mlp"
+        <BLANKLINE>
+        [training]
+        lr = 0.01
+    """
     plain = [f"{name} = {_toml(value)}" for name, value in settings.items() if name not in TABLES and value is not None]
     parts = ["\n".join(plain)]
     for table in TABLES:

@@ -50,6 +50,10 @@ def count_repeats(train: Hashes, validation: Hashes) -> tuple[int, int]:
 
     Returns:
         The number of repeats and the number of validation rows.
+
+    Examples:
+        >>> count_repeats(np.array([1, 2, 3], dtype=np.uint64), np.array([3, 4, 5, 5], dtype=np.uint64))
+        (3, 4)
     """
     _, inverse, counts = np.unique(validation, return_inverse=True, return_counts=True)
     repeated = contained_in(validation, np.unique(train)) | (counts[inverse] > 1)

@@ -53,7 +53,7 @@ class Parsed:
 def parse(
     data: bytes, source: str, delimiter: str | None = None, encoding: str | None = None, marks: str = ",;\t"
 ) -> Parsed:
-    """Parse the bytes of a CSV file.
+    r"""Parse the bytes of a CSV file.
 
     Blank lines are skipped.  Surrounding blanks are removed from column names, but not from cells.
 
@@ -69,6 +69,10 @@ def parse(
 
     Raises:
         DataError: The file is not text in this encoding, or its header is invalid.
+
+    Examples:
+        >>> parse(b"age;sex\n31;f\n40;m\n", "people.csv").frame["age"].tolist()
+        ['31', '40']
     """
     data = _normalize(data if encoding is None else _to_utf8(data, source, encoding), source)
     begin, end = _find_header(data)

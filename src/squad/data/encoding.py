@@ -121,6 +121,10 @@ def standardized(
 
     Returns:
         Standardized numbers of the same shape.
+
+    Examples:
+        >>> standardized(np.array([1.0, 3.0]), 2.0, 0.5).tolist()
+        [-2.0, 2.0]
     """
     std = np.asarray(std)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -189,6 +189,10 @@ def dataset(name: str) -> Dataset:
 
     Raises:
         ArgumentError: The name is unknown; the message lists the known ones.
+
+    Examples:
+        >>> dataset("fashion-mnist").name
+        'fashion-mnist'
     """
     if name in DATASETS:
         return DATASETS[name]

@@ -53,6 +53,11 @@ def row_hashes(x: NDArray[np.float32]) -> Hashes:
 
     Returns:
         (N,), uint64.
+
+    Examples:
+        >>> hashes = row_hashes(np.array([[0, 1], [-0.0, 1], [1, 1]], dtype=np.float32))
+        >>> bool(hashes[0] == hashes[1]), bool(hashes[0] == hashes[2])
+        (True, False)
     """
     if not isinstance(x, np.ndarray) or x.dtype.newbyteorder("=") != np.float32 or x.ndim != 2:
         got = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
@@ -97,6 +102,11 @@ class SeenRows:
         groups: Distinct hashes of their groups, ascending; empty if rows have no groups.
         near: Grid cells of the rows, to find near copies; None in models of earlier versions.
         distinct: Counts of equal pairs among the rows; None in models of earlier versions.
+
+    Examples:
+        >>> x = np.arange(40, dtype=np.float32).reshape(20, 2)
+        >>> SeenRows.of(x).repeats(row_hashes(x[:3]))
+        3
     """
 
     rows: Hashes
