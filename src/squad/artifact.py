@@ -25,11 +25,11 @@ from torch import Tensor
 from squad import signing
 from squad.errors import ArgumentError, SquadError
 from squad.files import (
-    left_aside,
+    abandoned_backups,
     make_folder,
     open_regular,
     remove_abandoned,
-    scratch_beside,
+    scratch_path,
     sync_folder,
     write_bytes,
 )
@@ -82,6 +82,15 @@ def save(
 
     Returns:
         ``path``.
+
+    Examples:
+        >>> import tempfile
+        >>> import torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = save(f"{folder}/model", {"weight": torch.ones(2)}, {"note": "two numbers"})
+        ...     tensors, config = load(path)
+        >>> tensors["weight"].tolist(), config["note"]
+        ([1.0, 1.0], 'two numbers')
     """
     for name in extras or {}:
         if name not in EXTRAS:
@@ -105,7 +114,7 @@ def save(
         )
     target = Path(os.path.realpath(path))
     # Next to the target, so that it can be renamed; hidden; and made by mkdir, which respects the user's umask.
-    scratch = scratch_beside(target)
+    scratch = scratch_path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target)
@@ -119,7 +128,7 @@ def save(
     except StrandedError as cause:
         raise ArtifactError(f"{path} could not be replaced; the model that was there is now {cause.aside}.") from cause
     except OSError as cause:
-        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
+        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Choose another folder.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if scratch.exists():  # it may hold row hashes that the user has just removed
@@ -155,32 +164,36 @@ def check_target(path: str | Path, overwrite: bool = False) -> None:
             raise ArtifactError(f"{path} must be a folder to save a model in; it is a file.")
         names = sorted(entry.name for entry in target.iterdir())
     except OSError as cause:
-        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Name another folder.") from cause
+        raise ArtifactError(f"{path} cannot be written: {cause.strerror or cause}. Choose another folder.") from cause
     _check_parent(path, target)
     if not names:
         return
-    noted = _noted(target)
-    known = {WEIGHTS, CONFIG, signing.SIGNATURE, *(noted or ())}
+    listed = _listed_files(target)
+    known = {WEIGHTS, CONFIG, signing.SIGNATURE, *(listed or ())}
     if not os.access(target, os.W_OK | os.X_OK):
-        raise ArtifactError(f"{path} is write-protected. Name another folder, or allow that it is written to.")
+        raise ArtifactError(f"{path} is write-protected. Choose another folder, or make it writable.")
     others = [name for name in names if name not in known or not (target / name).is_file()]
-    if others or noted is None or WEIGHTS not in names:
+    if others or listed is None or WEIGHTS not in names:
         shown = ", ".join((others or names)[:3]) + (", ..." if len(others or names) > 3 else "")
-        raise ArtifactError(f"{path} holds other things than a model ({shown}), and is left alone. Name a new folder.")
+        raise ArtifactError(
+            f"{path} contains files that do not belong to a model ({shown}) and is not replaced. Choose a new folder."
+        )
     if not overwrite:
-        raise ArtifactError(f"{path} holds a model already. Name another folder, or say --overwrite (overwrite=True).")
+        raise ArtifactError(
+            f"{path} already contains a model. Choose another folder, or pass --overwrite (overwrite=True)."
+        )
 
 
 def _check_parent(path: str | Path, target: Path) -> None:
     """Check that something can be created next to ``target``, whose parents may be missing."""
     nearest = next((parent for parent in target.parents if parent.exists()), target)  # the root has none
     if not nearest.is_dir():
-        raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Name another folder.")
+        raise ArtifactError(f"{path} cannot be written: {nearest} is a file. Choose another folder.")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Name another folder.")
+        raise ArtifactError(f"{path} cannot be written: {nearest} may not be written to. Choose another folder.")
 
 
-def _noted(path: Path) -> list[str] | None:
+def _listed_files(path: Path) -> list[str] | None:
     """Return the optional files listed in config.json; None if that file is not one of this library."""
     try:
         files = _read_config(path).get("files")
@@ -198,12 +211,15 @@ def load(path: str | Path, public_key: str | Path | bytes | None = None) -> tupl
 
     Returns:
         The tensors of model.safetensors, and config.json.
+
+    See Also:
+        save: Writes the folder, with an example.
     """
     path = Path(path)
     try:
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
-            for left in left_aside(Path(os.path.realpath(path))) if not path.exists() else ():
+            for left in abandoned_backups(Path(os.path.realpath(path))) if not path.exists() else ():
                 what += f", but saving it was cut off: the model that was there is {left}. Rename that to {path.name}"
             raise ArtifactError(f"{path} must be a folder with a saved model; it {what}.")
     except OSError as cause:
@@ -246,12 +262,15 @@ def sign(path: str | Path, key: str | Path | bytes) -> Path:
 
 
 def load_extra(path: str | Path, name: str, config: Mapping[str, Any]) -> dict[str, Tensor] | None:
-    """Read the tensors of an optional file, and check them; returns None if the model has no such file.
+    """Read the tensors of an optional file, and check them against their checksum.
 
     Args:
         path: The folder.
         name: A name in :data:`EXTRAS`.
         config: The settings that :func:`load` returned.  A file that they do not list is not read.
+
+    Returns:
+        Tensors by name; None if the model has no such file.
     """
     if name not in EXTRAS:
         raise ArgumentError.of("name", repr(name), "one of " + ", ".join(map(repr, EXTRAS)))
@@ -281,23 +300,23 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _check_note(path: Path, name: str, noted: object) -> tuple[int, str]:
+def _check_note(path: Path, name: str, listed: object) -> tuple[int, str]:
     """Return the size and checksum of a file as listed in config.json."""
-    expected = noted.get("bytes") if isinstance(noted, dict) else None
-    digest = noted.get("sha256") if isinstance(noted, dict) else None
+    expected = listed.get("bytes") if isinstance(listed, dict) else None
+    digest = listed.get("sha256") if isinstance(listed, dict) else None
     if type(expected) is not int or not isinstance(digest, str):
         raise ArtifactError(f"{path / CONFIG} must say the size and checksum of {name}; it does not.")
     return expected, digest
 
 
-def _tensors(file: Path, noted: object) -> dict[str, Tensor]:
+def _tensors(file: Path, listed: object) -> dict[str, Tensor]:
     """Read a safetensors file, and check it against the size and checksum in config.json."""
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
     with _reading(file), open_regular(file) as handle:
         size = os.fstat(handle.fileno()).st_size
-        expected, digest = _check_note(file.parent, file.name, noted)
+        expected, digest = _check_note(file.parent, file.name, listed)
         if size != expected:  # before it is read: it could be huge
             raise ArtifactError(f"{file} has {size:,} bytes of {expected:,}. Save the model again, or copy it again.")
         weights = handle.read(size)

@@ -47,15 +47,22 @@ class FitSettings:
     """All settings of a fit: together with the data they determine the result.
 
     Attributes:
-        network: The network and its settings.
+        network: Configuration of the network; see :func:`squad.models.network_config`.
         training: Settings of training.
         members: Number of networks in the ensemble, trained together (batched).
-        seed: Member i is trained with seed + i; for ensembles that share no member, take seeds further apart.
-        validation: Fraction of the rows used for early stopping, stratified; drawn by ``seed``.
-        split_per_member: Give each member its own validation rows, by its own seed.  (Splits by group may differ in
-            size; the larger ones then lose their last rows, since members are trained together.)
-        sampling, num_samples: Sampling mode and number of samples in validation and prediction; None: the network's
-            default.
+        seed: Seed of the first member; member i is trained with seed + i.  For ensembles that share no member, choose
+            seeds further apart.
+        validation: Fraction of the rows used for early stopping, above 0 and at most 0.9, stratified by class; drawn
+            with ``seed``.
+        split_per_member: Whether each member has its own validation rows, drawn with its own seed.  (Splits by group
+            may differ in size; the larger ones then lose their last rows, since members are trained together.)
+        sampling: Sampling mode of validation and prediction; None for the network's default.
+        num_samples: Number of samples T of validation and prediction; None for the network's default.
+
+    Examples:
+        >>> settings = FitSettings(members=3, seed=10, training=TrainConfig(max_epochs=50))
+        >>> settings.seeds
+        [10, 11, 12]
     """
 
     network: NetworkConfig = field(default_factory=lambda: network_config("squad"))
@@ -116,25 +123,40 @@ def fit_predictor(
 
     Args:
         x: A table, or an array (N, features), (N, height, width) or (N, height, width, channels).
-        labels: (N,), the labels.
-        settings: Settings of the fit.
-        target: Column of labels, if ``x`` is a table.
-        drop: Columns to leave out, if ``x`` is a table.
-        group: Column that ``groups`` was read from, if ``x`` is a table; it is left out as well.
-        groups: (N,), rows that belong together; rows of one group always land in the same split.
+        labels: (N,), class labels: texts, whole numbers or booleans.
+        settings: Settings of the fit; default: ``FitSettings()``.
+        target: Name of the column of labels, if ``x`` is a table.
+        drop: Names of the columns to leave out, if ``x`` is a table.
+        group: Name of the column that ``groups`` was read from, if ``x`` is a table; it is left out as well.
+        groups: (N,), group of each row; rows of one group always land in the same split.
         device: Device to train on.
         progress: Receives progress reports.
-        checkpoint: File to resume from if it exists, and to write while the run lasts.
+        checkpoint: File to resume from if it exists, and to write during training.
         checkpoint_seconds: Minimum time between two checkpoints.
         record: Further entries of the model's record, such as where the data came from.
-        keep_row_hashes: Store hashes of the rows (and groups), so that the model can refuse to be certified on them.
-            The hashes reveal whether a given row, or one much like it, was among them.
-        names: Names of the features of an array that came from a data frame: rows are then matched by name.
-        refer_novel: Refer rows that are unlike the training rows: numbers far outside their range (another unit, -999
-            for "unknown"), or a row that is far from all others.
+        keep_row_hashes: Whether to store hashes of the rows (and groups), so that the model can refuse to be certified
+            on them.  The hashes reveal whether a given row, or one much like it, was among them.
+        names: Names of the features of an array that came from a data frame; rows are then matched by name.
+        refer_novel: Whether to refer rows that are unlike the training rows: numbers far outside their range (another
+            unit, -999 for "unknown"), or a row that is far from all others.
 
     Returns:
         The trained model.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or the number of labels is not that of the rows.
+        DataError: If rows or labels cannot be used for training; the message names the first such row.
+
+    See Also:
+        squad.SquadClassifier: The same as a scikit-learn estimator.
+
+    Examples:
+        >>> from squad.models import MLPConfig
+        >>> x = np.linspace([-1, 1], [1, -1], 60)
+        >>> settings = FitSettings(network=MLPConfig(hidden=(4,)), training=TrainConfig(max_epochs=2))
+        >>> model = fit_predictor(x, np.where(x[:, 0] > 0, "high", "low"), settings)
+        >>> model.classes
+        ('high', 'low')
     """
     settings = settings or FitSettings()
     device = choose_device(device)
@@ -213,7 +235,7 @@ class Prepared:
         classes: Class labels, sorted.
         transform: Transform from the user's rows to ``data.x``.
         data: Encoded rows, split into training and validation rows.
-        notes: What the user should know.
+        notes: Messages for the user, such as warnings about columns.
     """
 
     classes: list[Any]
@@ -234,7 +256,31 @@ def prepare(
     names: Sequence[str] | None = None,
     ranges: bool = True,
 ) -> Prepared:
-    """Check, encode and split rows; the arguments are those of :func:`fit_predictor`."""
+    """Check, encode and split rows, without training.
+
+    Args:
+        x: A table, or an array (N, features), (N, height, width) or (N, height, width, channels).
+        labels: (N,), class labels: texts, whole numbers or booleans.
+        settings: Settings of the fit; seeds and validation fraction determine the split.
+        target: Name of the column of labels, if ``x`` is a table.
+        drop: Names of the columns to leave out, if ``x`` is a table.
+        group: Name of the column that ``groups`` was read from, if ``x`` is a table; it is left out as well.
+        groups: (N,), group of each row; rows of one group always land in the same split.
+        names: Names of the features of an array that came from a data frame.
+        ranges: Whether to record the range of each number, so that rows far outside can be referred.
+
+    Returns:
+        The encoded rows, their split, and the transform.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or the number of labels is not that of the rows.
+        DataError: If rows or labels cannot be used for training; the message names the first such row.
+
+    Examples:
+        >>> ready = prepare(np.arange(40.0).reshape(20, 2), [0, 1] * 10, FitSettings(validation=0.2))
+        >>> ready.classes, ready.data.train.shape, ready.data.validation.shape
+        ([0, 1], torch.Size([1, 16]), torch.Size([1, 4]))
+    """
     classes, y = _classes(labels)
     check_texts("A label", classes)
     check_texts("A group", np.unique(group_names(groups)).tolist())

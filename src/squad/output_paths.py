@@ -19,14 +19,14 @@ def check_writable(path: Path) -> None:
     """Check that a file can be created at ``path`` by creating one next to it; nothing is left behind."""
     for folder in path.parents:
         if folder.exists() and not folder.is_dir():
-            raise OutputError(f"{path} cannot be written: {folder} is a file. Name another place.")
+            raise OutputError(f"{path} cannot be written: {folder} is a file. Choose another path.")
     made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as cause:
-        raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Name another place.") from cause
+        raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Choose another path.") from cause
     finally:
         _remove_empty(made)
 
@@ -45,7 +45,7 @@ def exclusive_output(path: Path) -> Iterator[None]:
             path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(file_lock(path, busy))
         except OSError as cause:
-            raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Name another place.") from cause
+            raise OutputError(f"{path} cannot be written: {cause.strerror or cause}. Choose another path.") from cause
         yield
 
 

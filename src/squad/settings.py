@@ -32,7 +32,17 @@ class SettingsError(SquadError):
 
 
 def read_toml(path: Path | None) -> dict[str, Any]:
-    """Read the settings of a file; None has no settings."""
+    """Read and check the settings of a TOML file.
+
+    Args:
+        path: The file; None for no settings.
+
+    Returns:
+        The settings, as nested dictionaries.
+
+    Raises:
+        SettingsError: If the file cannot be read, is not TOML, or has an unknown setting.
+    """
     if path is None:
         return {}
     try:
@@ -48,7 +58,17 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Check names and types at the top level; tables are checked by the classes they configure."""
+    """Check names and types at the top level; tables are checked by the classes they configure.
+
+    Args:
+        settings: Settings of a fit, as nested mappings.
+
+    Returns:
+        A shallow copy of the settings.
+
+    Raises:
+        ArgumentError: If a name is unknown, or a value has the wrong type.
+    """
     check_keys("a fit", settings, [*TOP, *TABLES])
     for name, value in settings.items():
         kind = TOP.get(name, dict)
@@ -75,6 +95,13 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
         base: Settings of the file.
         assignments: Texts such as "training.lr=0.001"; values as in TOML, and a bare word is text.
         options: Dotted name -> value; None if the option was not given.
+
+    Returns:
+        The merged settings, checked by :func:`checked`.
+
+    Examples:
+        >>> merged({"members": 2}, ["training.lr=0.001"], {"members": 5, "seed": None})
+        {'members': 5, 'training': {'lr': 0.001}}
     """
     result = _copy(base)
     for text in assignments:
@@ -89,7 +116,19 @@ def merged(base: Mapping[str, Any], assignments: Sequence[str], options: Mapping
 
 
 def assigned(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with some values replaced, given by their dotted names."""
+    """Return settings with some values replaced, given by their dotted names.
+
+    Args:
+        base: Settings, as nested mappings.
+        values: New values by dotted name, such as "training.lr".
+
+    Returns:
+        A changed copy, checked by :func:`checked`.
+
+    Examples:
+        >>> assigned({"seed": 1}, {"training.max_epochs": 20})
+        {'seed': 1, 'training': {'max_epochs': 20}}
+    """
     result = _copy(base)
     for name, value in values.items():
         _assign(result, name, value)
@@ -125,7 +164,21 @@ def _value(text: str) -> Any:
 
 
 def fit_settings(settings: Mapping[str, Any]) -> FitSettings:
-    """Return the settings as an object that a fit takes."""
+    """Return the settings as the object that :func:`squad.fitting.fit_predictor` takes.
+
+    Args:
+        settings: Settings of a fit, as nested mappings.
+
+    Returns:
+        The settings, with defaults for those that are missing.
+
+    Raises:
+        ArgumentError: For an unknown setting or an invalid value.
+
+    Examples:
+        >>> fit_settings({"model": "mlp", "members": 3}).network.name
+        'mlp'
+    """
     prediction = settings.get("prediction", {})
     check_keys("prediction", prediction, ["sampling", "num_samples"])
     plain = {name: settings[name] for name in ("members", "seed", "validation", "split_per_member") if name in settings}
@@ -142,7 +195,15 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_toml(settings: Mapping[str, Any]) -> str:
-    """Return the settings as TOML that :func:`read_toml` reads; None is left out, since TOML has no null."""
+    """Return the settings as TOML that :func:`read_toml` reads; None is left out, since TOML has no null.
+
+    Examples:
+        >>> print(to_toml({"model": "mlp", "training": {"lr": 0.01}}), end="")
+        model = "mlp"
+        <BLANKLINE>
+        [training]
+        lr = 0.01
+    """
     plain = [f"{name} = {_toml(value)}" for name, value in settings.items() if name not in TABLES and value is not None]
     parts = ["\n".join(plain)]
     for table in TABLES:

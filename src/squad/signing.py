@@ -69,12 +69,24 @@ def message(kind: str, digest: str) -> bytes:
     Args:
         kind: "squad-torch model" or "squad-torch certificate".
         digest: SHA-256 of the settings or the certificate, as defined in :mod:`squad.signing`.
+
+    Returns:
+        The message, ASCII text of three lines.
+
+    Examples:
+        >>> message("squad-torch model", "0" * 64).decode().splitlines()[1]
+        'squad-torch model'
     """
     return f"squad-torch signature {FORMAT}\n{kind}\nsha256 {digest}\n".encode("ascii")
 
 
 def signature_of(path: str | Path) -> Path:
-    """Return the path of the signature file of a model's folder or of a certificate's JSON file."""
+    """Return the path of the signature file of a model's folder or of a certificate's JSON file.
+
+    Examples:
+        >>> signature_of("certificate.json").name
+        'certificate.signature.json'
+    """
     path = Path(path)
     return path / SIGNATURE if path.is_dir() else path.with_name(f"{path.stem}.{SIGNATURE}")
 
@@ -215,7 +227,12 @@ def remove_signature(path: str | Path) -> bool:
 
 
 def fingerprint(raw: bytes) -> str:
-    """Return a hash of a public key's 32 bytes, short enough to compare by eye."""
+    """Return a hash of a public key's 32 bytes, short enough to compare by eye.
+
+    Examples:
+        >>> fingerprint(bytes(32))
+        'SHA256:66687aadf862bd776c8fc18b8e9f8e20'
+    """
     return "SHA256:" + hashlib.sha256(raw).hexdigest()[:32]
 
 

@@ -18,7 +18,7 @@ from squad.data.chance_repeats import (
     check_repeats,
     count_repeats,
     record_repeats,
-    repeats_by_chance,
+    repeats_p_value,
 )
 from squad.data.seen_rows import LeakError, SeenRows
 from squad.errors import ArgumentError, SquadError
@@ -35,17 +35,17 @@ def test_counts_of_repeats_equal_a_plain_loop(train: list[int], validation: list
 def test_p_values_are_exact(data: st.DataObject, m: int, n: int) -> None:
     r, k = data.draw(st.integers(0, m)), data.draw(st.integers(0, n))
     ways = sum(comb(r + k, j) * comb(m + n - r - k, m - j) for j in range(r, min(m, r + k) + 1))
-    assert repeats_by_chance(r, m, k, n) == pytest.approx(float(Fraction(ways, comb(m + n, m))), rel=1e-10)
+    assert repeats_p_value(r, m, k, n) == pytest.approx(float(Fraction(ways, comb(m + n, m))), rel=1e-10)
 
 
 @given(st.data(), st.integers(1, 10**6), st.integers(1, 10**6))
 def test_properties_of_p_values(data: st.DataObject, m: int, n: int) -> None:
     r, k = data.draw(st.integers(1, m)), data.draw(st.integers(0, min(n, 10**4)))
-    p = repeats_by_chance(r, m, k, n)
+    p = repeats_p_value(r, m, k, n)
     assert 0 <= p <= 1
-    assert p <= repeats_by_chance(r - 1, m, k, n) * (1 + 1e-6)  # more repeats are less likely
-    assert repeats_by_chance(0, m, k, n) == pytest.approx(1, abs=1e-6)
-    assert repeats_by_chance(r, m, n, n) == pytest.approx(1, abs=1e-6)  # everything repeats, by chance too
+    assert p <= repeats_p_value(r - 1, m, k, n) * (1 + 1e-6)  # more repeats are less likely
+    assert repeats_p_value(0, m, k, n) == pytest.approx(1, abs=1e-6)
+    assert repeats_p_value(r, m, n, n) == pytest.approx(1, abs=1e-6)  # everything repeats, by chance too
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1000, 0, 200), (1000, 37, 100), (20, 0, 4), (5000, 900, 1000), (300, 0, 1)])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from squad.files import scratch, write_text
-from squad.files.scratch import aside_of, remove_abandoned, scratch_beside
+from squad.files.scratch import backup_path, remove_abandoned, scratch_path
 from squad.processes import host_id, start_time_of
 from tests.files.faults import in_child
 
@@ -68,14 +68,14 @@ def test_killed_at_every_event_of_a_write(tmp_path: Path) -> None:
 def test_only_scratch_of_ended_processes_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.csv"
     pid = os.getpid()
-    mine = scratch_beside(target)
+    mine = scratch_path(target)
     host, birth = host_id(), start_time_of(pid)
     assert mine.name.startswith(f".a.csv.{host}-{pid}-{birth}-")
     stays = [
         mine,
         tmp_path / f".a.csv.{'0' * 8}-{pid}-{birth}-00000000.scratch",  # another machine
         tmp_path / f".a.csv.{host}-1-{start_time_of(1)}-00000000.scratch",  # a running process
-        scratch_beside(tmp_path / "b.csv"),
+        scratch_path(tmp_path / "b.csv"),
         tmp_path / f".a.csvx.{host}-999999999-{birth}-00000000.scratch",
         tmp_path / ".a.csv.lock",
         tmp_path / f"a.csv.{host}-999999999-{birth}-00000000.scratch",
@@ -108,7 +108,7 @@ def test_a_symbolic_link_is_removed_not_followed(tmp_path: Path) -> None:
 def test_a_target_moved_aside_is_restored(tmp_path: Path) -> None:
     target = tmp_path / "model"
     dead = tmp_path / f".model.{host_id()}-999999999-{'0' * 8}-00000000.scratch"
-    aside = aside_of(dead)
+    aside = backup_path(dead)
     aside.mkdir()
     (aside / "old").write_text("x")
     dead.mkdir()

@@ -100,6 +100,10 @@ def increasing_values(values: Tensor | Sequence[float], *, name: str = "values")
 
     Raises:
         ArgumentError: If the values have another shape, are not finite or do not increase.
+
+    Examples:
+        >>> increasing_values([-1, 0, 2]).tolist()
+        [-1.0, 0.0, 2.0]
     """
     try:
         tensor = torch.as_tensor(values).detach()
@@ -116,7 +120,22 @@ def increasing_values(values: Tensor | Sequence[float], *, name: str = "values")
 
 
 def uniform_log_weights(bins: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    """Return log r(z = v_c) = -log C for every bin, shape (C,)."""
+    """Return the log weights of a uniform prior: log r(z = v_c) = -log C for every bin.
+
+    Args:
+        bins: Number of bins C, at least 2.
+        dtype: Dtype of the result; default: torch's default dtype.
+
+    Returns:
+        Log weights, shape (C,).
+
+    See Also:
+        gaussian_log_weights: Log weights of a normal prior.
+
+    Examples:
+        >>> uniform_log_weights(4).exp().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+    """
     check_count("bins", bins, 2)
     return torch.full((bins,), float(bins), dtype=torch.float64).log().neg().to(dtype or torch.get_default_dtype())
 
@@ -135,6 +154,13 @@ def gaussian_log_weights(values: Tensor | Sequence[float]) -> Tensor:
 
     Raises:
         ArgumentError: If the values do not increase, or lie so far from 0 that a cell's log mass is not finite.
+
+    See Also:
+        uniform_log_weights: Log weights of a uniform prior.
+
+    Examples:
+        >>> gaussian_log_weights([-1.0, 0.0, 1.0]).exp()
+        tensor([0.3085, 0.3829, 0.3085])
     """
     v = increasing_values(values)
     wide = v.double()

@@ -33,6 +33,13 @@ def log_softmax(logits: Tensor, dim: int) -> Tensor:
 
     torch copies a transposed view before a softmax over its last axis, which is several times slower than a softmax
     over the second-to-last axis of the underlying tensor.
+
+    Args:
+        logits: Logits, any shape.
+        dim: Axis of the classes.
+
+    Returns:
+        Log probabilities of the same shape, in float32 or better.
     """
     logits = logits.to(working_dtype(logits))
     if dim == -1 and logits.dim() > 1 and logits.stride(-2) == 1 and logits.stride(-1) != 1:
@@ -51,13 +58,30 @@ def floored(log_p: Tensor) -> Tensor:
 
 
 def entropy(log_p: Tensor, dim: int) -> Tensor:
-    """Compute the entropy -sum p log p in nats."""
+    """Compute the entropy -sum p log p in nats.
+
+    Args:
+        log_p: Normalized log probabilities; -inf is allowed.
+        dim: Axis of the classes.
+
+    Returns:
+        Entropy in nats, never negative, without the axis ``dim``.
+    """
     p = log_p.exp()
     return nonnegative(-(p * floored(log_p)).sum(dim))
 
 
 def kl_divergence(log_p: Tensor, log_r: Tensor, dim: int) -> Tensor:
-    """Compute KL(p || r) = sum p (log p - log r) in nats; infinite where p has mass and r has none."""
+    """Compute KL(p || r) = sum p (log p - log r) in nats; infinite where p has mass and r has none.
+
+    Args:
+        log_p: Normalized log probabilities of p.
+        log_r: Normalized log probabilities of r, broadcastable to the shape of ``log_p``.
+        dim: Axis of the classes.
+
+    Returns:
+        Divergence in nats, never negative, without the axis ``dim``.
+    """
     p = log_p.exp()
     return nonnegative((p * (log_p - log_r).masked_fill(p == 0, 0)).sum(dim))
 
@@ -71,5 +95,16 @@ def nonnegative(x: Tensor) -> Tensor:
 
 
 def relaxed_one_hot(logits: Tensor, noise: Tensor, temperature: float | Tensor, dim: int) -> Tensor:
-    """Compute softmax((logits + noise) / temperature), the Gumbel-softmax relaxation of a one-hot sample."""
+    """Compute softmax((logits + noise) / temperature), the Gumbel-softmax relaxation of a one-hot sample.
+
+    Args:
+        logits: Logits, any shape.
+        noise: Standard Gumbel numbers, broadcastable with ``logits``.
+        temperature: Positive temperature τ, broadcastable with ``logits``; samples approach one-hot vectors as it goes
+            to 0.
+        dim: Axis of the classes.
+
+    Returns:
+        Weights that sum to 1 along ``dim``.
+    """
     return ((logits + noise) / temperature).softmax(dim)

@@ -61,6 +61,17 @@ def check_size(name: str, value: int, minimum: int) -> int:
     """Check the size of something held in memory: an integer between ``minimum`` and ``MAX_SIZE``.
 
     A larger size is a mistake and would overflow somewhere.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        value: Value to check.
+        minimum: Smallest allowed value.
+
+    Returns:
+        The value as a Python int.
+
+    Raises:
+        ArgumentError: If the value is not an integer in this range.
     """
     count = check_count(name, value, minimum)
     if count > MAX_SIZE:
@@ -105,7 +116,19 @@ def check_number(
 
 
 def check_fraction(name: str, value: float) -> float:
-    """Check a number strictly between 0 and 1."""
+    """Check a number strictly between 0 and 1.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        value: Value to check.
+
+    Returns:
+        The value as a Python float.
+
+    Raises:
+        ArgumentError: If the value is not strictly between 0 and 1; a value that looks like a percentage is converted
+            in the message.
+    """
     try:
         number = check_number(name, value, MIN_FRACTION, 1.0, exclude=1.0)
     except ArgumentError:
@@ -134,7 +157,19 @@ def check_keys(what: str, keys: Iterable[str], known: Sequence[str]) -> None:
 
 
 def check_choice(name: str, value: T, choices: Sequence[T]) -> T:
-    """Check that ``value`` is one of ``choices``, and return it."""
+    """Check that ``value`` is one of ``choices``, and return it.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        value: Value to check.
+        choices: Allowed values.
+
+    Returns:
+        The value, unchanged.
+
+    Raises:
+        ArgumentError: If the value is not one of the choices.
+    """
     if value not in choices:
         raise ArgumentError.of(name, repr(value), "one of " + ", ".join(map(repr, choices)))
     return value
@@ -159,7 +194,18 @@ def extremes(tensor: Tensor) -> tuple[float, float] | None:
 
 
 def check_finite(name: str, tensor: Tensor) -> Tensor:
-    """Check that a tensor contains neither NaN nor infinity, and return it."""
+    """Check that a tensor contains neither NaN nor infinity, and return it.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        tensor: Tensor to check, any shape.
+
+    Returns:
+        The tensor, unchanged.
+
+    Raises:
+        ArgumentError: If an element is NaN or infinite; the message shows the first one.
+    """
     finite = torch.isfinite(tensor)
     if not bool(finite.all()):
         bad = tensor.detach()[~finite].flatten()[0].item()

@@ -132,7 +132,15 @@ class Quantized(Distribution):
         return _OnValues(self.values)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "Quantized":
-        """Return the same distribution with a larger batch shape, without copying."""
+        """Return the same distribution with a larger batch shape, without copying.
+
+        Args:
+            batch_shape: New batch shape, to which the old one must broadcast.
+            _instance: Instance to fill in, of a subclass; see ``torch.distributions``.
+
+        Returns:
+            The distribution; its tensors are views.
+        """
         new: Quantized = self._get_checked_instance(Quantized, _instance)  # type: ignore[no-untyped-call]
         new.logits = self.logits.expand(*batch_shape, self.bins)
         # Values of shape (K, C) stay aligned with the last batch axis: they take the rank of the logits.

@@ -45,7 +45,12 @@ Words: TypeAlias = npt.NDArray[np.uint32]
 
 
 class Key(NamedTuple):
-    """Key of a stream of random numbers: ``seed`` and ``step``, int64 tensors, both of shape () or both (M,)."""
+    """Key of a stream of random numbers.
+
+    Attributes:
+        seed: int64 tensor of shape () or (M,).
+        step: int64 tensor of the shape of ``seed``; in training, the number of the step.
+    """
 
     seed: Tensor
     step: Tensor
@@ -103,7 +108,15 @@ def _is_key_already(seed: int | Tensor, step: int | Tensor, device: torch.device
 
 
 def draw_seed(shape: tuple[int, ...] = (), device: torch.device | str | None = None) -> Tensor:
-    """Draw an int64 seed of the given shape from torch's generator, which ``torch.manual_seed`` controls."""
+    """Draw an int64 seed of the given shape from torch's generator, which ``torch.manual_seed`` controls.
+
+    Args:
+        shape: Shape of the seed: () for one, (M,) for one per member.
+        device: Device of the seed; torch's default device if None.
+
+    Returns:
+        int64 tensor of this shape, with values from 0 to 2^62 - 1.
+    """
     return torch.randint(2**62, shape, dtype=torch.int64, device=device)
 
 
@@ -277,6 +290,10 @@ def bits(key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tenso
 def hashed_seeds(key: Key, count: int = 1) -> Tensor:
     """Derive well-mixed 62-bit seeds from a key, so that consecutive seeds and steps share no noise.
 
+    Args:
+        key: Seed and step, each of shape () or (M,).
+        count: Number of seeds to derive from each key.
+
     Returns:
         int64 tensor of shape (count,), or (M, count) for a key of M members.
     """
@@ -295,21 +312,65 @@ def _uniform_from_bits(words: Tensor, dtype: torch.dtype) -> Tensor:
 def uniform(
     key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Generate uniform numbers on (0, 1), multiples of 2^-24, in float32 or float64; shapes as in :func:`bits`."""
+    """Generate uniform numbers on (0, 1), multiples of 2^-24.
+
+    Args:
+        key: Seed and step, each of shape () or (M,).
+        rows: Number of rows.
+        bins: Number of bins.
+        neurons: Number of neurons.
+        first_row: Index of the first row, an integer or a tensor of shape ().
+        dtype: float32 or float64.
+
+    Returns:
+        Tensor of shape (rows, bins, neurons), or (M, rows, bins, neurons) for a key of M members.
+
+    See Also:
+        bits: The raw bits of these numbers.
+
+    Examples:
+        >>> key = make_key(7)
+        >>> all_rows, last_row = uniform(key, 3, 2, 4), uniform(key, 1, 2, 4, first_row=2)
+        >>> bool((all_rows[2:] == last_row).all())
+        True
+    """
     return _uniform_from_bits(bits(key, rows, bins, neurons, first_row=first_row), dtype)
 
 
 def gumbel_from_bits(words: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Convert the raw bits of :func:`bits` to standard Gumbel numbers."""
+    """Convert the raw bits of :func:`bits` to standard Gumbel numbers.
+
+    Args:
+        words: int32 tensor of raw bits, any shape.
+        dtype: float32 or float64.
+
+    Returns:
+        Gumbel numbers of the same shape.
+    """
     return _uniform_from_bits(words, dtype).log_().neg_().log_().neg_()
 
 
 def gumbel(
     key: Key, rows: int, bins: int, neurons: int, *, first_row: int | Tensor = 0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Generate standard Gumbel numbers -log(-log u), between -2.82 and 16.64; shapes as in :func:`bits`.
+    """Generate standard Gumbel numbers -log(-log u), between -2.82 and 16.64.
 
     A backend must preserve the relative precision of log u for u near 1, where the largest numbers come from.
+
+    Args:
+        key: Seed and step, each of shape () or (M,).
+        rows: Number of rows.
+        bins: Number of bins.
+        neurons: Number of neurons.
+        first_row: Index of the first row, an integer or a tensor of shape ().
+        dtype: float32 or float64.
+
+    Returns:
+        Tensor of shape (rows, bins, neurons), or (M, rows, bins, neurons) for a key of M members.
+
+    Examples:
+        >>> gumbel(make_key(torch.tensor([7, 8])), rows=3, bins=2, neurons=4).shape
+        torch.Size([2, 3, 2, 4])
     """
     return gumbel_from_bits(bits(key, rows, bins, neurons, first_row=first_row), dtype)
 
@@ -320,8 +381,19 @@ def normal(
 ) -> Tensor:
     """Generate standard normal numbers within ±5.3 by the inverse distribution function.
 
+    Args:
+        key: Seed and step, each of shape () or (M,).
+        rows: Number of rows.
+        neurons: Number of neurons.
+        first_row: Index of the first row, an integer or a tensor of shape ().
+        dtype: float32 or float64.
+
     Returns:
         Tensor of shape (rows, neurons), or (M, rows, neurons) for a key of M members.
+
+    Examples:
+        >>> normal(make_key(7), rows=3, neurons=4).shape
+        torch.Size([3, 4])
     """
     u = uniform(key, rows, 1, neurons, first_row=first_row, dtype=dtype).squeeze(-2)
     return u.mul_(2).sub_(1).erfinv_().mul_(2**0.5)

@@ -149,7 +149,7 @@ class ArrayTransform:
         """Return why rows of a block are novel, by row position.
 
         Args:
-            values: (rows * pixels, features or channels).
+            values: (rows * pixels, features or channels), numbers of the block.
             rows: Number of rows.
         """
         if not self.ranges:

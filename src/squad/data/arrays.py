@@ -46,7 +46,7 @@ class Arrays:
         np.savez(file, **arrays)
 
     def where(self, row: int) -> str:
-        """Name of a row in messages: its number, counted from 1."""
+        """Return the name of a row in messages: its number, counted from 1."""
         return f"row {row + 1}"
 
 
@@ -56,6 +56,9 @@ def read_npz(path: Path, target: str | None = None) -> Arrays:
     Args:
         path: The file.
         target: Name of the labels, which must then be present; by default "y" or "labels" if the file has one of them.
+
+    Returns:
+        The inputs, and the labels if the file has them.
 
     Raises:
         DataError: The file is damaged, or does not have these arrays.
@@ -93,6 +96,9 @@ def read_npy(path: Path, target: str | None = None) -> Arrays:
     Args:
         path: The file.
         target: Must be None: an NPY file holds one array and has no labels.
+
+    Returns:
+        The inputs, without labels.
 
     Raises:
         DataError: The file is damaged, or ``target`` is given.

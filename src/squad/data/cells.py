@@ -22,6 +22,10 @@ def cell_text(value: object) -> str | None:
 
     An integer value has the same text whatever its type: 5, 5.0 and Decimal("5.00") are "5".  Text is unchanged: "5.0"
     is "5.0", and "01" is "01".
+
+    Examples:
+        >>> [cell_text(value) for value in (5, 5.0, " 01 ", "", True)]
+        ['5', '5', '01', None, 'True']
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
@@ -119,9 +123,19 @@ def numbers(column: "pd.Series[Any]") -> NDArray[np.float64] | None:
 
 
 def parse_numbers(values: list[str]) -> NDArray[np.float64]:
-    """Parse texts as correctly rounded floats; NaN for other text.
+    """Parse texts as correctly rounded floats.
 
     The syntax is Python's, without underscores (1_000) and non-ASCII digits.
+
+    Args:
+        values: N texts.
+
+    Returns:
+        (N,), float64; NaN for text that is not a number.
+
+    Examples:
+        >>> parse_numbers(["1.5", "-2e3", "1_000"]).tolist()
+        [1.5, -2000.0, nan]
     """
     return np.asarray([_number(value) for value in values], dtype=np.float64)
 

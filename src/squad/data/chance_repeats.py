@@ -18,11 +18,11 @@ __all__ = [
     "add_repeats",
     "check_repeats",
     "count_repeats",
+    "exceeds_chance",
     "record_repeats",
     "repeated_fraction",
-    "repeats_by_chance",
     "repeats_message",
-    "too_many",
+    "repeats_p_value",
 ]
 
 #: Significance level: rows are refused if the probability of so many repeats by chance is below this.
@@ -50,6 +50,10 @@ def count_repeats(train: Hashes, validation: Hashes) -> tuple[int, int]:
 
     Returns:
         The number of repeats and the number of validation rows.
+
+    Examples:
+        >>> count_repeats(np.array([1, 2, 3], dtype=np.uint64), np.array([3, 4, 5, 5], dtype=np.uint64))
+        (3, 4)
     """
     _, inverse, counts = np.unique(validation, return_inverse=True, return_counts=True)
     repeated = contained_in(validation, np.unique(train)) | (counts[inverse] > 1)
@@ -84,13 +88,16 @@ def add_repeats(known: Mapping[str, int], seen_rows: SeenRows, hashes: Hashes) -
         known: Counts so far, from :func:`record_repeats`.
         seen_rows: Rows seen so far.
         hashes: Hashes of the additional rows.
+
+    Returns:
+        The new counts, with the keys of ``known``.
     """
     repeats, rows = count_repeats(seen_rows.rows, hashes)
     more = {"chance_repeats": repeats, "chance_rows": rows, "all_repeats": repeats, "all_rows": rows}
     return {name: int(known[name]) + count for name, count in more.items()}
 
 
-def repeats_by_chance(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> float:
+def repeats_p_value(repeats: int, rows: int, chance_repeats: int, chance_rows: int) -> float:
     """Return the p-value of Fisher's exact test that calibration rows repeat no more often than validation rows.
 
     Both counts are binomial with the same unknown probability, so given their sum the first is hypergeometric, whatever
@@ -108,6 +115,10 @@ def repeats_by_chance(repeats: int, rows: int, chance_repeats: int, chance_rows:
 
     References:
         R. A. Fisher. The logic of inductive inference. Journal of the Royal Statistical Society, 1935.
+
+    Examples:
+        >>> round(repeats_p_value(repeats=5, rows=100, chance_repeats=0, chance_rows=100), 3)
+        0.03
     """
     from scipy.special import gammaln
 
@@ -127,7 +138,7 @@ def check_repeats(
     """Leakage check: refuse calibration rows that repeat rows of fit more often than expected by chance.
 
     The repeats are compared with those of the validation rows, and refused if their probability is below 0.001
-    (:func:`repeats_by_chance`).  Since validation rows may be few, they are also compared with all rows of fit, each
+    (:func:`repeats_p_value`).  Since validation rows may be few, they are also compared with all rows of fit, each
     looked up among the others.  These are not independent, so that p-value is too small, and its level is 1e-6.
     Repeats within chance are accepted: new cases repeat old ones just as often.
 
@@ -146,11 +157,11 @@ def check_repeats(
     repeats = check_count("repeats", repeats, 0, rows)
     chance_repeats = check_count("chance_repeats", chance_repeats, 0, chance_rows)
     all_repeats = check_count("all_repeats", all_repeats, 0, all_rows)
-    if too_many(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows):
+    if exceeds_chance(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows):
         raise LeakError(repeats_message(repeats, rows, chance_repeats, chance_rows, all_repeats, all_rows))
 
 
-def too_many(
+def exceeds_chance(
     repeats: int,
     rows: int,
     chance_repeats: int,
@@ -159,20 +170,46 @@ def too_many(
     all_rows: int = 0,
     tests: int = 1,
 ) -> bool:
-    """Tell whether there are more repeats than expected by chance; the arguments are those of :func:`check_repeats`.
+    """Return whether there are more repeats than expected by chance.
 
-    The levels are divided by ``tests``, the number of such tests (Bonferroni correction).
+    Args:
+        repeats: Number of calibration rows that the model has seen.
+        rows: Number of calibration rows.
+        chance_repeats: Number of repeats among the validation rows.
+        chance_rows: Number of validation rows.
+        all_repeats: Number of rows of fit that occur more than once.
+        all_rows: Number of rows of fit.
+        tests: Number of such tests, by which the levels are divided (Bonferroni correction).
+
+    Returns:
+        Whether one of the two tests of :func:`check_repeats` rejects.
+
+    Examples:
+        >>> exceeds_chance(repeats=60, rows=100, chance_repeats=0, chance_rows=100)
+        True
     """
     return (
-        repeats_by_chance(repeats, rows, chance_repeats, chance_rows) < LEVEL / tests
-        or repeats_by_chance(repeats, rows, all_repeats, all_rows) < LEVEL_ALL_ROWS / tests
+        repeats_p_value(repeats, rows, chance_repeats, chance_rows) < LEVEL / tests
+        or repeats_p_value(repeats, rows, all_repeats, all_rows) < LEVEL_ALL_ROWS / tests
     )
 
 
 def repeats_message(
     repeats: int, rows: int, chance_repeats: int, chance_rows: int, all_repeats: int = 0, all_rows: int = 0
 ) -> str:
-    """Return the message of a :class:`LeakError`; the arguments are those of :func:`check_repeats`."""
+    """Return the message of a :class:`LeakError`.
+
+    Args:
+        repeats: Number of calibration rows that the model has seen.
+        rows: Number of calibration rows.
+        chance_repeats: Number of repeats among the validation rows.
+        chance_rows: Number of validation rows.
+        all_repeats: Number of rows of fit that occur more than once.
+        all_rows: Number of rows of fit.
+
+    Returns:
+        One sentence that says how many repeats there are and how many are expected, and one that says what to do.
+    """
     known, known_rows = max((chance_repeats, chance_rows), (all_repeats, all_rows), key=lambda pair: pair[1])
     expected = rows * (known + 1) / (known_rows + 2)
     return (

@@ -61,6 +61,9 @@ def unknown_name_message(name: str, choices: Sequence[str], what: str = "column"
         choices: The names that exist.
         what: Kind of name; its plural must be formed with "s".
 
+    Returns:
+        The end of a sentence, and a sentence with the names that exist.
+
     Examples:
         >>> print("data.csv has", unknown_name_message("agee", ["age", "sex"]))
         data.csv has no column 'agee'; did you mean 'age'? The columns are 'age', 'sex'.

@@ -121,7 +121,11 @@ class CategoryColumn:
     def encode(self, table: Table, out: NDArray[np.float32], report: Report, novel: Report) -> None:
         """Encode the column; rows with a category that did not occur in training are reported.
 
-        The arguments are those of :meth:`NumberColumn.encode`.
+        Args:
+            table: The rows.
+            out: (N, features), zeros, to be filled.
+            report: Called for rows that cannot be encoded.
+            novel: Not used: categories have no range.
         """
         _check_kind(table, self.name, "categories")
         cells = text_cells(table.column(self.name))
@@ -278,7 +282,7 @@ def _values_of_rows(cells: Cells, values: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def empty_cell_message(name: str) -> str:
-    """Describe an empty cell of a column that had none in training."""
+    """Return a message about an empty cell in a column that had none in training."""
     return f"column {name!r} is empty, which did not occur in training"
 
 

@@ -60,6 +60,9 @@ class Distinct(NamedTuple):
         Args:
             x: (N, features), encoded rows.
             hashes: (N,), their hashes.
+
+        Returns:
+            The counts.
         """
         count, features = x.shape
         total = max(count * (count - 1) / 2, 1.0)
@@ -82,20 +85,26 @@ class Distinct(NamedTuple):
         return too_few(self.pairs, self.expected)
 
     def removed_from(self, rows: int, pairs: float) -> bool:
-        """Tell whether duplicates were removed from other rows of the same source too.
+        """Return whether duplicates were removed from other rows of the same source too.
 
         Args:
             rows: Number of these rows.
             pairs: Number of equal pairs among them.
+
+        Returns:
+            True if there are fewer equal pairs than expected by chance.
         """
         return too_few(pairs, self._expected_of(rows * (rows - 1) / 2))
 
     def explains(self, pairs: float, equal: float) -> bool:
-        """Tell whether the columns take so few values that so many pairs are equal by chance.
+        """Return whether the columns take so few values that this many pairs are equal by chance.
 
         Args:
             pairs: Number of compared pairs, of two new rows, or of a new row and a row of fit.
             equal: Number of equal pairs among them.
+
+        Returns:
+            True if the number of equal pairs is within chance.
         """
         from scipy.special import pdtrc
 
@@ -120,7 +129,7 @@ class Distinct(NamedTuple):
 
 
 def too_few(pairs: float, expected: float) -> bool:
-    """Tell whether there are fewer equal pairs than half of those expected, and significantly so (p < 0.001)."""
+    """Return whether there are fewer equal pairs than half of those expected, and significantly so (p < 0.001)."""
     from scipy.special import pdtr
 
     return 2 * pairs < expected and float(pdtr(pairs, expected)) < LEVEL

@@ -68,8 +68,8 @@ class DownloadError(DataError):
     """A file that could not be downloaded.
 
     Attributes:
-        url: The address.
-        problem: What went wrong, phrased as a predicate of the address: "cannot be reached (...)".
+        url: Address of the file.
+        problem: Problem, phrased as a predicate of the address: "cannot be reached (...)".
         unreachable: Whether the server did not respond or does not have the file, so that another address may be tried;
             a wrong or interrupted response is not a reason to try another address.
     """

@@ -48,7 +48,12 @@ class Reasons:
         self.by_row: dict[int, list[str]] = {}
 
     def add(self, row: int, reason: str) -> None:
-        """Add a reason for a row."""
+        """Add a reason for a row.
+
+        Args:
+            row: Position of the row.
+            reason: Problem of the row.
+        """
         self.by_row.setdefault(int(row), []).append(reason)
 
     def messages(self, without: Mapping[int, str] | None = None) -> dict[int, str]:
@@ -105,7 +110,22 @@ def _sum(blocks: Iterator[NDArray[np.float64]]) -> NDArray[np.float64]:
 def standardized(
     values: NDArray[np.float64], mean: NDArray[np.float64] | float, std: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    """Return ``(values - mean) / std``, 0 where std is 0; computed with halves, since the difference can overflow."""
+    """Return ``(values - mean) / std``, and 0 where std is 0.
+
+    Computed with halves, since the difference can overflow.
+
+    Args:
+        values: Numbers, any shape.
+        mean: Mean, broadcastable to the shape of ``values``.
+        std: Standard deviation, broadcastable to the shape of ``values``.
+
+    Returns:
+        Standardized numbers of the same shape.
+
+    Examples:
+        >>> standardized(np.array([1.0, 3.0]), 2.0, 0.5).tolist()
+        [-2.0, 2.0]
+    """
     std = np.asarray(std)
     with np.errstate(over="ignore", invalid="ignore"):
         z = (0.5 * values - 0.5 * np.asarray(mean)) / np.where(std > 0, 0.5 * std, 1.0)

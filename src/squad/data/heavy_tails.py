@@ -77,7 +77,7 @@ def _upper_limit(x: Array, high: Array, from_zero: NDArray[np.bool_], rows: int,
     """Return the upper limit of each column, (columns,); -inf where unknown.
 
     Args:
-        x: (sampled rows, columns).
+        x: (sampled rows, columns), values of a sample of the rows.
         high: (columns,), largest values of all rows.
         from_zero: (columns,), whether values are measured from 0 instead of the median.
         rows: Number of all rows.

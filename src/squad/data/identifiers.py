@@ -37,7 +37,7 @@ _PREFIXED_ID = re.compile(rf"({ID_PREFIXES})ids?")
 
 
 def has_identifier_name(name: str) -> bool:
-    """Tell whether a column is named like an identifier: id, patient_id, PatientID, patientId, id_number, ...
+    """Return whether a column is named like an identifier: id, patient_id, PatientID, patientId, id_number, ...
 
     Examples:
         >>> [has_identifier_name(name) for name in ("patient_id", "PatientID", "id", "paid", "width", "amount")]
@@ -55,15 +55,18 @@ def has_identifier_name(name: str) -> bool:
 
 
 def is_identifier(name: str, values: NDArray[np.float64]) -> bool:
-    """Tell whether a numeric column looks like an identifier.
+    """Return whether a numeric column looks like an identifier.
 
-    It does if its values are integers and either its name says so, or they are all distinct although values from such
-    a range would repeat by chance: row numbers, and numbers assigned one by one.  A measurement with decimals never
-    does, nor does an amount in cents: among so many possible values, all may well be distinct.
+    It does if its values are integers and either its name says so, or they are all distinct although values from such a
+    range would repeat by chance: row numbers, and numbers assigned one by one.  A measurement with decimals never does,
+    nor does an amount in cents: among so many possible values, all may well be distinct.
 
     Args:
         name: Name of the column.
-        values: (N,), NaN where missing.
+        values: (N,), numbers of the column; NaN where missing.
+
+    Returns:
+        Whether the column should probably be dropped before training.
     """
     present = values[~np.isnan(values)]
     if len(present) < MIN_VALUES or not np.all(present == np.floor(present)):
@@ -84,7 +87,15 @@ def _log_probability_distinct(count: int, size: float) -> float:
 
 
 def identifiers(table: Table, names: Iterable[str]) -> list[str]:
-    """Return the columns among ``names`` that look like identifiers."""
+    """Return the columns that look like identifiers.
+
+    Args:
+        table: Table with these columns.
+        names: Names of the columns to check.
+
+    Returns:
+        Names of the columns found, in the order of ``names``.
+    """
     return [name for name in names if _is_candidate(table, name) and is_identifier(name, _values(table, name))]
 
 
@@ -110,7 +121,10 @@ def identifier_warning(names: list[str], *, option: bool) -> str:
 
     Args:
         names: Names of the columns.
-        option: Advise a command-line option instead of Python code.
+        option: Whether to recommend a command-line option instead of Python code.
+
+    Returns:
+        The text of the warning.
     """
     one = len(names) == 1
     drops = " ".join(f"--drop {shlex.quote(name)}" for name in names[:3]) + (" ..." if len(names) > 3 else "")

@@ -15,10 +15,10 @@ from squad.data.chance_repeats import (
     LEVEL,
     NOTHING_KNOWN,
     RARE,
+    exceeds_chance,
     repeated_fraction,
-    repeats_by_chance,
     repeats_message,
-    too_many,
+    repeats_p_value,
 )
 from squad.data.deduplicated import Distinct, equal_pairs
 from squad.data.seen_rows import LeakError, SeenRows, rows_digest
@@ -87,23 +87,23 @@ class Comparison(NamedTuple):
     @property
     def refused(self) -> bool:
         """Whether there are more matches than expected by chance."""
-        return too_many(self.total, len(self.seen), **self.known, tests=self.tests)
+        return exceeds_chance(self.total, len(self.seen), **self.known, tests=self.tests)
 
     @property
     def repeating(self) -> bool:
         """Whether the rows match each other more often than rows of fit do."""
         within_fit = self.known["all_repeats"], self.known["all_rows"]
-        return repeats_by_chance(int(self.own.sum()), len(self.own), *within_fit) < LEVEL
+        return repeats_p_value(int(self.own.sum()), len(self.own), *within_fit) < LEVEL
 
     def unlikely(self, expected: int) -> bool:
-        """Tell whether there are enough matches to leave them out one by one.
+        """Return whether there are enough matches to leave them out one by one.
 
         Args:
             expected: Expected number of rows of fit that match another one.
         """
         rows = self.known["all_rows"]
         repeats = min(max(self.known["all_repeats"], expected), rows)
-        return repeats_by_chance(self.total, len(self.seen), repeats, rows) < LEVEL_LEFT_OUT
+        return repeats_p_value(self.total, len(self.seen), repeats, rows) < LEVEL_LEFT_OUT
 
     @property
     def excess(self) -> float:
@@ -174,7 +174,15 @@ def check_rows(
 ) -> Mask:
     """Return which rows are copies of rows of fit and must be left out.
 
-    The arguments are those of :func:`find_leaked_rows`.
+    Args:
+        seen_rows: Rows the model has seen.
+        hashes: (N,), hashes of the rows.
+        cells: (grids, N), their cells, from :meth:`SeenRows.cells`.
+        known: Counts of repeats recorded by fit.
+        digest: Digest of all rows of fit, if recorded.
+
+    Returns:
+        (N,), True for rows that must be left out.
 
     Raises:
         LeakError: None of the rows may be used.
@@ -235,7 +243,7 @@ def _verdict(distinct: Distinct | None, comparison: Comparison, exact: Compariso
 
 
 def _is_training_set(seen_rows: SeenRows, hashes: Hashes, cells: Hashes | None, digest: str | None) -> bool:
-    """Tell whether these are exactly the rows of fit; in a table of few distinct rows, repeats alone do not show it."""
+    """Return whether these are exactly the rows of fit; if few rows are distinct, repeats alone do not show it."""
     near = seen_rows.near is not None and cells is not None and seen_rows.near.is_training_set(cells)
     return near or rows_digest(hashes) == digest
 

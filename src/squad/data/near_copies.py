@@ -67,6 +67,9 @@ class NearRows:
             first: Positions of the first occurrence of each distinct row.
             train: Positions of the training rows.
             validation: Positions of the validation rows.
+
+        Returns:
+            The cells of the rows, with the counts that the leakage check needs.
         """
         widths = choose_widths(x[first])
         cells = cell_hashes(x, widths)
@@ -103,11 +106,11 @@ class NearRows:
         return np.asarray(shares_cell(cells, self.used).sum(0, dtype=np.int64))
 
     def is_training_set(self, cells: Hashes) -> bool:
-        """Tell whether these are all rows of fit, in any order, according to at least one grid."""
+        """Return whether these are all rows of fit, in any order, according to at least one grid."""
         return bool((self.used & (_digests(cells) == self.digests).all(1)).any())
 
     def with_rows(self, cells: Hashes) -> "NearRows":
-        """Add the cells of rows that the model had not seen; they are evidence about chance as well."""
+        """Return a copy with the cells of rows that the model had not seen; they are evidence about chance as well."""
         shared = shares_cell(cells, self.used)
         for grid, known in enumerate(self.cells):
             shared[grid] |= contained_in(cells[grid], known)
@@ -155,7 +158,15 @@ class NearRows:
 
 
 def contained_in(hashes: Hashes, known: Hashes) -> NDArray[np.bool_]:
-    """Return which hashes occur in ``known``, which must be ascending."""
+    """Return which hashes are known.
+
+    Args:
+        hashes: (N,), hashes to look up.
+        known: Known hashes, in ascending order.
+
+    Returns:
+        (N,), True where the hash occurs in ``known``.
+    """
     if not len(known):
         return np.zeros(len(hashes), dtype=np.bool_)
     position = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
@@ -163,7 +174,15 @@ def contained_in(hashes: Hashes, known: Hashes) -> NDArray[np.bool_]:
 
 
 def shares_cell(cells: Hashes, used: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows share their cell with another row: (grids, N); False in unused grids."""
+    """Return which rows share their cell with another row.
+
+    Args:
+        cells: (grids, N), hashes of the cells.
+        used: (grids,), which grids are used.
+
+    Returns:
+        (grids, N); False in unused grids.
+    """
     shared = np.zeros(cells.shape, dtype=np.bool_)
     for grid in np.flatnonzero(used):
         _, inverse, counts = np.unique(cells[grid], return_inverse=True, return_counts=True)

@@ -110,7 +110,15 @@ def halves(features: int) -> list[tuple[Integers, Integers]]:
 
 
 def fixed_random_bytes(what: str, count: int) -> bytes:
-    """Return pseudorandom bytes, always the same for the same purpose."""
+    """Return pseudorandom bytes, always the same for the same purpose.
+
+    Args:
+        what: Purpose of the bytes; different purposes get independent bytes.
+        count: Number of bytes.
+
+    Returns:
+        The bytes, the same on every machine.
+    """
     return hashlib.shake_256(f"squad near {what}".encode()).digest(count)
 
 

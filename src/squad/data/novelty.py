@@ -93,7 +93,15 @@ class Range:
         return np.asarray((values < self.least) | (values > self.most))
 
     def reason(self, what: str, value: float) -> str:
-        """Return why a row is referred."""
+        """Return why a row is referred.
+
+        Args:
+            what: Description of the value, such as "column 'age'".
+            value: Value outside the range.
+
+        Returns:
+            The reason, without a final period.
+        """
         return f"{what} is {value:g}, far outside its range in training, {self.low:g} to {self.high:g}"
 
     def to_json(self) -> list[float]:
@@ -113,7 +121,15 @@ class Range:
 
 
 def range_margin(columns: int, rows: int) -> float:
-    """Return the margin of every range, as a fraction of its width; larger for many columns and few rows."""
+    """Return the margin of every range, which is larger for many columns and few rows.
+
+    Args:
+        columns: Number of numeric columns.
+        rows: Number of rows of fit.
+
+    Returns:
+        Margin as a fraction of the range's width.
+    """
     return MARGIN * (1 + math.log2(1 + columns / (COLUMNS_PER_ROW * max(rows, 1))))
 
 

@@ -19,7 +19,12 @@ BATCH_ROWS = 1 << 14
 
 
 def require_pyarrow(path: Path, done: str) -> None:
-    """Raise a :class:`DataError` if pyarrow is missing; ``done`` is "read" or "written"."""
+    """Raise a :class:`DataError` if pyarrow is missing.
+
+    Args:
+        path: Parquet file, used in the error message.
+        done: "read" or "written", used in the error message.
+    """
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -30,6 +35,12 @@ def require_pyarrow(path: Path, done: str) -> None:
 
 def read_frame(path: Path) -> "pd.DataFrame":
     """Read a Parquet file, within the limit on decompressed sizes.
+
+    Args:
+        path: The Parquet file.
+
+    Returns:
+        The columns of the file.
 
     Raises:
         DataError: The file is damaged or has no columns, or pyarrow is not installed.
@@ -72,7 +83,13 @@ def _decompress(file: Any, unpacking: Unpacking) -> "pd.DataFrame":
 
 
 def write_frame(frame: "pd.DataFrame", file: Any, path: Path) -> None:
-    """Write a data frame as Parquet to an open file; ``path`` is its name in error messages."""
+    """Write a data frame as Parquet.
+
+    Args:
+        frame: The data frame; its index is not written.
+        file: Open binary file.
+        path: Name of the file, used in error messages.
+    """
     import pyarrow
 
     try:

@@ -189,6 +189,10 @@ def dataset(name: str) -> Dataset:
 
     Raises:
         ArgumentError: The name is unknown; the message lists the known ones.
+
+    Examples:
+        >>> dataset("fashion-mnist").name
+        'fashion-mnist'
     """
     if name in DATASETS:
         return DATASETS[name]
@@ -221,6 +225,9 @@ def search_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
     Args:
         name: Name of the dataset.
         data_dir: Folder to search first.
+
+    Returns:
+        The folders, which may not exist.
     """
     if not dataset(name).files:
         return []
@@ -230,7 +237,15 @@ def search_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
 
 
 def find(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """Return the first of the :func:`search_folders` that holds all files of a dataset; None if there is none."""
+    """Find a dataset among the :func:`search_folders`.
+
+    Args:
+        name: Name of the dataset.
+        data_dir: Folder to search first.
+
+    Returns:
+        The first folder that holds all files of the dataset; None if there is none.
+    """
     files = dataset(name).files
     # os.path.isfile, not Path.is_file: an unreadable folder counts as one without the files, not as an error.
     complete = (
@@ -252,6 +267,9 @@ def locate_or_fetch(
         data_dir: Folder to search first.
         progress: Called with (file name, bytes so far, total bytes or None) during a download.
         download: Whether missing files may be downloaded.
+
+    Returns:
+        The folder.
 
     Raises:
         DataError: Files are missing and cannot be downloaded; the message says which, from where, and where to put

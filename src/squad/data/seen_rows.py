@@ -53,6 +53,11 @@ def row_hashes(x: NDArray[np.float32]) -> Hashes:
 
     Returns:
         (N,), uint64.
+
+    Examples:
+        >>> hashes = row_hashes(np.array([[0, 1], [-0.0, 1], [1, 1]], dtype=np.float32))
+        >>> bool(hashes[0] == hashes[1]), bool(hashes[0] == hashes[2])
+        (True, False)
     """
     if not isinstance(x, np.ndarray) or x.dtype.newbyteorder("=") != np.float32 or x.ndim != 2:
         got = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
@@ -72,7 +77,11 @@ def row_hashes(x: NDArray[np.float32]) -> Hashes:
 
 
 def group_hashes(groups: Sequence[str]) -> Hashes:
-    """Hash the names of groups; returns distinct hashes in ascending order."""
+    """Hash the names of groups.
+
+    Returns:
+        Distinct hashes, in ascending order.
+    """
     return np.unique(np.asarray([_group_hash(group) for group in dict.fromkeys(groups)], dtype=np.uint64))
 
 
@@ -93,6 +102,11 @@ class SeenRows:
         groups: Distinct hashes of their groups, ascending; empty if rows have no groups.
         near: Grid cells of the rows, to find near copies; None in models of earlier versions.
         distinct: Counts of equal pairs among the rows; None in models of earlier versions.
+
+    Examples:
+        >>> x = np.arange(40, dtype=np.float32).reshape(20, 2)
+        >>> SeenRows.of(x).repeats(row_hashes(x[:3]))
+        3
     """
 
     rows: Hashes
@@ -125,6 +139,9 @@ class SeenRows:
             train: Positions of the training rows; by default all rows.
             validation: Positions of the validation rows; by default none.
             hashes: (N,), hashes of the rows, if already computed.
+
+        Returns:
+            The hashes of rows and groups, and the cells of near copies.
         """
         hashes = row_hashes(x) if hashes is None else hashes
         rows, first = np.unique(hashes, return_index=True)
@@ -142,6 +159,9 @@ class SeenRows:
             hashes: (N,), hashes of the rows.
             groups: Groups of the rows.
             cells: (grids, N), from :meth:`cells`.
+
+        Returns:
+            The copy.
         """
         near = self.near if self.near is None or cells is None else self.near.with_rows(cells)
         both = np.union1d(self.rows, hashes), np.union1d(self.groups, group_hashes(groups))
@@ -202,6 +222,10 @@ def rows_digest(hashes: Hashes) -> str:
 
 def check_groups(seen_rows: SeenRows, groups: Sequence[str]) -> None:
     """Check that the model has seen no group of the calibration rows.
+
+    Args:
+        seen_rows: Rows and groups the model has seen.
+        groups: Groups of the calibration rows.
 
     Raises:
         LeakError: The model has seen groups; the message names them.

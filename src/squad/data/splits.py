@@ -99,13 +99,18 @@ def validation_rows(
     """Split rows into training and validation rows, at least one each; a class of one row is trained on.
 
     Args:
-        labels: (N,), none missing.
+        labels: (N,), class of each row, none missing.
         fraction: Fraction of validation rows, in (0, 1).
         seed: A non-negative integer.
-        groups: (N,), none missing; rows of one group land in the same part.
+        groups: (N,), group of each row, none missing; rows of one group land in the same part.
 
     Returns:
         Positions of the training and of the validation rows, ascending.
+
+    Examples:
+        >>> train, validation = validation_rows(["a", "b"] * 10, fraction=0.2, seed=0)
+        >>> len(train), len(validation)
+        (16, 4)
     """
     if not 0 < fraction < 1:
         raise ArgumentError.of("fraction", fraction, "between 0 and 1, exclusive")
@@ -164,7 +169,19 @@ def _hashes(count: int, seed: int) -> NDArray[np.uint64]:
 
 
 def row_order(count: int, seed: int = 0) -> Rows:
-    """Return a pseudorandom permutation of ``count`` row positions, the same on every machine."""
+    """Return a pseudorandom permutation of row positions, the same on every machine.
+
+    Args:
+        count: Number of rows N.
+        seed: Seed of the permutation.
+
+    Returns:
+        (N,), each position from 0 to N - 1 once.
+
+    Examples:
+        >>> sorted(row_order(5, seed=1).tolist())
+        [0, 1, 2, 3, 4]
+    """
     return np.argsort(_hashes(count, seed), kind="stable")
 
 

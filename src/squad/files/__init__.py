@@ -6,7 +6,7 @@ or the new one, never a partial one, and new files have the permissions that the
 
 from squad.files.locking import file_lock
 from squad.files.reading import Unpacking, open_regular, read_bytes, read_text
-from squad.files.scratch import aside_of, left_aside, remove_abandoned, scratch_beside
+from squad.files.scratch import abandoned_backups, backup_path, remove_abandoned, scratch_path
 from squad.files.writing import (
     atomic_write,
     atomic_write_all,
@@ -21,19 +21,19 @@ from squad.files.writing import (
 
 __all__ = [
     "Unpacking",
-    "aside_of",
+    "abandoned_backups",
     "atomic_write",
     "atomic_write_all",
+    "backup_path",
     "create_new",
     "file_lock",
-    "left_aside",
     "make_folder",
     "move_into_place",
     "open_regular",
     "read_bytes",
     "read_text",
     "remove_abandoned",
-    "scratch_beside",
+    "scratch_path",
     "sync_folder",
     "write_bytes",
     "write_json",

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from squad.files.scratch import aside_of
+from squad.files.scratch import backup_path
 
 __all__ = ["StrandedError", "replace_folder"]
 
@@ -39,7 +39,7 @@ def replace_folder(scratch: Path, target: Path) -> None:
     if _exchange(scratch, target):
         return
     # In two steps: for a moment there is no folder.  If the second fails, the first is undone.
-    aside = aside_of(scratch)
+    aside = backup_path(scratch)
     os.rename(target, aside)
     try:
         os.rename(scratch, target)

@@ -70,7 +70,7 @@ def _try_lock(handle: int) -> bool | None:
 
 
 def _is_same_file(handle: int, path: Path) -> bool:
-    """Tell whether ``path`` still names the open file."""
+    """Return whether ``path`` still names the open file."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

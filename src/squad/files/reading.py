@@ -106,7 +106,19 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
 
 
 def read_text(path: str | Path, most: int | None = None) -> str:
-    """Read a regular file as UTF-8; the arguments are those of :func:`read_bytes`."""
+    """Read a regular file as UTF-8.
+
+    Args:
+        path: The file.
+        most: Maximum number of bytes; None for no limit.
+
+    Returns:
+        The text.
+
+    Raises:
+        OSError: The file cannot be read, is not a regular file, or is too large.
+        UnicodeDecodeError: The file is not UTF-8.
+    """
     return read_bytes(path, most).decode("utf-8")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from squad.processes import has_ended, host_id, start_time_of
 
-__all__ = ["aside_of", "left_aside", "remove_abandoned", "scratch_beside"]
+__all__ = ["abandoned_backups", "backup_path", "remove_abandoned", "scratch_path"]
 
 #: Age in seconds after which scratch files of another host are removed: whether their process runs cannot be checked
 #: from here, and no write takes that long.
@@ -29,13 +29,13 @@ MAX_NAME_BYTES = 100
 _NAME = re.compile(r"\.(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<birth>[0-9a-f]{8})-[0-9a-f]{8}\.(?P<end>scratch|aside)")
 
 
-def scratch_beside(target: Path) -> Path:
+def scratch_path(target: Path) -> Path:
     """Return a new hidden path in the folder of ``target``, for a file or folder to be renamed to ``target``."""
     pid = os.getpid()
     return target.with_name(f"{_prefix(target)}.{host_id()}-{pid}-{start_time_of(pid)}-{secrets.token_hex(4)}.scratch")
 
 
-def aside_of(scratch: Path) -> Path:
+def backup_path(scratch: Path) -> Path:
     """Return the path to which the old target is moved while ``scratch`` replaces it, if one atomic step cannot."""
     return scratch.with_suffix(".aside")
 
@@ -46,7 +46,7 @@ def remove_abandoned(target: Path) -> None:
     If a process was killed after it had moved the old target aside and before the new one was in place, the old target
     is restored.
     """
-    for path in left_aside(target):
+    for path in abandoned_backups(target):
         with suppress(OSError):
             if not os.path.lexists(target):
                 os.rename(path, target)
@@ -57,7 +57,7 @@ def remove_abandoned(target: Path) -> None:
             _remove(path)
 
 
-def left_aside(target: Path) -> list[Path]:
+def abandoned_backups(target: Path) -> list[Path]:
     """Return old versions of ``target`` that were moved aside by processes which ended before they finished."""
     return _abandoned(target, "aside")
 
@@ -83,7 +83,7 @@ def _abandoned(target: Path, end: str) -> list[Path]:
 
 
 def _is_abandoned(path: Path, match: re.Match[str]) -> bool:
-    """Tell whether the process that made a scratch file has ended."""
+    """Return whether the process that made a scratch file has ended."""
     ended = has_ended(match["place"], int(match["pid"]), match["birth"])
     if ended is not None:
         return ended

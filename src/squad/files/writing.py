@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from squad.files.scratch import remove_abandoned, scratch_beside
+from squad.files.scratch import remove_abandoned, scratch_path
 
 __all__ = [
     "atomic_write",
@@ -60,7 +60,7 @@ def atomic_write(path: str | Path, *, like: Path | None = None, scratch_for: Pat
         raise PermissionError(errno.EACCES, "it is write-protected", str(path))
     scratch_for = target if scratch_for is None else scratch_for
     remove_abandoned(scratch_for)
-    scratch = scratch_beside(scratch_for)
+    scratch = scratch_path(scratch_for)
     try:
         with _create(scratch, _status(like) if old is None and like is not None else old) as file:
             yield file

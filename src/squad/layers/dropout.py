@@ -106,7 +106,17 @@ class Dropout(StochasticModule):
         return apply_mask(torch.ones_like(uniforms), uniforms, self.expand_rank(self.rate, uniforms.dim()))
 
     def drop(self, x: Tensor, *, seed: int | Tensor | None = None, step: int | Tensor = 0) -> Tensor:
-        """Drop features independently for every row; ``seed`` and ``step`` as in ``SquadLinear.sample_with_kl``."""
+        """Drop features at random, independently for every row, and scale the others by 1 / (1 - rate).
+
+        Args:
+            x: Rows, shape (..., in_features); with members (M or 1, ..., in_features).
+            seed: Seed of the noise: an integer, or an integer tensor of shape () or (M,); None draws one from torch's
+                generator.
+            step: Counter combined with the seed, same shapes as ``seed``.
+
+        Returns:
+            Tensor of the shape of ``x``; with members, the first axis is M.
+        """
         x = self._expand_to_members(self.check_input(x))
         key = self.row_key(x, seed, step)
         rows = x.reshape(self.members or 1, -1, self.in_features)

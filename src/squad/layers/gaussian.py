@@ -105,7 +105,12 @@ class GaussianLinear(StochasticModule):
         return self.sample_with_kl(x, noise=self.expand_rank(normals, x.dim()))
 
     def normals(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return the normal noise of eval mode from sample ``first`` on, shared by all rows.
+        """Return the normal noise of eval mode, shared by all rows.
+
+        Args:
+            samples: Number of samples T.
+            first: Index of the first sample, an integer or a tensor of shape ().
+            dtype: float32 or float64.
 
         Returns:
             Tensor of shape (samples, K); with members (M, samples, K).

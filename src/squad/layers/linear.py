@@ -19,6 +19,12 @@ def per_member(name: str, value: float | Sequence[float] | Tensor, members: int 
         name: Name of the argument, used in error messages.
         value: One number, or a sequence of M numbers.
         members: Number of members M; None for a layer without members.
+
+    Returns:
+        float64 tensor of shape () or (M,).
+
+    Raises:
+        ArgumentError: If the value is not a number, or not one number per member.
     """
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
@@ -34,7 +40,20 @@ def per_member(name: str, value: float | Sequence[float] | Tensor, members: int 
 
 @torch.no_grad()
 def scaled_normal_(weight: Tensor, scale: float | Sequence[float] | Tensor, fan_in: int, members: int | None) -> Tensor:
-    """Fill ``weight`` in place with normal numbers of std sqrt(scale / fan_in); a scale of 2 is He's initializer."""
+    """Fill a tensor in place with normal numbers of standard deviation sqrt(scale / fan_in).
+
+    Args:
+        weight: Tensor to fill; with members, the first axis is M.
+        scale: Scale, one number or one per member; 2 is He's initializer.
+        fan_in: Number of inputs of each unit.
+        members: Number of members M; None for a layer without members.
+
+    Returns:
+        ``weight``.
+
+    Raises:
+        ArgumentError: If a scale is not positive and finite.
+    """
     std = (per_member("init_scale", scale, members) / fan_in).sqrt()
     if not all(0 < number < float("inf") for number in extremes(std) or ()):
         raise ArgumentError.of("init_scale", scale, "positive and finite", "He's initializer is init_scale=2.")

@@ -26,6 +26,11 @@ class MemberModule(nn.Module):
 
     With ``members=None`` the input has shape (..., in_features).  With ``members=M`` it has shape
     (M, ..., in_features), or (1, ..., in_features) if all members share it, with at least one axis of rows in between.
+
+    Args:
+        in_features: Number of inputs.
+        out_features: Number of outputs.
+        members: Number of members M; None for a layer without members.
     """
 
     #: Attributes that must be equal for layers to be stacked; also shown by ``print(layer)``.
@@ -78,13 +83,26 @@ class MemberModule(nn.Module):
         return cast(Self, _extract_member(index).layer([self], "layer"))
 
     def expand_rank(self, tensor: Tensor, rank: int) -> Tensor:
-        """View a parameter (M, *tail) as (M, 1, ..., 1, *tail) of the given rank; unchanged without members."""
+        """View a parameter (M, *tail) as (M, 1, ..., 1, *tail) of the given rank; unchanged without members.
+
+        Args:
+            tensor: Parameter, shape (M, ...) with members.
+            rank: Number of axes of the result.
+
+        Returns:
+            View of the parameter.
+        """
         if self.members is None:
             return tensor
         return tensor.view(self.members, *(1,) * (rank - tensor.dim()), *tensor.shape[1:])
 
     def check_per_member(self, name: str, tensor: Tensor) -> None:
-        """Raise unless ``tensor`` is a single number or has one number per member."""
+        """Raise unless ``tensor`` is a single number or has one number per member.
+
+        Args:
+            name: Name of the argument, used in the error message.
+            tensor: Tensor that must have shape () or (M,).
+        """
         if tensor.dim() and tensor.shape != self.lead:
             allowed = "a single number" + (f", or one for each of the {self.members} members" if self.members else "")
             raise ArgumentError.of(name, f"shape {tuple(tensor.shape)}", allowed)
@@ -115,7 +133,16 @@ class MemberModule(nn.Module):
             raise ArgumentError.of("x", x.dtype, f"of the dtype of this {type(self).__name__}'s weights", hint)
 
     def affine(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Compute x W + b with W (in, out) or (M, in, out); with members the result always has a leading axis M."""
+        """Compute x W + b.
+
+        Args:
+            x: Rows, shape (..., in); with members (M or 1, ..., in).
+            weight: W, shape (in, out); with members (M, in, out).
+            bias: b, shape (out,); with members (M, out); None for none.
+
+        Returns:
+            Tensor of shape (..., out); with members (M, ..., out).
+        """
         self.check_product(x, weight)
         if self.members is None:
             return F.linear(x, weight.mT, bias)
@@ -192,7 +219,15 @@ def unstack(module: AnyModule) -> list[AnyModule]:
 
 
 def take(module: AnyModule, indices: Sequence[int]) -> AnyModule:
-    """Select members of a module by index; returns a module with members that holds copies."""
+    """Select members of a module by index.
+
+    Args:
+        module: Module with members.
+        indices: Indices of the members, in their new order.
+
+    Returns:
+        A module with these members, which holds copies.
+    """
     index = torch.tensor(list(indices))
     conversion = _Conversion(len(index), lambda tensors: tensors[0][index.to(tensors[0].device)], stacking=False)
     return cast(AnyModule, conversion.module([module], "module"))

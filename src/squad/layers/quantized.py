@@ -36,6 +36,18 @@ class SquadLayer(StochasticModule, ABC):
 
     With members, every attribute below has a leading axis M.
 
+    Args:
+        in_features: Number of inputs.
+        out_features: Number of latents K.
+        bins: Number of bins C, at least 2.
+        spacing: Initial bin values: "linear", "gaussian", or C increasing values.
+        limit: Largest bin value of linear spacing.
+        prior: Fixed prior r(z): "uniform", "gaussian", or C positive weights.
+        learn_values: How bin values are learned: "per_layer", "per_neuron", or "fixed" (not learned).
+        members: Number of members M; None for a layer without members.
+        sampling: Sampling mode in eval mode; None for the first of ``samplings``.
+        dtype: Dtype of the parameters; None for torch's default.
+
     Attributes:
         values: Bin values, shape (C,), or (C, K) with ``learn_values="per_neuron"``.
         log_prior: Fixed log prior log r(z), shape (C,).
@@ -195,7 +207,12 @@ class SquadLayer(StochasticModule, ABC):
         return z.to(logits.dtype), kl.sum(-1)
 
     def gumbels(self, samples: int, first: int | Tensor = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return the Gumbel noise of eval mode from sample ``first`` on, shared by all rows.
+        """Return the Gumbel noise of eval mode, shared by all rows.
+
+        Args:
+            samples: Number of samples T.
+            first: Index of the first sample, an integer or a tensor of shape ().
+            dtype: float32 or float64.
 
         Returns:
             Tensor of shape (samples, C, K); with members (M, samples, C, K).
@@ -219,6 +236,9 @@ class SquadLayer(StochasticModule, ABC):
             at: Quantile levels of these samples, a slice of :meth:`levels`.
             first: Index of the first sample.
             dtype: Dtype of the noise.
+
+        Returns:
+            Noise of as many samples as ``at`` has levels.
         """
         key, _ = self.eval_key()
         return sampling_modes.strata(key, at, first, self.bins, dtype)

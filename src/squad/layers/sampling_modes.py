@@ -46,7 +46,16 @@ class Scratch:
         self._buffers: dict[tuple[int, torch.dtype], Tensor] = {}
 
     def take(self, slot: int, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Return an uninitialized tensor of the dtype and device of ``like``, in the memory of this slot."""
+        """Return an uninitialized tensor of the dtype and device of ``like``, in the memory of this slot.
+
+        Args:
+            slot: Number of the slot; a later call for the same slot and dtype reuses its memory.
+            shape: Shape of the tensor.
+            like: Tensor with the wanted dtype and device.
+
+        Returns:
+            The tensor.
+        """
         size = math.prod(shape)
         buffer = self._buffers.get((slot, like.dtype))
         if buffer is None or len(buffer) < size:
@@ -69,7 +78,15 @@ class Power(NamedTuple):
 
     @classmethod
     def of(cls, temperature: Tensor, dtype: torch.dtype) -> "Power":
-        """Prepare a temperature of shape () or (M,) for computations in ``dtype``."""
+        """Prepare a temperature of shape () or (M,) for computations in ``dtype``.
+
+        Args:
+            temperature: Temperature, shape () or (M,).
+            dtype: Dtype of the computations.
+
+        Returns:
+            The prepared exponent.
+        """
         temperature = temperature.detach().reshape(-1)
         lowest, highest = (float(edge) for edge in temperature.aminmax())
         inverse = temperature.to(dtype).reciprocal()
@@ -81,7 +98,16 @@ class Power(NamedTuple):
 
 
 def mean(logits: Tensor, values: Tensor, scratch: Scratch | None = None) -> Tensor:
-    """Compute the expectation of each latent, shape (..., K); with ``scratch``, without gradients."""
+    """Compute the expectation of each latent.
+
+    Args:
+        logits: Logits, shape (..., C, K).
+        values: Bin values, broadcastable to the shape of ``logits``.
+        scratch: Memory to compute in, without gradients; None for new memory, with gradients.
+
+    Returns:
+        Expectations, shape (..., K).
+    """
     if scratch is None:
         return (logits.softmax(-2) * values).sum(-2)
     return _expectation(logits, values, scratch)
@@ -94,7 +120,16 @@ def _expectation(scores: Tensor, values: Tensor, scratch: Scratch) -> Tensor:
 
 
 def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
-    """Draw samples on the bin values by the Gumbel-max trick, shape (..., K)."""
+    """Draw samples on the bin values by the Gumbel-max trick.
+
+    Args:
+        logits: Logits, shape (..., C, K).
+        values: Bin values, broadcastable to the shape of ``logits``.
+        gumbels: Gumbel numbers, broadcastable with ``logits``.
+
+    Returns:
+        Samples, shape (..., K).
+    """
     noisy = logits + gumbels
     best = noisy.argmax(-2, keepdim=True)
     return values.expand_as(noisy).gather(-2, best).squeeze(-2)
@@ -121,6 +156,9 @@ class Gumbels(NamedTuple):
             values: Bin values, broadcastable.
             power: Prepared temperature.
             shared: Whether all samples share the logits.
+
+        Returns:
+            The prepared noise.
         """
         scaled = gumbels * power.view(5)
         if not (shared and power.separable):
@@ -134,7 +172,18 @@ class Gumbels(NamedTuple):
 
 
 def relaxed(logits: Tensor, values: Tensor, noise: Gumbels, power: Power, scratch: Scratch | None = None) -> Tensor:
-    """Draw T relaxed samples of N rows, softmax((logits + g) / temperature) . values, shape (M, T, N, K)."""
+    """Draw T relaxed samples of N rows: softmax((logits + g) / temperature) . values.
+
+    Args:
+        logits: Logits, shape (M, S, N, C, K), where S is 1 or T.
+        values: Bin values, shape (M, 1, 1, C, 1 or K).
+        noise: Prepared Gumbel noise.
+        power: Prepared temperature.
+        scratch: Memory to compute in; None for new memory.
+
+    Returns:
+        Samples, shape (M, T, N, K).
+    """
     if noise.factors is not None:
         return _relaxed_shared(logits, noise.factors, power)
     assert noise.scaled is not None
@@ -180,7 +229,16 @@ class Strata(NamedTuple):
 
 
 def levels(key: Key, samples: int, neurons: int) -> Tensor:
-    """Generate the quantile levels of T stratified samples, (T, K) or (M, T, K) in float64; see :class:`Strata`."""
+    """Generate the quantile levels of T stratified samples; see :class:`Strata`.
+
+    Args:
+        key: Key of the noise, shape () or (M,).
+        samples: Number of samples T.
+        neurons: Number of neurons K.
+
+    Returns:
+        float64 tensor of shape (T, K) or (M, T, K).
+    """
     # Bins 1 and 2 of each sample; bin 0 is Strata.first and the other bins follow, so that padding a layer to more
     # bins does not change its noise.
     jitter, order = uniform(key, samples, 3, neurons, dtype=torch.float64)[..., 1:, :].unbind(-2)
@@ -196,6 +254,9 @@ def strata(key: Key, at: Tensor, first_sample: int, bins: int, dtype: torch.dtyp
         first_sample: Index of the first of these samples.
         bins: Number of bins C.
         dtype: Dtype of the exponential numbers.
+
+    Returns:
+        The noise of these samples.
     """
     samples, neurons = at.shape[-2:]
     u = uniform(key, samples, bins + 3, neurons, first_row=first_sample, dtype=torch.float64)

@@ -207,6 +207,12 @@ def reseed(module: nn.Module, seed: int | Tensor | None = None) -> None:
 class StochasticModule(MemberModule):
     """Base class of layers with noise: new noise in every training step, fixed by ``seed`` in eval mode.
 
+    Args:
+        in_features: Number of inputs.
+        out_features: Number of outputs.
+        members: Number of members M; None for a layer without members.
+        sampling: Sampling mode in eval mode; None for the first of ``samplings``.
+
     Attributes:
         seed: int64 tensor of shape () or (M,), saved with the layer; drawn from torch's generator at construction.
         sampling: Sampling mode in eval mode, one of ``samplings``.
@@ -233,17 +239,31 @@ class StochasticModule(MemberModule):
         self._sampling = check_choice("sampling", value, self.samplings)
 
     def row_key(self, x: Tensor, seed: int | Tensor | None = None, step: int | Tensor = 0) -> Key:
-        """Return the key of noise that is independent for every row, shape () or (M,).
+        """Return the key of noise that is independent for every row.
 
-        Without a seed, each member gets a new one from torch's generator; a single seed gives all members the same
-        noise.
+        Args:
+            x: Rows; their device is that of the key.
+            seed: Integer, or integer tensor of shape () or (M,); a single seed gives all members the same noise.  None
+                draws a new seed per member from torch's generator.
+            step: Counter combined with the seed, same shapes as ``seed``.
+
+        Returns:
+            Key of shape () or (M,).
         """
         key = make_key(draw_seed(self.lead, x.device) if seed is None else seed, step, x.device)
         self.check_per_member("seed", key.seed)
         return key if key.seed.shape == self.lead else Key(*(part.expand(self.lead) for part in key))
 
     def hashed_seed(self, seed: int | Tensor, position: int) -> Tensor:
-        """Derive a 62-bit seed per member from ``seed`` and the layer's position; in the shape of ``self.seed``."""
+        """Derive a 62-bit seed per member from a seed and the layer's position.
+
+        Args:
+            seed: Integer, or integer tensor of shape () or (M,).
+            position: Index of the layer in the network.
+
+        Returns:
+            int64 tensor of the shape of ``self.seed``.
+        """
         key = make_key(seed, position, self.seed.device)
         self.check_per_member("seed", key.seed)
         rows = 1 if key.seed.dim() else self.members or 1

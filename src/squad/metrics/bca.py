@@ -41,6 +41,9 @@ def bca(value: float, resampled: Floats, a: float, level: float) -> tuple[float,
         a: Acceleration constant, see :func:`acceleration`.
         level: Confidence level.
 
+    Returns:
+        Lower and upper end of the interval; NaN without resamples.
+
     References:
         B. Efron, Better bootstrap confidence intervals, Journal of the American Statistical Association 82, 1987.
     """

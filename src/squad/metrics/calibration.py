@@ -164,7 +164,16 @@ def _bin_indices(confidence: NDArray[np.float64], bins: int, kind: Kind) -> NDAr
 def clopper_pearson(
     hits: NDArray[Any], counts: NDArray[Any], miss: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return exact binomial intervals, each of which misses the true rate with probability at most ``miss``."""
+    """Return exact binomial confidence intervals.
+
+    Args:
+        hits: (B,), number of successes.
+        counts: (B,), number of trials.
+        miss: Probability with which an interval may miss the true rate, for each interval.
+
+    Returns:
+        Lower and upper ends, (B,) each.
+    """
     rest = counts - hits
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), rest + 1, miss / 2), 0.0)
     high = np.where(rest > 0, betaincinv(hits + 1, np.maximum(rest, 1), 1 - miss / 2), 1.0)

@@ -26,7 +26,18 @@ TOLERANCE = 1e-2
 
 
 def check_array(name: str, value: Values) -> NDArray[Any]:
-    """Convert to a non-empty numeric array on the CPU."""
+    """Convert to a non-empty numeric array on the CPU.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        value: Array, tensor or nested sequence of numbers.
+
+    Returns:
+        The array.
+
+    Raises:
+        ArgumentError: If it is masked, empty, or not numeric.
+    """
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError.of(
             name, "a masked array", "an array without a mask", "Drop masked rows with x.compressed()."
@@ -78,7 +89,18 @@ def _check_sums_to_one(name: str, array: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_probabilities(probabilities: Values, labels: Values) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Check class probabilities (N, K), returned as a copy, and labels (N,), integers from 0."""
+    """Check class probabilities and labels.
+
+    Args:
+        probabilities: (N, K), class probabilities; each row sums to 1.
+        labels: (N,), class indices from 0.
+
+    Returns:
+        A copy of the probabilities in float64, and the labels.
+
+    Raises:
+        ArgumentError: If shapes, dtypes or values are not as described.
+    """
     p, y = check_simplex(probabilities), check_array("labels", labels)
     if y.shape != p.shape[:1]:
         raise ArgumentError.of("labels", f"shape {y.shape}", f"of shape ({len(p)},), one per row of probabilities")
@@ -91,7 +113,18 @@ def check_probabilities(probabilities: Values, labels: Values) -> tuple[NDArray[
 
 
 def check_scores(name: str, scores: Values) -> NDArray[np.float64]:
-    """Check scores of shape (N,), on any scale."""
+    """Check scores of shape (N,), on any scale.
+
+    Args:
+        name: Name of the argument, used in the error message.
+        scores: (N,), numbers on any scale.
+
+    Returns:
+        The scores in float64.
+
+    Raises:
+        ArgumentError: If they have another shape, or are not finite.
+    """
     found = check_array(name, scores)
     if found.ndim != 1:
         hint = "squad.metrics.scores turns probabilities into one score per row." if found.ndim > 1 else ""
@@ -109,12 +142,15 @@ def check_scores(name: str, scores: Values) -> NDArray[np.float64]:
 def check_confidence(
     confidence: Values, correct: Values, *, unit: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Check confidences (N,) and correctness (N,), and return the confidences and the errors (True where not correct).
+    """Check confidences and correctness.
 
     Args:
         confidence: (N,), scores on any scale; higher means more confident.
         correct: (N,), booleans, or 0 and 1.
         unit: Whether confidences must be probabilities; values beyond 0 or 1 by a rounding error are clipped.
+
+    Returns:
+        The confidences in float64, and the errors (True where not correct), (N,) each.
     """
     c, right = check_scores("confidence", confidence), check_array("correct", correct)
     if right.shape != c.shape:

@@ -31,7 +31,15 @@ def average_precision(ties: Ties) -> float:
 
 
 def false_positives(ties: Ties, share: float) -> float:
-    """Return the fraction of good cases flagged by the lowest threshold that flags ``share`` of the bad ones."""
+    """Return the fraction of good cases flagged by the lowest threshold that flags ``share`` of the bad ones.
+
+    Args:
+        ties: Counts of good and bad cases.
+        share: Fraction of the bad cases that must be flagged, above 0 and at most 1.
+
+    Returns:
+        Fraction from 0 to 1.
+    """
     found = ties.bad[-1] - before(ties.bad)  # at or below each score, the highest first: falling
     last = np.flatnonzero(found >= share * found[0] - SLACK)[-1]
     return float((ties.good[-1] - before(ties.good)[last]) / ties.good[-1])

@@ -37,9 +37,15 @@ def unwrap_partial(metric: Callable[..., float]) -> tuple[Callable[..., float], 
 
 
 def on_counts(metric: Callable[..., float], rows: list[NDArray[Any]]) -> MetricOfCounts | None:
-    """Return a function from row counts (B, N) of resamples to metrics (B,); None if there is no fast version.
+    """Return a fast version of a metric for many bootstrap resamples.
 
-    Rows of independently drawn arrays are concatenated.
+    Args:
+        metric: Function from this package, or a ``functools.partial`` of one.
+        rows: The two arrays that the metric takes, such as confidences and correctness.
+
+    Returns:
+        A function from row counts (B, N) of B resamples to metrics (B,); rows of independently drawn arrays are
+        concatenated.  None if there is no fast version.
     """
     function, named = unwrap_partial(metric)
     if named is None or len(rows) != 2:

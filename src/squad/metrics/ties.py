@@ -25,7 +25,15 @@ class Ties:
 
     @classmethod
     def of(cls, good: NDArray[np.float64], bad: NDArray[np.float64]) -> "Ties":
-        """Count from the scores of the good and of the bad cases; one of the two may be empty, but not both."""
+        """Count good and bad cases from their scores; one of the two may be empty, but not both.
+
+        Args:
+            good: Scores of the good cases, any number.
+            bad: Scores of the bad cases, any number.
+
+        Returns:
+            The counts at each distinct score.
+        """
         # Sort each kind separately; a stable argsort of the two sorted runs then only merges them.  This is a third
         # faster at a million scores than one argsort of all, which moves indices and then reads in random order.
         runs = np.negative(np.concatenate((good, bad)))
@@ -39,7 +47,15 @@ class Ties:
 
     @classmethod
     def split(cls, confidence: NDArray[np.float64], errors: NDArray[np.bool_]) -> "Ties":
-        """Count from the confidences of all predictions; errors are the bad cases."""
+        """Count good and bad cases from all predictions; errors are the bad cases.
+
+        Args:
+            confidence: (N,), confidence scores.
+            errors: (N,), whether each prediction is wrong.
+
+        Returns:
+            The counts at each distinct confidence.
+        """
         return cls.of(confidence[~errors], confidence[errors])
 
     @property

@@ -37,11 +37,19 @@ class NetworkConfig:
     """Settings that all networks share.
 
     Attributes:
-        hidden: number of units of each hidden layer.
-        dropout: dropout rate before each layer, including the output layer; 0 disables dropout; per member.
-        test_dropout: whether dropout stays active at prediction time (MC dropout).
-        init_scale: scale of the hidden layers' initial weights, whose standard deviation is
-            sqrt(init_scale / fan_in); 2 is He initialization; per member.
+        hidden: Number of units of each hidden layer.
+        dropout: Dropout rate before each layer, including the output layer; 0 disables dropout; per member.
+        test_dropout: Whether dropout stays active at prediction time (MC dropout).
+        init_scale: Scale of the hidden layers' initial weights, whose standard deviation is sqrt(init_scale / fan_in);
+            2 is He initialization; per member.
+
+    See Also:
+        :func:`network_config`: Creates a configuration by the name of the network.
+
+    Examples:
+        >>> config = MLPConfig(hidden=(16,), dropout=(0.1, 0.3))
+        >>> config.member(1).dropout
+        0.3
     """
 
     #: Name of the network in commands, files and the estimator.
@@ -79,6 +87,12 @@ class NetworkConfig:
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """Create a configuration from a mapping, such as a table of a TOML file.
 
+        Args:
+            settings: Names and values of settings; the others keep their defaults.
+
+        Returns:
+            The configuration.
+
         Raises:
             ArgumentError: For an unknown key, with the closest valid one as a suggestion.
         """
@@ -96,6 +110,13 @@ class NetworkConfig:
 
     def check_sampling(self, sampling: str | None, num_samples: int | None) -> tuple[str, int]:
         """Return the sampling mode and the number of samples, with defaults in place of None.
+
+        Args:
+            sampling: Sampling mode; None for the network's default.
+            num_samples: Number of samples T, from 1 to 999,999; None for the network's default.
+
+        Returns:
+            The sampling mode and the number of samples.
 
         Raises:
             ArgumentError: For a sampling mode that this network does not have, or a number of samples out of range.
@@ -136,12 +157,17 @@ class SquadConfig(NetworkConfig):
     """``squad``: layers of quantized latents, :class:`squad.SquadLinear`.
 
     Attributes:
-        bins: C, the number of values a latent can take.
-        spacing: initial spacing of the values, "linear" or "gaussian".
-        limit: range of linear spacing, [-limit, limit].
-        prior: prior over the bins, "uniform" or "gaussian".
-        learn_values: how the values are learned: "per_layer", "per_neuron" or "fixed".
-        init_scale: the paper's 3.214; see :class:`NetworkConfig`.
+        bins: Number of values C that a latent can take.
+        spacing: Initial spacing of the values, "linear" or "gaussian".
+        limit: Half the range of linear spacing, which is [-limit, limit].
+        prior: Prior over the bins, "uniform" or "gaussian".
+        learn_values: How the values are learned: "per_layer", "per_neuron" or "fixed".
+        init_scale: Scale of the initial weights, 3.214 in the paper; see :class:`NetworkConfig`.
+
+    Examples:
+        >>> config = SquadConfig(hidden=(64,), bins=11)
+        >>> config.sampling_modes
+        ('stratified', 'relaxed', 'hard', 'mean')
     """
 
     name = "squad"
@@ -170,11 +196,16 @@ class SquadConfig(NetworkConfig):
 class FactorizedSquadConfig(SquadConfig):
     """``squad-factorized``: many bins for few weights, :class:`squad.FactorizedSquadLinear`.
 
+    The other settings are those of :class:`SquadConfig`; the defaults are those that did best on SVHN.
+
     Attributes:
-        rank: B, the size of the bottleneck between the input and a neuron's C logits.
-        shared: one W' per layer instead of one per neuron.
-        init_scale: scale of the initial W''.
-        others: as in ``squad``; the defaults are those that did best on SVHN.
+        rank: Size B of the bottleneck between the input and a neuron's C logits.
+        shared: Whether a layer has one W' instead of one per neuron.
+        init_scale: Scale of the initial W''; per member.
+
+    Examples:
+        >>> FactorizedSquadConfig(rank=2).bins
+        37
     """
 
     name = "squad-factorized"
@@ -195,14 +226,28 @@ class FactorizedSquadConfig(SquadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MLPConfig(NetworkConfig):
-    """``mlp``: linear layers with ReLU."""
+    """``mlp``: linear layers with ReLU; the settings are those of :class:`NetworkConfig`.
+
+    Examples:
+        >>> MLPConfig(hidden=(64, 64)).sampling_modes
+        ('mean',)
+    """
 
     name = "mlp"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReluDropoutConfig(NetworkConfig):
-    """``relu-dropout``: MC dropout on ReLU units."""
+    """``relu-dropout``: MC dropout on ReLU units.
+
+    Attributes:
+        dropout: Dropout rate before each layer, 0.1 by default; per member.
+        test_dropout: Whether dropout stays active at prediction time; True by default.
+
+    Examples:
+        >>> ReluDropoutConfig(dropout=0.2).check_sampling(None, None)
+        ('sample', 32)
+    """
 
     name = "relu-dropout"
     samplings = ("sample", "mean")
@@ -217,7 +262,11 @@ class MaxoutDropoutConfig(ReluDropoutConfig):
     """``maxout-dropout``: MC dropout on maxout units, the paper's stronger baseline.
 
     Attributes:
-        pieces: C, the number of linear pieces per unit.
+        pieces: Number of linear pieces C per unit.
+
+    Examples:
+        >>> MaxoutDropoutConfig(pieces=5).dropout
+        0.1
     """
 
     name = "maxout-dropout"
@@ -231,7 +280,14 @@ class MaxoutDropoutConfig(ReluDropoutConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DLGMConfig(NetworkConfig):
-    """``dlgm``: Gaussian latents with a mean-field posterior (the variational information bottleneck)."""
+    """``dlgm``: Gaussian latents with a mean-field posterior (the variational information bottleneck).
+
+    The settings are those of :class:`NetworkConfig`.
+
+    Examples:
+        >>> DLGMConfig(hidden=(16,)).check_sampling("sample", 8)
+        ('sample', 8)
+    """
 
     name = "dlgm"
     samplings = ("sample", "mean")
@@ -257,6 +313,9 @@ def network_config(name: str, settings: Mapping[str, Any] | None = None) -> Netw
     Args:
         name: One of the keys of :data:`CONFIGS`, such as ``"squad"``.
         settings: Settings that differ from the defaults.
+
+    Returns:
+        The configuration, of the class that :data:`CONFIGS` lists.
 
     Raises:
         ArgumentError: For an unknown network or setting, with a suggestion.

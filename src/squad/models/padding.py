@@ -35,6 +35,9 @@ def padded_config(config: NetworkConfig, most: int | None = None, *, dropping: b
         config: Settings of the member.
         most: Largest number of bins, or of pieces of a maxout unit, of any member; default: that of this one.
         dropping: Whether any member may have dropout; default: whether this one has.
+
+    Returns:
+        The settings of the padded network.
     """
     dropping = config.dropout != 0 if dropping is None else dropping
     changed: dict[str, Any] = {"dropout": 0.5 if dropping else 0.0, "init_scale": 1.0}

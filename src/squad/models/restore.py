@@ -28,6 +28,9 @@ def restore(
         members: M, the number of members.
         tensors: The network's ``state_dict``, with the member axis first.
 
+    Returns:
+        The network, in training mode.
+
     Raises:
         ArgumentError: If the tensors do not fit the settings, or contain invalid numbers.
 

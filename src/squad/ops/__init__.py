@@ -68,7 +68,14 @@ BACKENDS: dict[str, Backend] = {
 
 @functools.cache
 def has_triton() -> bool:
-    """Return whether Triton can be imported; torch installs it with CUDA.  This imports it: call it where needed."""
+    """Return whether Triton can be imported, by importing it: call this function only where kernels are needed.
+
+    torch installs Triton together with CUDA.  If it is installed but broken, a warning is issued.
+
+    Examples:
+        >>> isinstance(has_triton(), bool)
+        True
+    """
     if importlib.util.find_spec("triton") is None:
         return False
     try:
@@ -93,7 +100,22 @@ def choose_backend(name: BackendName, device: torch.device) -> Backend:
 
 
 def serves_factorized(x: Tensor, weight: Tensor, values: Tensor, backend: BackendName) -> bool:
-    """Return whether :func:`sample_factorized` supports input ``x`` to a layer with these W'' and values."""
+    """Return whether :func:`sample_factorized` supports an input and a layer.
+
+    Args:
+        x: Input of the layer, any shape; its device and dtype decide.
+        weight: W'', shape (M, K, B, C).
+        values: Bin values, shape (M or 1, C, K or 1).
+        backend: Backend that the user chose, such as "auto".
+
+    Returns:
+        True if the backend resolves to the Triton kernels on this device, and these handle the sizes and dtypes.
+
+    Examples:
+        >>> import torch
+        >>> serves_factorized(torch.ones(2, 5), torch.ones(1, 3, 4, 7), torch.ones(1, 7, 1), "eager")
+        False
+    """
     if choose_backend(backend, x.device) is not _triton_backend or x.numel() == 0:
         return False
     from squad.ops import triton_factorized, triton_launch

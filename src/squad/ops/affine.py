@@ -12,7 +12,16 @@ __all__ = ["affine", "transposed_product"]
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute x W + b for x (M, N, in), W (M, in, out) and b (M, out)."""
+    """Compute x W + b.
+
+    Args:
+        x: Rows per member, shape (M, N, in).
+        weight: W, shape (M, in, out).
+        bias: b, shape (M, out).
+
+    Returns:
+        Tensor of shape (M, N, out).
+    """
     from squad.ops import has_triton
 
     plain = torch.compiler.is_compiling() or not x.is_cuda or torch.is_autocast_enabled("cuda")
@@ -24,7 +33,15 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def transposed_product(x: Tensor, weight: Tensor) -> Tensor:
-    """Compute the transpose of x W for x (M, N, in) and W (M, in, out), contiguous with shape (M, out, N)."""
+    """Compute the transpose of x W, contiguous in memory.
+
+    Args:
+        x: Rows per member, shape (M, N, in).
+        weight: W, shape (M, in, out).
+
+    Returns:
+        Tensor of shape (M, out, N).
+    """
     if torch.is_autocast_enabled(x.device.type):
         return torch.bmm(weight.mT, x.mT)
     out: Tensor = _TransposedProduct.apply(x, weight)  # type: ignore[no-untyped-call]

@@ -38,7 +38,10 @@ Shape: TypeAlias = tuple[object, ...]
 def sample_with_kl(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
-    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K)."""
+    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K).
+
+    The arguments are those of :func:`squad.ops.reference.sample_with_kl`, and so are the results.
+    """
     if torch.compiler.is_compiling():
         return reference.sample_with_kl(logits, values, log_prior, temperature, noise)
     wide = logits.to(values.dtype)

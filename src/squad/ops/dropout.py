@@ -10,7 +10,16 @@ __all__ = ["apply_mask", "drop"]
 
 
 def drop(x: Tensor, rate: Tensor, key: Key) -> Tensor:
-    """Drop features of x (M, N, features) with probability ``rate`` (M,) and scale the others; key of shape (M,)."""
+    """Drop features at random, independently for every row, and scale the others by 1 / (1 - rate).
+
+    Args:
+        x: Rows per member, shape (M, N, features).
+        rate: Dropout rates, shape (M,).
+        key: Key of the noise, shape (M,).
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+    """
     from squad.ops import has_triton
 
     plain = torch.compiler.is_compiling() or not x.is_cuda or x.dtype == torch.float64 or x.numel() == 0
@@ -22,5 +31,14 @@ def drop(x: Tensor, rate: Tensor, key: Key) -> Tensor:
 
 
 def apply_mask(x: Tensor, uniform: Tensor, rate: Tensor) -> Tensor:
-    """Return x / (1 - rate) where the uniform number is at least ``rate``, and 0 elsewhere."""
+    """Return x / (1 - rate) where the uniform number is at least ``rate``, and 0 elsewhere.
+
+    Args:
+        x: Features, any shape.
+        uniform: Uniform numbers on (0, 1), shape of ``x``.
+        rate: Dropout rates, broadcastable to the shape of ``x``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+    """
     return torch.where(uniform >= rate, x * (1 / (1 - rate)).to(x.dtype), 0)

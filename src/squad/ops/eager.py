@@ -33,7 +33,10 @@ LOG2_E = 1 / math.log(2)
 def sample_with_kl(
     logits: Tensor, values: Tensor, log_prior: Tensor, temperature: Tensor | float, noise: Tensor | Key
 ) -> tuple[Tensor, Tensor]:
-    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K)."""
+    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K).
+
+    The arguments are those of :func:`squad.ops.reference.sample_with_kl`, and so are the results.
+    """
     logits = logits.to(values.dtype)
     size = logits.numel()
     if logits.device.type != "cpu" or size <= 2 * BLOCK_SIZE or logits.dim() < 3:

@@ -18,9 +18,18 @@ def sample_with_kl(
     *,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K).
+    """Compute :func:`squad.ops.sample_with_kl` for validated tensors.
 
-    ``dtype=torch.float64`` computes in double precision whatever the dtypes of the inputs.
+    Args:
+        logits: Logits, shape (..., C, K).
+        values: Bin values, broadcastable to the shape of ``logits``.
+        log_prior: Log prior, broadcastable to the shape of ``logits``.
+        temperature: Temperature: a number, or a tensor broadcastable to the shape of ``logits``.
+        noise: Gumbel numbers, broadcastable to the shape of ``logits``, or the key that generates them.
+        dtype: Precision to compute in, whatever the dtypes of the inputs; default: that of ``values``.
+
+    Returns:
+        z and the KL in nats, each of shape (..., K).
     """
     dtype = dtype or values.dtype
     logits, values, log_prior = logits.to(dtype), values.to(dtype), log_prior.to(dtype)

@@ -91,6 +91,10 @@ def finish(top, total, ratios, top_y, total_y, sums, inverse):
 
     These are the maximum logit and, relative to it, log2 of the sums of p and of y.  Where no bin has mass, z and kl
     are NaN.
+
+    Args:
+        top, ..., sums: State of the loop.
+        inverse: 1 / temperature.
     """
     log_total = tl.log2(total)
     kl = (ratios / total - log_total) * LN2
@@ -104,7 +108,17 @@ def finish(top, total, ratios, top_y, total_y, sums, inverse):
 def slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, grad_z, grad_kl):
     """Compute the gradient of a logit, and y times the gradient of z.
 
-    v and z are divided by the temperature, kl and r are in binary units, and ``grad_kl`` is multiplied by log 2.
+    Args:
+        a: Logit.
+        gumbel: Its Gumbel number, in binary units.
+        v: Bin value, divided by the temperature.
+        r: Log prior, in binary units.
+        inverse: 1 / temperature.
+        top, log_total, level: Numbers of the forward pass, from :func:`finish`.
+        z: Relaxed sample, divided by the temperature.
+        kl: KL, in binary units.
+        grad_z: Gradient of z.
+        grad_kl: Gradient of the KL, multiplied by log 2.
     """
     a2 = (a - top) * LOG2E
     log_p = a2 - log_total
@@ -114,13 +128,32 @@ def slopes(a, gumbel, v, r, inverse, top, log_total, level, z, kl, grad_z, grad_
 
 @triton.jit
 def has_bin(inside, c, C: tl.constexpr):
-    """Return ``inside`` if bin c exists, else false.  (The interpreter cannot combine a mask and a scalar.)"""
+    """Return ``inside`` if bin c exists, else false.
+
+    The interpreter cannot combine a mask and a scalar, hence this function.
+
+    Args:
+        inside: Mask of the latents in the tile.
+        c: Index of the bin.
+        C: Number of bins.
+    """
     return inside & (c + tl.zeros_like(inside).to(tl.int32) < C)
 
 
 @triton.jit
 def bin_of(table, c, stride_c, k, stride_k, inside, C: tl.constexpr, PER_NEURON: tl.constexpr):
-    """Load the entry of bin c from a table (C, K or 1); 0 beyond the last bin."""
+    """Load the entry of a bin from a table (C, K or 1); 0 beyond the last bin.
+
+    Args:
+        table: Pointer to the table.
+        c: Index of the bin.
+        stride_c: Stride of the table along its bins.
+        k: Indices of the neurons.
+        stride_k: Stride of the table along its neurons.
+        inside: Mask of the latents in the tile.
+        C: Number of bins.
+        PER_NEURON: Whether the table has one column per neuron.
+    """
     if PER_NEURON:
         out = tl.load(table + c * stride_c + k * stride_k, has_bin(inside, c, C), 0.0)
     else:
@@ -129,7 +162,16 @@ def bin_of(table, c, stride_c, k, stride_k, inside, C: tl.constexpr, PER_NEURON:
 
 
 def tile_size(latents: int, numbers: int, least: int) -> int:
-    """Return the size of a tile, at most ``numbers``: smaller if there would be too few tiles to keep a GPU busy."""
+    """Return the size of a tile, at most ``numbers``: smaller if there would be too few tiles to keep a GPU busy.
+
+    Args:
+        latents: Number of latents to compute.
+        numbers: Largest tile, in latents; a power of two.
+        least: Smallest tile; at least 32 is used.
+
+    Returns:
+        Number of latents per tile.
+    """
     while not INTERPRETED and numbers > max(least, 32) and latents < 1024 * numbers:
         numbers //= 2
     return numbers

@@ -69,6 +69,15 @@ class _Drop(Function):
 
 
 def drop(x: Tensor, rate: Tensor, key: Key) -> Tensor:
-    """Drop features of x (M, N, features) with probability ``rate`` (M,); key of shape (M,)."""
+    """Drop features at random, as :func:`squad.ops.dropout.drop` does, in one kernel.
+
+    Args:
+        x: Rows per member, shape (M, N, features), on a GPU.
+        rate: Dropout rates, shape (M,).
+        key: Key of the noise, shape (M,).
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+    """
     out: Tensor = _Drop.apply(x, rate, key.seed, key.step)
     return out

@@ -37,7 +37,17 @@ def strides(x: Tensor) -> list[int]:
 
 
 def vmap_by_loop(function: Any, size: int, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Implement vmap of an autograd function by a loop: kernels support only a member axis, not any mapped axis."""
+    """Implement vmap of an autograd function by a loop: kernels support only a member axis, not any mapped axis.
+
+    Args:
+        function: Subclass of ``torch.autograd.Function``.
+        size: Length of the mapped axis.
+        in_dims: Mapped axis of each input; None for an input without one.
+        inputs: Arguments of ``function.apply``.
+
+    Returns:
+        The outputs, stacked along a new first axis, and that axis (0) for each of them.
+    """
     results = [
         function.apply(*(x if d is None else x.select(d, i) for x, d in zip(inputs, in_dims, strict=True)))
         for i in range(size)

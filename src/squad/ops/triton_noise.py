@@ -37,7 +37,12 @@ def _mix(x):
 
 @triton.jit
 def keys(seed, step):
-    """Return key_1 and key_2 of an int64 seed and step."""
+    """Return key_1 and key_2 of an int64 seed and step.
+
+    Args:
+        seed: int64 seed.
+        step: int64 step.
+    """
     low = _mix(seed.to(tl.uint32) ^ _GOLDEN)
     high = _mix((seed >> 32).to(tl.uint32) ^ _GOLDEN_3) ^ step.to(tl.uint32)
     return _mix(low ^ (high * _GOLDEN)), _mix(low ^ (high * _GOLDEN_3))
@@ -45,17 +50,26 @@ def keys(seed, step):
 
 @triton.jit
 def row_word(counter, first):
-    """Return the word shared by the bins of a latent variable; counter is row * neurons + neuron.
+    """Return the word shared by the bins of a latent variable.
 
     The mixer's last operation, x ^= x >> 16, is omitted here and in :func:`bin_word`: it distributes over xor, and the
     first operation of the next round would undo it.  :func:`uniform` omits that operation, too.
+
+    Args:
+        counter: Number of the latent variable, row * neurons + neuron.
+        first: key_1.
     """
     return _mix_but_last(counter.to(tl.uint32) ^ first)
 
 
 @triton.jit
 def bin_word(index, second):
-    """Return the word of a bin, shared by all rows."""
+    """Return the word of a bin, shared by all rows.
+
+    Args:
+        index: Index of the bin.
+        second: key_2.
+    """
     return _mix_but_last(tl.cast(index, tl.uint32) ^ second)
 
 
@@ -82,7 +96,12 @@ def log2_uniform_error(x):
 
 @triton.jit
 def uniform(row, column):
-    """Return the uniform number of a row word and a bin word, exactly."""
+    """Return the uniform number of a row word and a bin word, exactly.
+
+    Args:
+        row: Word of the row, from :func:`row_word`.
+        column: Word of the bin, from :func:`bin_word`.
+    """
     # 23 bits, the highest one flipped, as the mantissa of a number in [1, 2).
     x = (row ^ column) * _MULTIPLIER_1
     x = (x ^ (x >> 15)) * _MULTIPLIER_2
@@ -91,7 +110,12 @@ def uniform(row, column):
 
 @triton.jit
 def log2_exponential(row, column):
-    """Compute log2(-log u), which is minus a Gumbel number in binary units (times log2 e)."""
+    """Compute log2(-log u), which is minus a Gumbel number in binary units (times log2 e).
+
+    Args:
+        row: Word of the row, from :func:`row_word`.
+        column: Word of the bin, from :func:`bin_word`.
+    """
     u = uniform(row, column)
     w = 1 - u
     # For u near 1, where the largest Gumbel numbers come from, log2 has no relative precision:

@@ -271,6 +271,15 @@ def is_supported(logits: Tensor, values: Tensor, log_prior: Tensor, bias: Tensor
 
     They must be in single or half precision; values, prior and bias must not have an axis of rows; and the number of
     members must not exceed the limit of a CUDA grid.
+
+    Args:
+        logits: Logits, shape (..., C, K).
+        values: Bin values, broadcastable to the shape of ``logits``.
+        log_prior: Log prior, broadcastable to the shape of ``logits``.
+        bias: Added to the logits; None for none.
+
+    Returns:
+        False if :func:`sample_with_kl` would use the eager backend.
     """
     tables = [values, log_prior] if bias is None else [values, log_prior, bias]
     return (
@@ -421,9 +430,21 @@ def sample_with_kl(
     bias: Tensor | None = None,
     total: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Compute :func:`squad.ops.sample_with_kl` for validated tensors of shape (..., C, K).
+    """Compute :func:`squad.ops.sample_with_kl` for validated tensors.
 
     Inputs that the kernels do not support are passed to the eager backend.
+
+    Args:
+        logits: Logits, shape (..., C, K).
+        values: Bin values, broadcastable to the shape of ``logits``.
+        log_prior: Log prior, broadcastable to the shape of ``logits``.
+        temperature: Temperature: a number, or a tensor broadcastable to the shape of ``logits``.
+        noise: Gumbel numbers, broadcastable to the shape of ``logits``, or the key that generates them.
+        bias: Added to the logits, broadcastable to their shape; None for none.
+        total: Whether to sum the KL over the latents.
+
+    Returns:
+        z of shape (..., K), and the KL in nats of the same shape, or (...) with ``total``.
     """
     too_many_seeds = isinstance(noise, Key) and noise.seed.dim() == 1 and len(noise.seed) > MAX_MEMBERS
     if too_many_seeds or not is_supported(logits, values, log_prior, bias):

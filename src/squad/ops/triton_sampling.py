@@ -277,12 +277,21 @@ def _add_answers(
 
 
 def mean(logits: Tensor, values: Tensor, ones: Tensor) -> Tensor:
-    """Compute the expectation of each latent: logits (M, S, N, C, K), ones (M,) -> (M, S, N, K)."""
+    """Compute the expectation of each latent.
+
+    Args:
+        logits: Logits, shape (M, S, N, C, K).
+        values: Bin values, shape (M, 1, 1, C, 1 or K).
+        ones: Ones, shape (M,), in place of 1 / temperature.
+
+    Returns:
+        Expectations, shape (M, S, N, K).
+    """
     return _softmax_average(logits, values, None, "none", ones)
 
 
 def relaxed(logits: Tensor, values: Tensor, scaled: Tensor | None, factors: Tensor | None, inverse: Tensor) -> Tensor:
-    """Draw T relaxed samples, shape (M, T, N, K).
+    """Draw T relaxed samples.
 
     Args:
         logits: Logits of shape (M, S, N, C, K).
@@ -290,6 +299,9 @@ def relaxed(logits: Tensor, values: Tensor, scaled: Tensor | None, factors: Tens
         scaled: Gumbel numbers divided by the temperature, shape (M, T, 1, C, K); not used if ``factors`` is given.
         factors: Exponentials of ``scaled``, if S = 1 and the noise can be separated from the logits.
         inverse: 1 / temperature, shape (M,).
+
+    Returns:
+        Samples, shape (M, T, N, K).
     """
     if factors is not None:
         return _softmax_average(logits, values, factors, "factor", inverse)
@@ -318,7 +330,7 @@ def _softmax_average(logits: Tensor, values: Tensor, noise: Tensor | None, kind:
 def stratified(
     logits: Tensor, values: Tensor, levels: Tensor, first: Tensor, others: Tensor, inverse: Tensor, squares: bool
 ) -> Tensor:
-    """Draw T stratified relaxed samples, shape (M, T, N, K), in the dtype of ``first``.
+    """Draw T stratified relaxed samples.
 
     Args:
         logits: Logits of shape (M, S, N, C, K).
@@ -328,6 +340,9 @@ def stratified(
         others: Exponential numbers of the other bins, shape (M, T, C, K).
         inverse: 1 / temperature, shape (M,).
         squares: Whether ``inverse`` is 2 for all members.
+
+    Returns:
+        Samples, shape (M, T, N, K), in the dtype of ``first``.
     """
     members, logit_samples, rows, bins, neurons = logits.shape
     samples = levels.shape[1]
@@ -345,7 +360,16 @@ def stratified(
 
 
 def hard(logits: Tensor, values: Tensor, gumbels: Tensor) -> Tensor:
-    """Draw T samples on the bin values by the Gumbel-max trick, with gumbels (M, T, 1, C, K): (M, T, N, K)."""
+    """Draw T samples on the bin values by the Gumbel-max trick.
+
+    Args:
+        logits: Logits, shape (M, S, N, C, K).
+        values: Bin values, shape (M, 1, 1, C, 1 or K).
+        gumbels: Gumbel numbers, shape (M, T, 1, C, K).
+
+    Returns:
+        Samples, shape (M, T, N, K).
+    """
     members, logit_samples, rows, bins, neurons = logits.shape
     samples = gumbels.shape[1]
     out = logits.new_empty(members, samples, rows, neurons)
@@ -399,7 +423,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, values: Tensor, scaled: Tens
 
 
 def add_predictions(logits: Tensor, probabilities: Tensor, entropy: Tensor, all_samples: int) -> None:
-    """Compute :func:`squad.layers.sampling_modes.add_predictions` in one kernel."""
+    """Add the predictions of T samples to running means over ``all_samples`` samples, in place and in one kernel.
+
+    Args:
+        logits: Output of the network, shape (M, T, rows, classes); the last rows may be padding.
+        probabilities: Mean class probabilities, shape (M, N, classes) with N <= rows.
+        entropy: Mean entropies in nats, shape (M, N).
+        all_samples: Total number of samples in the means.
+    """
     members, samples, rows, classes = logits.shape
     count = probabilities.shape[1]
     with on_device(logits.device):

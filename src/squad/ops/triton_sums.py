@@ -138,6 +138,15 @@ class _Affine(Function):
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute x W + b for x (M, N, in), W (M, in, out) and b (M, out), in float32."""
+    """Compute x W + b in float32.
+
+    Args:
+        x: Rows per member, shape (M, N, in).
+        weight: W, shape (M, in, out).
+        bias: b, shape (M, out).
+
+    Returns:
+        Tensor of shape (M, N, out).
+    """
     out: Tensor = _Affine.apply(x, weight, bias)
     return out

@@ -28,7 +28,12 @@ def _concatenate(tensors: list[Tensor]) -> Tensor:
 
 @torch.no_grad()
 def point_into(network: nn.Module, flat: Tensor) -> None:
-    """Make the parameters of ``network`` views of ``flat`` (M, P), so that a change of one changes the other."""
+    """Make the parameters of a network views of one matrix, so that a change of one changes the other.
+
+    Args:
+        network: Network with M members.
+        flat: All its parameters, (M, P), in the order of ``network.parameters()``.
+    """
     for parameter, view in zip(network.parameters(), _parameter_views(network, flat), strict=True):
         parameter.data = view
 
@@ -70,11 +75,20 @@ class Adam:
     one matrix, so a step is a handful of operations for any number of parameters.  On the CPU each of these would be a
     pass through memory; there torch's fused step is used, which makes a single pass.
 
+    Args:
+        network: Network with M members; its parameters become views of ``flat``.
+        lr: Learning rates, (M,).
+        decay: Weight decays, (M,).
+
     Attributes:
-        flat, mean, square: (M, P): the parameters and the running moments of their gradients.
-        lr, decay: (M,).
-        steps: (M,), number of steps taken.
-        parameters, decaying: Parameters of the attached network, and whether weight decay applies to each.
+        flat: Parameters of all members, (M, P).
+        mean: Running mean of the gradients, (M, P).
+        square: Running mean of the squared gradients, (M, P).
+        lr: Learning rates, (M,).
+        decay: Weight decays, (M,).
+        steps: Number of steps taken, (M,).
+        parameters: Parameters of the attached network.
+        decaying: Whether weight decay applies to each of ``parameters``.
 
     References:
         Kingma and Ba, "Adam: A method for stochastic optimization", ICLR 2015.
@@ -121,7 +135,12 @@ class Adam:
             self._groups.append(_Group(*shared, indices, *views))
 
     def keep(self, network: nn.Module, rows: list[int]) -> None:
-        """Drop all members except those in ``rows``, and attach to ``network``, which has only these."""
+        """Drop all members except some, and attach to a network that has only these.
+
+        Args:
+            network: Network of the remaining members.
+            rows: Rows of the remaining members, in their new order.
+        """
         index = torch.tensor(rows, device=self.flat.device)
         self.restore(network, {name: tensor[index] for name, tensor in self.state().items()})
 
@@ -130,7 +149,12 @@ class Adam:
         return {name: getattr(self, name) for name in ("flat", "mean", "square", "steps", "lr", "decay")}
 
     def restore(self, network: nn.Module, state: dict[str, Tensor]) -> None:
-        """Continue from a :meth:`state`, attached to ``network``."""
+        """Continue from a :meth:`state`, attached to ``network``.
+
+        Args:
+            network: Network to attach to.
+            state: Tensors by name.
+        """
         for name, tensor in state.items():
             setattr(self, name, tensor.to(self.flat))
         self.attach(network)
@@ -141,14 +165,26 @@ class Adam:
         self._group()
 
     def restart(self, row: int, lr: float, decay: float) -> None:
-        """Reset the moments and the step count of a row, in place, and set its learning rate and decay."""
+        """Reset the moments and the step count of a row, in place, and set its learning rate and decay.
+
+        Args:
+            row: Index of the member.
+            lr: New learning rate.
+            decay: New weight decay.
+        """
         for tensor in (self.mean, self.square, self.steps):
             tensor[row].zero_()
         self.lr[row], self.decay[row] = lr, decay
         self._group()
 
     def adopt(self, row: int, other: "Adam", source: int) -> None:
-        """Copy row ``source`` of ``other`` into row ``row``."""
+        """Copy the state of a member of another optimizer.
+
+        Args:
+            row: Index of the member to overwrite.
+            other: Optimizer to copy from.
+            source: Index of the member in ``other``.
+        """
         for name, tensor in self.state().items():
             tensor[row].copy_(other.state()[name][source])
         self._group()

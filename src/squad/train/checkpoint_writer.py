@@ -42,7 +42,12 @@ class CheckpointWriter:
         return found
 
     def record(self, tensors: Mapping[str, Tensor], state: State) -> None:
-        """Record the current state of the run, between two epochs, and write it if a checkpoint is due."""
+        """Record the current state of the run, between two epochs, and write it if a checkpoint is due.
+
+        Args:
+            tensors: Tensors to save, by name; they are copied.
+            state: State of the run.
+        """
         # Copies, because an interrupt may come while the next epoch changes the tensors; on the host, which has room.
         copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
         # Shallow copies of lists suffice: their entries never change, nor do those of the history.

@@ -27,26 +27,26 @@ class TrainConfig:
     "Per member" means: a number for all members, or a tuple with one number for each.
 
     Attributes:
-        lr: initial learning rate of Adam; per member.  None: the paper's .0008, or .003 with fewer than 7,808 training
+        lr: Initial learning rate of Adam; per member.  None: the paper's .0008, or .003 with fewer than 7,808 training
             rows, which make few steps.
-        kl_multiplier: the paper's beta, the weight of the KL in the loss; per member.  None: the network's default,
-            .0027 for squad.
-        weight_decay: weight decay of the weight matrices, added to their gradient; per member.
-        batch_size: rows per step.  None: the paper's 244; with fewer than 7,808 training rows a 32nd of them, but at
+        kl_multiplier: Weight of the KL in the loss, the paper's beta; per member.  None: the network's default, .0027
+            for squad.
+        weight_decay: Weight decay of the weight matrices, added to their gradient; per member.
+        batch_size: Rows per step.  None: the paper's 244; with fewer than 7,808 training rows a 32nd of them, but at
             least 16.
-        max_epochs: maximum number of passes over the training rows.
-        anneal_epochs: epochs over which the temperature is annealed linearly; per member.  None: the network's
-            default, 60 for squad, but at most two thirds of max_epochs.
-        temperature_start: temperature of the relaxed samples in the first epoch; per member.
-        temperature_end: temperature of the relaxed samples after annealing; per member.
-        lr_patience: epochs without better validation accuracy after which the learning rate is divided by 10.
-        stop_patience: epochs without better validation accuracy after which a member stops (early stopping).
-        adversarial: train on adversarial examples in addition to the given ones, each feature moved by this fraction
-            of its range (deep ensembles use .01); 0 disables it.
-        precision: precision of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, the
+        max_epochs: Maximum number of passes over the training rows.
+        anneal_epochs: Epochs over which the temperature is annealed linearly; per member.  None: the network's default,
+            60 for squad, but at most two thirds of max_epochs.
+        temperature_start: Temperature of the relaxed samples in the first epoch; per member.
+        temperature_end: Temperature of the relaxed samples after annealing; per member.
+        lr_patience: Epochs without better validation accuracy after which the learning rate is divided by 10.
+        stop_patience: Epochs without better validation accuracy after which a member stops (early stopping).
+        adversarial: Train on adversarial examples in addition to the given rows, each feature moved by this fraction of
+            its range (deep ensembles use .01); 0 disables it.
+        precision: Precision of matrix products while training on a GPU: "tf32" rounds their factors to 10 bits, the
             format of NVIDIA's tensor cores, and is several times faster than "float32".  Validation uses the same
             precision; predictions are always made in full precision.
-        backend: implementation of the sampling operation: "auto", or "compile" for long runs on a CPU; see squad.ops.
+        backend: Implementation of the sampling operation: "auto", or "compile" for long runs on a CPU; see squad.ops.
 
     Examples:
         >>> TrainConfig(max_epochs=30).max_epochs
@@ -101,6 +101,12 @@ class TrainConfig:
     def of(cls, settings: Mapping[str, Any]) -> "TrainConfig":
         """Create a configuration from a mapping, such as a table of a TOML file.
 
+        Args:
+            settings: Names and values of settings; the others keep their defaults.
+
+        Returns:
+            The configuration.
+
         Raises:
             ArgumentError: For an unknown key, with the closest valid one as a suggestion.
         """
@@ -117,6 +123,9 @@ class TrainConfig:
         Args:
             network: Configuration of the network.
             rows: Number of training rows.
+
+        Returns:
+            A copy in which no setting is None.
         """
         anneal = self.anneal_epochs
         if network.anneal_epochs == 0:
@@ -135,7 +144,18 @@ class TrainConfig:
         )
 
     def for_each(self, name: str, members: int) -> list[float]:
-        """Return the setting ``name`` as a list with one number for each member."""
+        """Return the setting ``name`` as a list with one number for each member.
+
+        Args:
+            name: Name of a setting that can be given per member, such as "lr".
+            members: Number of members M.
+
+        Returns:
+            M numbers.
+
+        Raises:
+            ArgumentError: If the setting is a tuple of another length.
+        """
         value = getattr(self, name)
         if not isinstance(value, tuple):
             return [value] * members

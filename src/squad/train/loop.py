@@ -50,7 +50,7 @@ class TrainingError(SquadError):
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained network.
+    """A trained network, the result of :func:`fit`.
 
     Attributes:
         network: The best weights of every member that has any, in eval mode.
@@ -58,6 +58,15 @@ class Fitted:
         history: One entry per epoch, with lists over the members in training ("slots" are their indices).
         config: The settings with all defaults filled in.
         seconds: Duration of the run, since it was last resumed.
+
+    Examples:
+        >>> from squad.models import MLPConfig
+        >>> from squad.train import TrainConfig, TrainingData, fit
+        >>> x, rows = torch.linspace(-1, 1, 80).unsqueeze(1), torch.arange(80).unsqueeze(0)
+        >>> data = TrainingData(x, (x[:, 0] > 0).long(), classes=2, train=rows[:, ::2], validation=rows[:, 1::2])
+        >>> fitted = fit(MLPConfig(hidden=(4,)), TrainConfig(max_epochs=2), data, seeds=[5])
+        >>> fitted.members[0].seed, fitted.members[0].ended
+        (5, 'at max_epochs')
     """
 
     network: Network
@@ -94,6 +103,9 @@ def fit(
         checkpoint: Checkpoint file: the run resumes from it if it exists, and writes it periodically and when it is
             interrupted by Ctrl-C or SIGTERM (in the main thread; the signal then has its previous effect).
         checkpoint_seconds: Minimum time between two checkpoints.
+
+    Returns:
+        The network with the best weights of each member, and how each member was trained.
 
     Raises:
         TrainingError: If no member has usable weights.

@@ -46,7 +46,15 @@ class _Saved(NamedTuple):
 
 
 def supports(network: Network, x: Tensor) -> bool:
-    """Whether :func:`backward` supports this network and rows x (M, N, in); otherwise autograd must be used."""
+    """Return whether :func:`backward` supports a network and its input; otherwise autograd must be used.
+
+    Args:
+        network: Network with M members.
+        x: Rows of each member's batch, (M, N, in).
+
+    Returns:
+        False for layers, devices, dtypes or hooks that only autograd handles.
+    """
     if type(network) is not Network or not x.is_cpu or x.dim() != 3 or not torch.is_grad_enabled():
         return False
     if torch.is_autocast_enabled("cpu") or _has_hooks(network):
@@ -62,7 +70,7 @@ def supports(network: Network, x: Tensor) -> bool:
 
 
 def _has_hooks(network: Network) -> bool:
-    """Whether any module has forward or backward hooks."""
+    """Return whether any module has forward or backward hooks."""
     return any(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
         for module in network.modules()
@@ -70,7 +78,7 @@ def _has_hooks(network: Network) -> bool:
 
 
 def _is_plain(stage: nn.Module, kind: type[nn.Module], x: Tensor) -> bool:
-    """Whether the layer of a stage is exactly a ``kind``, in training, in the dtype of x, with nothing frozen."""
+    """Return whether the layer of a stage is exactly a ``kind``, in training, of the dtype of x and not frozen."""
     if type(stage) is not Stage or type(stage.layer) is not kind or not stage.layer.training:
         return False
     layer = stage.layer
@@ -87,7 +95,7 @@ def _is_plain(stage: nn.Module, kind: type[nn.Module], x: Tensor) -> bool:
 
 
 def _is_small(layer: nn.Module, x: Tensor) -> bool:
-    """Whether the layer uses the eager operation, with so few logits that they are not split into blocks."""
+    """Return whether the layer uses the eager operation, with so few logits that they are not split into blocks."""
     assert isinstance(layer, SquadLinear)
     size = x.shape[0] * x.shape[1] * layer.bins * layer.out_features
     exact = x.dtype in (torch.float32, torch.float64)
@@ -96,7 +104,7 @@ def _is_small(layer: nn.Module, x: Tensor) -> bool:
 
 @torch.no_grad()
 def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor, step: int | Tensor) -> Tensor:
-    """Set the gradients of the members' losses on a batch, and return losses and KLs, (2, M).
+    """Set the gradients of the members' losses on a batch.
 
     The results are those of ``squad.train.step.losses`` with autograd.  Existing gradients are replaced, not added to.
 
@@ -107,6 +115,9 @@ def backward(network: Network, x: Tensor, y: Tensor, beta: Tensor, seed: Tensor,
         beta: KL multipliers, (M,).
         seed: Noise seeds, (M,).
         step: Number of the training step, which selects the noise together with the seeds.
+
+    Returns:
+        Losses and KLs, (2, M).
     """
     stages = [cast(Stage, stage) for stage in network.stages]
     key = make_key(seed, step, x.device)
@@ -189,7 +200,7 @@ def _set_gradients(layer: Linear | SquadLinear, x: Tensor, grad: Tensor) -> None
 
 
 def _is_split(layer: Linear | SquadLinear) -> bool:
-    """Whether products with a member's W are computed in two halves of its rows.
+    """Return whether products with a member's W are computed in two halves of its rows.
 
     This depends on W only, so that rounding is the same for all batches.  torch's Adam divides W between two cores in
     the same way.  If both cores read all of W in a product, each must fetch from the other's cache what Adam has

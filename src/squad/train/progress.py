@@ -27,6 +27,11 @@ class EpochReport(NamedTuple):
         training: Number of members still in training.
         members: Number of all members.
         rows: Number of validation rows.
+
+    Examples:
+        >>> report = EpochReport(3, 50, 0.41, None, 0.875, None, training=2, members=2)
+        >>> report.epoch, report.accuracy
+        (3, 0.875)
     """
 
     epoch: int
@@ -53,7 +58,15 @@ class EpochReport(NamedTuple):
         return ", ".join(parts)
 
     def short_text(self, width: int, ascii_only: bool = False) -> str:
-        """Return the results in at most ``width`` characters, abbreviated or without the least important ones."""
+        """Return the results in at most ``width`` characters, abbreviated or without the least important ones.
+
+        Args:
+            width: Maximum number of characters.
+            ascii_only: Whether to spell out the temperature instead of writing τ.
+
+        Returns:
+            The text, without a line break.
+        """
         symbol = "temperature" if ascii_only else "τ"
         short = {
             "members": f"{self.training}/{self.members} members" if self.members > 1 else "",
@@ -76,10 +89,23 @@ class Progress(Protocol):
 
     See Also:
         :func:`make_progress`: Creates one that prints.
+
+    Examples:
+        >>> class Accuracies:
+        ...     def start(self, epoch, epochs): self.seen = []
+        ...     def epoch(self, report): self.seen.append(report.accuracy)
+        ...     def message(self, text): pass
+        ...     def close(self): pass
+        >>> progress: Progress = Accuracies()  # to be passed to squad.train.fit
     """
 
     def start(self, epoch: int, epochs: int) -> None:
-        """Called when a run starts, or resumes after ``epoch`` epochs."""
+        """Called when a run starts, or resumes after ``epoch`` epochs.
+
+        Args:
+            epoch: Number of epochs already completed; 0 for a new run.
+            epochs: Maximum number of epochs.
+        """
 
     def epoch(self, report: EpochReport) -> None:
         """Called at the end of an epoch."""
@@ -92,7 +118,11 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """Progress display that shows nothing."""
+    """Progress display that shows nothing.
+
+    Examples:
+        >>> SilentProgress().message("not shown")
+    """
 
     def start(self, epoch: int, epochs: int) -> None:
         """Do nothing."""
@@ -237,6 +267,9 @@ def make_progress(stream: IO[str] | None = None, label: str = "training", title:
         stream: Stream to print to; default: stderr.
         label: Prefix of the bar or of each line.
         title: Line to print before the first output.
+
+    Returns:
+        A progress display for :func:`squad.train.fit`.
 
     Examples:
         >>> import io

@@ -82,7 +82,12 @@ class Run:
 
 
 class DeviceData:
-    """Training data on a device, shared by all slots there."""
+    """Training data on a device, shared by all slots there.
+
+    Args:
+        data: Rows, labels and split; one split for all slots.
+        device: Device to train on.
+    """
 
     def __init__(self, data: TrainingData, device: torch.device | str) -> None:
         data.check(1)
@@ -107,9 +112,9 @@ class ValidationResult(NamedTuple):
     """Results of a run on the m validation rows.
 
     Attributes:
-        accuracy: Accuracy of its predictions.
-        nll: Mean negative log likelihood.
-        probabilities: (m, classes).
+        accuracy: Accuracy of the predictions.
+        nll: Mean negative log likelihood in nats.
+        probabilities: Class probabilities, (m, classes).
     """
 
     accuracy: float
@@ -164,7 +169,12 @@ class Slots:
 
     @torch.no_grad()
     def put(self, slot: int, run: Run) -> None:
-        """Start a run in a slot, overwriting its previous content."""
+        """Start a run in a slot, overwriting its previous content.
+
+        Args:
+            slot: Index of the slot.
+            run: Run to start.
+        """
         network = build(run.network, self.data.x.shape[1], self.data.classes, [run.seed])
         put_member(self.network, slot, network)
         (lr,), (decay,) = run.config.for_each("lr", 1), run.config.for_each("weight_decay", 1)
@@ -181,7 +191,13 @@ class Slots:
 
     @torch.no_grad()
     def adopt(self, slot: int, other: "Slots", source: int) -> None:
-        """Move the run in slot ``source`` of ``other`` to ``slot``, with its current state."""
+        """Move the run in slot ``source`` of ``other`` to ``slot``, with its current state.
+
+        Args:
+            slot: Index of the slot to overwrite.
+            other: Slots to move the run from.
+            source: Index of the run's slot in ``other``.
+        """
         self.adam.adopt(slot, other.adam, source)
         for target, origin in zip(self.network.buffers(), other.network.buffers(), strict=True):
             target[slot].copy_(origin[source])
@@ -268,13 +284,16 @@ class Slots:
 def validate(
     slots: Slots, chosen: Sequence[int], sampling: str, num_samples: int
 ) -> Iterator[tuple[int, ValidationResult]]:
-    """Evaluate runs on the validation rows, and iterate over (slot, results).
+    """Evaluate runs on the validation rows.
 
     Args:
         slots: The slots.
         chosen: Indices of the slots to evaluate.
         sampling: Sampling mode.
         num_samples: Number of samples T.
+
+    Returns:
+        An iterator over pairs of a slot and its results.
     """
     data = slots.data
     at_once = max(1, MAX_PROBABILITIES // (data.y_validation.shape[1] * data.classes))

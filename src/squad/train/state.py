@@ -24,6 +24,11 @@ class MemberResult(NamedTuple):
         epochs: Number of epochs it was trained for.
         best_epoch: Epoch of its best weights; None if there are none.
         best_accuracy: Validation accuracy of its best weights; None if there are none.
+
+    Examples:
+        >>> result = MemberResult(seed=0, ended="stopped early", epochs=40, best_epoch=20, best_accuracy=0.98)
+        >>> result._asdict()["best_epoch"]
+        20
     """
 
     seed: int
@@ -55,7 +60,19 @@ class Epoch(NamedTuple):
 class State:
     """State of a run as plain data, saved in checkpoints.
 
-    Lists are over all members; ``slots`` are the indices of those still training, in the order of the optimizer's rows.
+    All lists are over the members, except ``slots`` and ``history``.
+
+    Attributes:
+        epoch: Number of completed epochs.
+        slots: Indices of the members still training, in the order of the optimizer's rows.
+        lr: Current learning rate.
+        best_accuracy: Best validation accuracy; -1 before annealing has ended.
+        best_nll: Mean negative log likelihood of the best weights on the validation rows.
+        best_epoch: Epoch of the best weights; None if there are none.
+        since_best: Number of epochs, after annealing, without better validation accuracy.
+        ended: Reason why the member ended; None while it is training.
+        epochs: Number of epochs trained.
+        history: One entry per epoch; see :class:`squad.train.Fitted`.
     """
 
     epoch: int
@@ -90,6 +107,10 @@ class State:
 
         Patience counts after annealing has ended, and is measured by accuracy.  Of weights with the same accuracy,
         which is common with a small validation set, those with the better likelihood are kept.
+
+        Args:
+            results: Results of the epoch, lists over the members still training.
+            config: Settings of the run.
 
         Returns:
             Rows (not slots) of the members whose current weights are their best so far.
@@ -163,11 +184,14 @@ def _finite(numbers: list[float]) -> list[float | None]:
 
 
 def annealed(epoch: int | Tensor, settings: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the temperature of each member, (M,), and whether its annealing has ended, (M,).
+    """Compute the annealed temperature of each member.
 
     Args:
         epoch: Number of completed epochs, of all members or of each, (M,).
         settings: Settings of the members by name, (M,) each.
+
+    Returns:
+        The temperatures, (M,), and whether annealing has ended, (M,).
     """
     length = settings["anneal_epochs"]
     fraction = (epoch / length.clamp_min(1)).clamp_max(1).where(length > 0, 1)
@@ -175,7 +199,15 @@ def annealed(epoch: int | Tensor, settings: Mapping[str, Tensor]) -> tuple[Tenso
 
 
 def validated(p: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
-    """Return accuracy and mean negative log likelihood per member, for p (M, N, classes) and y (M or 1, N)."""
+    """Compute accuracy and mean negative log likelihood per member.
+
+    Args:
+        p: Class probabilities, (M, N, classes).
+        y: Labels, (M or 1, N).
+
+    Returns:
+        M accuracies and M mean negative log likelihoods in nats.
+    """
     correct = (p.argmax(-1) == y).sum(1).tolist()  # integers, so that the quotient is the same on every device
     likelihood = p.gather(-1, y.expand(p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
     nll = likelihood.clamp_min(torch.finfo(p.dtype).tiny).log().neg().mean(1)

@@ -71,6 +71,9 @@ def make_steps(
         reach: Size of adversarial perturbations, (M or 1, 1, in); None without adversarial training.
         precision: Precision of matrix products on a GPU.
         ties: How members learn values that are stored per neuron; see :func:`tied`.
+
+    Returns:
+        Steps that run on the device of ``y``.
     """
     device = y.device
     if device.type == "cuda" and x.device == device and x.dtype == torch.float32 and has_triton():

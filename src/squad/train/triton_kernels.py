@@ -155,7 +155,15 @@ def _head(
 
 
 def has_head(features: int, classes: int) -> bool:
-    """Whether an output layer is small enough for :func:`head`, which keeps all of it in shared memory."""
+    """Return whether an output layer is small enough for :func:`head`, which keeps all of it in shared memory.
+
+    Args:
+        features: Number of inputs of the output layer.
+        classes: Number of classes.
+
+    Returns:
+        True for at most 64 features and 32 classes.
+    """
     return features <= 64 and classes <= 32
 
 
@@ -236,15 +244,16 @@ def _adam(
 
 
 def adam_chunks(sizes: list[int], decayed: list[bool], align: int) -> Tensor:
-    """Return the work of each program of :func:`adam`: (chunks, 5), int32.
-
-    The columns are: index of the parameter, its offset in a member's row, its size, start of the chunk within it, and
-    whether weight decay applies.
+    """Divide the parameters among the programs of :func:`adam`.
 
     Args:
         sizes: Sizes of the parameters of one member, in their order.
         decayed: Whether weight decay applies to each.
         align: Each parameter starts at a multiple of this.
+
+    Returns:
+        int32 tensor of shape (chunks, 5), with the columns: index of the parameter, its offset in a member's row, its
+        size, start of the chunk within it, and whether weight decay applies.
     """
     chunks, offset = [], 0
     for index, (size, decays) in enumerate(zip(sizes, decayed, strict=True)):
