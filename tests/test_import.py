@@ -1,4 +1,4 @@
-"""What `import squad` costs others: no heavy package, and only the names that are promised."""
+"""`import squad` loads no heavy package and exports only the documented names."""
 
 import functools
 import json

@@ -209,9 +209,9 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Return a certified predictor: at most ``risk`` of the predictions that it accepts are wrong.
 
         Args:
-            X: Calibration rows, new to the classifier and drawn like the rows to come.  Columns of a data frame may
-                come in any order.  If the classifier is the last step of a pipeline, pass ``pipe[:-1].transform(X)``,
-                here and to the predictor: this method does not know the steps before.
+            X: Calibration rows, new to the classifier and from the same distribution as future rows.  Columns of a
+                data frame may come in any order.  If the classifier is the last step of a pipeline, pass
+                ``pipe[:-1].transform(X)``, here and to the predictor: this method does not know the steps before.
             y: (rows,), their labels.
             risk: Selective risk: the fraction of accepted predictions that may be wrong.  Or several, or harms: see
                 :meth:`squad.Predictor.certify`.

@@ -46,7 +46,7 @@ SETTINGS: tuple[tuple[int, float, tuple[float, ...]], ...] = (
     (10_000, 0.01, (0.01, 0.1)),
 )
 CELLS = len(METHODS) * len(MAKERS) * sum(len(deltas) for *_, deltas in SETTINGS)
-#: A p-value below this is a violation of the promise, at 1e-3 for all cells together.
+#: A p-value below this is a violation of the guarantee, at 1e-3 for all cells together.
 ALARM = 1e-3 / CELLS
 
 #: From a ranked sample, and the options that a pilot chose, to a threshold; infinity where nothing is certified.

@@ -35,8 +35,8 @@ def demo(
 ) -> None:
     """Train SQUAD and its baselines on digits, and compare them.
 
-    Takes about a minute. Then certifies SQUAD with one half of the test digits, evaluates it on the other half, and
-    writes a report next to the model.
+    The demo takes about a minute. It also certifies SQUAD with one half of the test digits, evaluates it on the other
+    half, and writes a report next to the model.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
             labels,
             FitSettings(network=network_config(name), training=TrainConfig(max_epochs=max_epochs), seed=seed),
             progress=make_progress(label=name.ljust(max(map(len, MODELS)))),
-            record={"source": "digits (train part)", "settings": {}},
+            record={"source": "digits (training set)", "settings": {}},
         )
         for name in MODELS
     }
@@ -106,7 +106,7 @@ def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
             )
         )
     header = ("", "accuracy", "NLL", "coverage at 5 %", "at 1 %", "at 0.5 %")
-    title = "On the test digits; coverage: the fraction accepted at that selective risk:"
+    title = "Test results (coverage: fraction of digits accepted at that selective risk):"
     table(title, header, rows, file=file)
 
 
@@ -136,7 +136,7 @@ def certified(digits: Any, predictor: Any, file: Any = None) -> Any:
     rows = parts["calibration"]
     labels = named_labels(digits.classes, digits.y_test[rows])
     result = predictor.certify(
-        digits.x_test[rows], labels, RISK, DELTA, source="digits (calibration half of the test part)"
+        digits.x_test[rows], labels, RISK, DELTA, source="digits (calibration half of the test set)"
     )
     rows = parts["test"]
     answer = result.answer(digits.x_test[rows])
@@ -167,7 +167,7 @@ def write_page(digits: Any, predictor: Any, page: Path, name: str) -> None:
 
     rows = halves(digits.y_test)["test"]
     labels = named_labels(digits.classes, digits.y_test[rows])
-    write_report(page, {name: predictor}, digits.x_test[rows], labels, source="digits (test half of the test part)")
+    write_report(page, {name: predictor}, digits.x_test[rows], labels, source="digits (test half of the test set)")
 
 
 def _shades(file: Any) -> str:

@@ -99,11 +99,11 @@ def read_rows(
     )
     if isinstance(found, Arrays):
         if group is not None:
-            raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
+            raise DataError(f"{data} has no columns, so --group {group} is impossible. Omit it, or pass a table.")
         return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
     if need_labels and target is None:
         raise DataError(
-            f"Name with --target the column of labels of {data}; its columns are {format_names(found.columns)}."
+            f"Name the label column of {data} with --target; its columns are {format_names(found.columns)}."
         )
     return Rows(
         found,
@@ -138,7 +138,7 @@ def _read_dataset(
         raise ArgumentError.of("DATA", repr(data), f"{name}, or one of {', '.join(f'{name}:{one}' for one in PARTS)}")
     for option, value in (("--target", target), ("--group", group)):
         if value is not None:
-            raise ArgumentError(f"{option} {value} names a column, but the data set {name} has none. Leave it out.")
+            raise ArgumentError(f"{option} {value} names a column, but the data set {name} has none. Omit it.")
     with download_bar() as progress:
         images = load_images(name, data_dir, progress)
     train = (named_part or part) == "train"
@@ -147,10 +147,8 @@ def _read_dataset(
     x, y = (images.x_train, images.y_train) if train else (images.x_test, images.y_test)
     if named_part in ("calibration", "test"):
         rows = halves(y)[named_part]
-        return Rows(
-            x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({named_part} half of the test part)"
-        )
-    return Rows(x, named_labels(images.classes, y), None, f"{name} ({'train' if train else 'test'} part)")
+        return Rows(x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({named_part} half of the test set)")
+    return Rows(x, named_labels(images.classes, y), None, f"{name} ({'training' if train else 'test'} set)")
 
 
 def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":

@@ -19,13 +19,15 @@ from squad.settings import assigned, fit_settings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check", "pose", "table_and_groups"]
+__all__ = ["build_problem", "check_request", "table_and_groups"]
 
 #: A search space as tables, as a file, or as the name "paper"; None for the default of the model.
 SpaceLike: TypeAlias = "Mapping[str, Any] | str | Path | None"
 
 
-def check(settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Path, options: SearchOptions) -> None:
+def check_request(
+    settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Path, options: SearchOptions
+) -> None:
     """Check everything about a search that can be checked before rows are read."""
     from squad.search.storage import close_storage, open_storage
 
@@ -39,7 +41,7 @@ def check(settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Pa
         cluster.check(options.ray)
 
 
-def pose(
+def build_problem(
     x: Any,
     labels: "Sequence[Any] | NDArray[Any]",
     settings: Mapping[str, Any],
@@ -82,7 +84,7 @@ def table_and_groups(
         if settings.get("target") is not None:
             x = Table.of(x)
         elif text := [str(name) for name, kind in x.dtypes.items() if getattr(kind, "kind", "O") not in "biuf"]:
-            hint = "Name the column of labels with target, or pass squad.data.tables.Table.of(frame)."
+            hint = "Name the label column with target, or pass squad.data.tables.Table.of(frame)."
             given = f"a data frame with the text column {text[0]!r} and no target"
             raise ArgumentError.of("x", given, "a table, or numbers only", hint)
     if column is None or groups is not None:

@@ -53,9 +53,9 @@ def certify(
 ) -> Certificate:
     """Find the lowest threshold on confidence whose selective risk is guaranteed to be at most ``risk``.
 
-    The guarantee holds with confidence level 1 - ``delta`` over the calibration set, which must be drawn like the cases
-    to come and must not have been used to train or select the model.  It works with any model: all it sees is
-    confidences, and whether the predictions were correct.
+    The guarantee holds with confidence level 1 - ``delta`` over the calibration set, which must be from the same
+    distribution as future cases and must not have been used to train or select the model.  It works with any model: all
+    it sees is confidences, and whether the predictions were correct.
 
     Args:
         confidence: (m,), confidence scores of the calibration cases, on any scale; higher means more confident.
@@ -71,8 +71,8 @@ def certify(
             rate of a class.  Several harms of one target do not divide ``delta``.
         by: (m,), group of each case, known before its true label (such as the predicted class): every group gets a
             threshold and a guarantee of its own.
-        weights: (m,), for calibration cases that were not drawn like the cases to come: how much more frequent each is
-            among new cases than in the sample, up to a factor, such as 1 / its probability of inclusion.  Cases are
+        weights: (m,), for calibration cases from another distribution than future cases: how much more frequent each is
+            among future cases than in the sample, up to a factor, such as 1 / its probability of inclusion.  Cases are
             drawn with probabilities proportional to their weights, and the guarantee is exact for those drawn.
         max_weight: Largest weight that any case can have, known beforehand; None uses the largest of ``weights``, and
             the certificate says so.

@@ -1,4 +1,4 @@
-"""Resampling of calibration samples that were not drawn like the cases to come, before anything is tested.
+"""Resampling of calibration samples from another distribution than future cases, before anything is tested.
 
 *Weights*: let w(x) be proportional to how much more frequent a case is among new cases than in the calibration sample
 (known covariate shift), or to the inverse of its probability of inclusion.  If each case is kept independently with
@@ -40,7 +40,7 @@ MAX_STRATA_NAMED = 4
 
 
 class Resampled:
-    """A sample that is distributed like the cases to come.
+    """A sample from the same distribution as future cases.
 
     Attributes:
         scores: Scores of the cases that were drawn.
