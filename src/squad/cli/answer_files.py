@@ -18,7 +18,12 @@ FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
 def check_not_existing(path: Path, overwrite: bool) -> None:
-    """Raise an error if ``path`` exists and may not be replaced; all commands follow this rule."""
+    """Raise an error if ``path`` exists and may not be replaced; all commands follow this rule.
+
+    Args:
+        path: The file or folder to write.
+        overwrite: Whether it may be replaced.
+    """
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists. Name another file with --out, or pass --overwrite.")
 
@@ -67,6 +72,12 @@ def spreadsheet_safe(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return a copy whose texts are not formulas to a spreadsheet: an apostrophe precedes those that would be.
 
     Numbers do not change, even those written as text: a spreadsheet reads -1.5 as the number that it is.
+
+    Args:
+        frame: Predictions, with copied columns.
+
+    Returns:
+        The copy, with safe column names and cells.
     """
     import pandas as pd
 

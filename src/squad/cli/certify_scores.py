@@ -34,6 +34,9 @@ def certify_score_file(path: Path, settings: "CertifySettings", out: Path | None
         path: The table.  Columns that a target names are losses.
         settings: What to certify.
         out: JSON file for the certificate; None: it is not saved.
+
+    Returns:
+        The certificate.
     """
     from squad.cli.answer_files import check_not_existing
     from squad.cli.score_columns import flags, losses, numbers, read_table

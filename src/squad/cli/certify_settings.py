@@ -60,6 +60,9 @@ def numbers_of(option: str, text: str | None) -> list[float] | None:
     Args:
         option: Name of the option, used in the error message.
         text: Its value.
+
+    Returns:
+        The numbers, or None.
     """
     if text is None:
         return None
@@ -77,6 +80,9 @@ def named_numbers(option: str, text: str, example: str, unnamed: str | None = No
         text: Its value.
         example: What it should be, used in the error message.
         unnamed: Name of a number without a name; None: such a number is an error.
+
+    Returns:
+        Number by name, in the order of the text.
     """
     found: dict[str, float] = {}
     pending = ""
@@ -103,6 +109,9 @@ def read_costs(path: Path, format: "Format") -> dict[tuple[str, str] | None, flo
     Args:
         path: Table with the columns true, predicted and cost.
         format: Format of a CSV or TSV file.
+
+    Returns:
+        Cost by pair of classes.
     """
     from squad.cli.score_columns import numbers, read_table
     from squad.data.tables import labels

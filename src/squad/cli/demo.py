@@ -71,7 +71,16 @@ def demo(
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
-    """Train one predictor per network; returns them by name."""
+    """Train one predictor per network.
+
+    Args:
+        digits: The data set.
+        max_epochs: Maximum number of epochs.
+        seed: Seed of the split, the weights and the noise.
+
+    Returns:
+        Predictors by the name of their network, in the order of ``MODELS``.
+    """
     from squad.cli.inputs import named_labels
     from squad.fitting import FitSettings, fit_predictor
     from squad.models import network_config
@@ -91,7 +100,13 @@ def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
 
 
 def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
-    """Print accuracy, NLL and coverage of each predictor on the test digits as a table."""
+    """Print accuracy, NLL and coverage of each predictor on the test digits as a table.
+
+    Args:
+        digits: The data set.
+        predictors: Predictors by the name of their network.
+        file: Stream to print to; None for stdout.
+    """
     from squad.cli.evaluate import evaluation_metrics
 
     rows = []
@@ -111,7 +126,13 @@ def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
 
 
 def show_least_confident(digits: Any, predictor: Any, file: Any = None) -> None:
-    """Print the digit with the lowest confidence, drawn with block characters."""
+    """Print the digit with the lowest confidence, drawn with block characters.
+
+    Args:
+        digits: The data set.
+        predictor: A trained predictor.
+        file: Stream to print to; None for stdout.
+    """
     import numpy as np
 
     answer = predictor.answer(digits.x_test)
@@ -129,7 +150,16 @@ def show_least_confident(digits: Any, predictor: Any, file: Any = None) -> None:
 
 
 def certified(digits: Any, predictor: Any, file: Any = None) -> Any:
-    """Certify the predictor with one half of the test digits, and print how it does on the other half; returns it."""
+    """Certify the predictor with one half of the test digits, and print how it does on the other half.
+
+    Args:
+        digits: The data set.
+        predictor: A trained predictor.
+        file: Stream to print to; None for stdout.
+
+    Returns:
+        The certified predictor.
+    """
     from squad.cli.inputs import halves, named_labels
 
     parts = halves(digits.y_test)

@@ -85,6 +85,9 @@ def read_rows(
         need_labels: Whether labels are needed.
         strict: Whether a line that cannot be read is an error.
         format: Format of a CSV or TSV file.
+
+    Returns:
+        The rows, with labels and groups where these were requested.
     """
     if is_named(data):
         if format != Format():
@@ -152,10 +155,13 @@ def _read_dataset(
 
 
 def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
-    """Split a test set into "calibration" rows, which certify, and "test" rows, which evaluate; returns positions.
+    """Split a test set into "calibration" rows, which certify, and "test" rows, which evaluate.
 
     Args:
         y: (N,), classes of the rows; the halves are stratified by class.
+
+    Returns:
+        Positions of the rows of each half, by its name.
     """
     from squad.data.splits import split_rows
 
@@ -163,7 +169,15 @@ def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
 
 
 def named_labels(classes: Sequence[str], y: "NDArray[np.int64]") -> "NDArray[Any]":
-    """Return the name of each class number, (N,)."""
+    """Return the name of each class number, (N,).
+
+    Args:
+        classes: Names of the classes.
+        y: (N,), class numbers.
+
+    Returns:
+        (N,), names, of dtype object.
+    """
     import numpy as np
 
     return np.array(classes, dtype=object)[y]

@@ -53,7 +53,12 @@ class Listener:
         self.received_at = 0.0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal; the arguments are those of ``signal.signal`` handlers."""
+        """Handle a signal; the arguments are those of ``signal.signal`` handlers.
+
+        Args:
+            number: Number of the signal.
+            frame: Stack frame that was interrupted.
+        """
         if self.finished:
             return
         if self.process and not self.exit_at_once and _is_importing(frame):
@@ -81,6 +86,9 @@ def listening(process: bool) -> Iterator[Listener]:
     Args:
         process: Whether the process belongs to the command and ends afterwards: then later signals are ignored, which
             would print a traceback while the interpreter shuts down.
+
+    Yields:
+        The listener; earlier handlers are restored at the end of the block.
     """
     listener = Listener(process)
     replaced: dict[int, Any] = {}

@@ -30,6 +30,9 @@ def labelled_rows(
         group: Column of groups; None: rows have no groups other than those that the model knows itself.
         data_dir: Folder searched first for data sets.
         format: Format of a CSV or TSV file.
+
+    Returns:
+        The rows.
     """
     if target is None and not is_named(data):
         target = getattr(predictor.transform, "target", None)

@@ -89,7 +89,16 @@ def accepted_range(threshold: float) -> tuple[str, float | None]:
 
 
 def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
-    """Return round risks from ``low`` to ``high``, including ``high`` itself and the ``others`` in between."""
+    """Return round risks from ``low`` to ``high``, including ``high`` itself and the ``others`` in between.
+
+    Args:
+        low: Smallest risk; at most a tenth of ``high`` is used.
+        high: Largest risk.
+        others: Further risks, such as those of a certificate.
+
+    Returns:
+        Risks, ascending.
+    """
     low = min(low, high / 10)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     risks = {round(mantissa * 10.0**exponent, 12) for exponent in exponents for mantissa in MANTISSAS}
@@ -112,7 +121,15 @@ class BandSettings(NamedTuple):
 
 
 def smallest_slider_risk(scores: Scores | None, settings: BandSettings) -> float:
-    """Return the smallest risk of a slider: 0.1 %, or the smallest that can be guaranteed if that is lower."""
+    """Return the smallest risk of a slider: 0.1 %, or the smallest that can be guaranteed if that is lower.
+
+    Args:
+        scores: Calibration scores; None if they are not stored.
+        settings: Settings of the guarantee.
+
+    Returns:
+        The risk.
+    """
     if scores is None or not len(scores):
         return DEFAULT_START
     smallest = float(band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max).bound.min())
@@ -134,6 +151,9 @@ def make_slider(
         wrong: (N,), whether each prediction on the test set is wrong.
         scores: Calibration scores; without them, thresholds are chosen on the test set and carry no guarantee.
         settings: Settings of the guarantee.
+
+    Returns:
+        The slider, with one position per risk.
     """
     positions = []
     if scores is None or not len(scores):

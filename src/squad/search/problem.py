@@ -131,7 +131,16 @@ def _digest(data: TrainingData) -> str:
 
 
 def count_parameters(config: NetworkConfig, in_features: int, classes: int) -> int:
-    """Return the number of parameters of a network."""
+    """Return the number of parameters of a network.
+
+    Args:
+        config: Settings of the network.
+        in_features: Number of inputs.
+        classes: Number of classes.
+
+    Returns:
+        Number of parameters of one member.
+    """
     return sum(parameter.numel() for parameter in blank(config, in_features, classes, 1).parameters())
 
 
@@ -151,6 +160,9 @@ def make_problem(
         objective: Requested objective, such as "coverage@risk=.02"; AURC replaces it if there are too few validation
             rows.
         facts: Facts about the rows, for the record.
+
+    Returns:
+        The problem.
     """
     requested = Objective.parse(objective)
     data = ready.data

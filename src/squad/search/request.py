@@ -28,7 +28,15 @@ SpaceLike: TypeAlias = "Mapping[str, Any] | str | Path | None"
 def check_request(
     settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Path, options: SearchOptions
 ) -> None:
-    """Check everything about a search that can be checked before rows are read."""
+    """Check everything about a search that can be checked before rows are read.
+
+    Args:
+        settings: Settings shared by all trials, as tables of a fit.
+        space: Search space.
+        objective: Objective, such as "coverage@risk=.02".
+        out: Folder of the study.
+        options: How the search is run; its database and cluster must be reachable.
+    """
     from squad.search.storage import close_storage, open_storage
 
     _parse_request(settings, space, objective)
@@ -61,6 +69,9 @@ def build_problem(
         objective: Objective, such as "coverage@risk=.02".
         groups: Group of each row (N,).
         source: Where the rows come from, for the record.
+
+    Returns:
+        The problem.
     """
     settings, resolved, parsed = _parse_request(settings, space, objective)
     ready = prepare(
@@ -78,7 +89,16 @@ def build_problem(
 def table_and_groups(
     x: Any, groups: "Sequence[Any] | NDArray[Any] | None", settings: Mapping[str, Any]
 ) -> tuple[Any, "Sequence[Any] | NDArray[Any] | None"]:
-    """Return a data frame with a target as a table, and the groups, read from their column unless given."""
+    """Return a data frame with a target as a table, and the groups, read from their column unless given.
+
+    Args:
+        x: Data frame, table or array.
+        groups: (N,), group of each row; None to read them from the column that ``settings`` name.
+        settings: Settings of a fit, with optional "target" and "group".
+
+    Returns:
+        Table or array, and the groups; None if there are none.
+    """
     column = settings.get("group")
     if hasattr(x, "iloc") and hasattr(x, "columns"):  # a data frame; without a target it is an array of numbers
         if settings.get("target") is not None:

@@ -54,6 +54,9 @@ class Guard:
         Args:
             call: One transaction, which leaves nothing behind if it fails.
             reset: Called before each retry, to drop lost connections.
+
+        Returns:
+            Result of ``call``.
         """
         if getattr(self._active, "inside", False):  # nested: the outer call is retried as a whole
             return call()

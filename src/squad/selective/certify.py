@@ -163,6 +163,9 @@ def certify_scores(
         by: Name of the grouping, if the scores have groups.
         details: Provenance to be stored in the certificate.
         attempt: Number of the attempt, or None.
+
+    Returns:
+        The certificate; its ``certified`` is False if no rule could be certified.
     """
     delta = check_fraction("delta", delta)
     check_choice("method", method, tuple(METHODS))
@@ -408,7 +411,15 @@ def _failing_alone(
 
 
 def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list[dict[str, float]]:
-    """Check targets, and return them as mappings from known harms to risks."""
+    """Check targets, and return them as mappings from known harms to risks.
+
+    Args:
+        risk: Risk, mapping from harm to risk, or several of either, as for :func:`certify`.
+        harms: Known harms, by name.
+
+    Returns:
+        One mapping from harm to risk per target.
+    """
     many: Any = risk.tolist() if isinstance(risk, (np.ndarray, torch.Tensor)) else risk
     given = list(many) if isinstance(many, (list, tuple, set)) else [many]
     if not given:

@@ -43,6 +43,9 @@ class Tally:
             accepted: (rules,), number of cases that each rule accepts.
             costs: Whether costs between 0 and 1 are possible.  The choice of the test must not depend on the cases
                 themselves.
+
+        Returns:
+            The tally of one harm, by rule.
         """
         sorted_ = loss[order].astype(np.float64) if costs else loss[order]
         if sorted_.dtype == np.bool_:
@@ -64,13 +67,29 @@ class Tally:
 
         With the same number of errors, a larger n passes more easily.  With costs, bets depend on n, so any rule may
         fail.
+
+        Args:
+            begin: Index of the first rule.
+            end: Index after the last rule.
+
+        Returns:
+            (end - begin - 1,), booleans.
         """
         if self.losses is not None:
             return np.ones(max(end - begin - 1, 0), dtype=np.bool_)
         return np.asarray(np.diff(self.errors[begin:end]) > 0)
 
     def passes(self, rules: ArrayLike, risk: float, level: float) -> NDArray[np.bool_]:
-        """Whether each of these rules (by index) shows a risk of at most ``risk`` at ``level``."""
+        """Whether each of these rules (by index) shows a risk of at most ``risk`` at ``level``.
+
+        Args:
+            rules: Indices of rules, of any shape.
+            risk: Target.
+            level: Significance level.
+
+        Returns:
+            Booleans, of the shape of ``rules``.
+        """
         rules = np.asarray(rules)
         if self.losses is None:
             return passes(self.errors[rules], self.n[rules], risk, level)
