@@ -94,6 +94,10 @@ def percent(fraction: float) -> str:
 
     Returns:
         Text such as "12 %".
+
+    Examples:
+        >>> percent(0.123), percent(0.0123)
+        ('12 %', '1.2 %')
     """
     if fraction == 0:
         return "0 %"
@@ -105,5 +109,9 @@ def nats(kl: float) -> str:
 
     Returns:
         Text such as "0.12".
+
+    Examples:
+        >>> nats(0.123), nats(0.0012)
+        ('0.12', '0.001')
     """
     return f"{kl:.2f}" if kl >= 0.01 else f"{kl:.3f}"

@@ -134,11 +134,10 @@ class Found(Plain):
         :func:`nearest`, :func:`cases`: Find them.
 
     Examples:
-        >>> from squad.analysis import Posteriors
         >>> predicted = Posteriors(1, np.full((3, 1, 5), 0.2), np.arange(5.0)[None])
-        >>> found = cases(predicted, unit=1)
-        >>> found[0].stereotype, found[0].row
-        ('even', 0)
+        >>> (found,) = cases(predicted, unit=1, kinds={"even": stereotypes(5)["even"]})
+        >>> found.stereotype, found.unit, found.kl
+        ('even', 1, 0.0)
     """
 
     row: int
@@ -169,11 +168,10 @@ class Nearest(Plain):
         :func:`nearest`: Compute them.
 
     Examples:
-        >>> from squad.analysis import Posteriors
         >>> predicted = Posteriors(1, np.full((3, 1, 5), 0.2), np.arange(5.0)[None])
-        >>> even = next(one for one in nearest(predicted) if one.name == "even")
-        >>> even.total, len(even.found) > 0
-        (3, True)
+        >>> (even,) = nearest(predicted, {"even": stereotypes(5)["even"]}, count=2)
+        >>> even.total, len(even.found)
+        (3, 2)
     """
 
     name: str

@@ -50,7 +50,12 @@ class CertifySettings:
 
 
 def target_of(text: str) -> dict[str, float]:
-    """Return risks by harm, from ".02" or "wrong=.02,missed ill=.005"."""
+    """Return risks by harm, from ".02" or "wrong=.02,missed ill=.005".
+
+    Examples:
+        >>> target_of(".02,missed ill=.005")
+        {'wrong': 0.02, 'missed ill': 0.005}
+    """
     return named_numbers("--risk", text, "a fraction such as .02, or .02,missed CLASS=.005", "wrong")
 
 
@@ -63,6 +68,10 @@ def numbers_of(option: str, text: str | None) -> list[float] | None:
 
     Returns:
         The numbers, or None.
+
+    Examples:
+        >>> numbers_of("--thresholds", ".99,.95")
+        [0.99, 0.95]
     """
     if text is None:
         return None
@@ -83,6 +92,10 @@ def named_numbers(option: str, text: str, example: str, unnamed: str | None = No
 
     Returns:
         Number by name, in the order of the text.
+
+    Examples:
+        >>> named_numbers("--population", "a=.7,b=.3", "shares such as a=.7,b=.3")
+        {'a': 0.7, 'b': 0.3}
     """
     found: dict[str, float] = {}
     pending = ""

@@ -247,7 +247,12 @@ def summary(predictor: Any) -> str:
 
 
 def layer_sizes(text: str) -> list[int]:
-    """Return the sizes of the hidden layers, from the value of --hidden such as "32,32"."""
+    """Return the sizes of the hidden layers, from the value of --hidden such as "32,32".
+
+    Examples:
+        >>> layer_sizes("32,32")
+        [32, 32]
+    """
     from squad.errors import ArgumentError
 
     try:

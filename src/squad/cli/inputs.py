@@ -28,6 +28,10 @@ class Format:
     Attributes:
         encoding: Name of a Python codec; None: UTF-8.
         decimal: Decimal sign of numbers.
+
+    Examples:
+        >>> Format(decimal=",")
+        Format(encoding=None, decimal=',')
     """
 
     encoding: str | None = None
@@ -59,7 +63,12 @@ PARTS = ("train", "calibration", "test")
 
 
 def is_named(data: str) -> bool:
-    """Return whether DATA is the name of a data set, or NAME:PART; a file of that name takes precedence."""
+    """Return whether DATA is the name of a data set, or NAME:PART; a file of that name takes precedence.
+
+    Examples:
+        >>> is_named("digits:test"), is_named("train.csv")
+        (True, False)
+    """
     return data.partition(":")[0] in DATASETS and not Path(data).is_file()
 
 
@@ -162,6 +171,11 @@ def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
 
     Returns:
         Positions of the rows of each half, by its name.
+
+    Examples:
+        >>> import numpy as np
+        >>> {name: len(rows) for name, rows in halves(np.array([0, 0, 1, 1])).items()}
+        {'calibration': 2, 'test': 2}
     """
     from squad.data.splits import split_rows
 
@@ -177,6 +191,11 @@ def named_labels(classes: Sequence[str], y: "NDArray[np.int64]") -> "NDArray[Any
 
     Returns:
         (N,), names, of dtype object.
+
+    Examples:
+        >>> import numpy as np
+        >>> named_labels(["cat", "dog"], np.array([1, 0])).tolist()
+        ['dog', 'cat']
     """
     import numpy as np
 

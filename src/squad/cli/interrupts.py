@@ -26,7 +26,12 @@ IMPORT_FRAMES = "<frozen importlib._bootstrap"
 
 
 def exit_code(number: int) -> int:
-    """Return the exit code of a process that a signal ended, as shells have it: 130 for SIGINT, 143 for SIGTERM."""
+    """Return the exit code of a process that a signal ended, as shells have it: 130 for SIGINT, 143 for SIGTERM.
+
+    Examples:
+        >>> exit_code(signal.SIGINT)
+        130
+    """
     return 128 + number
 
 

@@ -19,6 +19,10 @@ def join(*children: object) -> Markup:
 
     Returns:
         The markup.
+
+    Examples:
+        >>> join("a < b", Markup("<br>"), None)
+        'a &lt; b<br>'
     """
     return Markup(
         "".join(

@@ -82,6 +82,10 @@ def count(number: float) -> str:
 
     Returns:
         Text such as "1,234".
+
+    Examples:
+        >>> count(1234), count(0.25)
+        ('1,234', '0.25')
     """
     return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}"
 

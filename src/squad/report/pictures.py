@@ -20,7 +20,12 @@ MAX_CELLS, MAX_CELL_LENGTH = 16, 60
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
-    """Return whether a row of this shape is an image: (height, width) or (height, width, channels)."""
+    """Return whether a row of this shape is an image: (height, width) or (height, width, channels).
+
+    Examples:
+        >>> is_picture((28, 28)), is_picture((28,))
+        (True, False)
+    """
     return len(shape) in (2, 3)
 
 
@@ -32,6 +37,10 @@ def value_range(images: NDArray[Any]) -> tuple[float, float]:
 
     Returns:
         The value shown as black, and the value shown as white.
+
+    Examples:
+        >>> value_range(np.array([[0, 200]])), value_range(np.array([[0, 16]]))
+        ((0.0, 255.0), (0.0, 16.0))
     """
     finite = images[np.isfinite(images)] if images.dtype.kind == "f" else images
     if not finite.size:
@@ -56,6 +65,10 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
 
     Returns:
         The URL.
+
+    Examples:
+        >>> png(np.zeros((2, 2)), (0.0, 1.0))[:22]
+        'data:image/png;base64,'
     """
     from PIL import Image
 

@@ -20,6 +20,10 @@ def rank_cases(confidence: Floats, wrong: Bools) -> Ranked:
 
     Returns:
         The thresholds, with the number of cases that each accepts and their errors.
+
+    Examples:
+        >>> rank_cases(np.array([0.9, 0.8, 0.7]), np.array([False, False, True])).errors["wrong"].tolist()
+        [0, 0, 1]
     """
     return rank(Scores(confidence, {WRONG: wrong}))
 
@@ -33,6 +37,11 @@ def largest_coverage(ranked: Ranked, risk: float) -> int | None:
 
     Returns:
         The index; None if the selective risk is higher at every threshold.
+
+    Examples:
+        >>> ranked = rank_cases(np.array([0.9, 0.8, 0.7]), np.array([False, False, True]))
+        >>> largest_coverage(ranked, 0.1)
+        1
     """
     feasible = np.flatnonzero(ranked.errors[WRONG] <= risk * ranked.n + 1e-9)
     return int(feasible[-1]) if len(feasible) else None
@@ -47,6 +56,10 @@ def curve_ranks(total: int, points: int) -> NDArray[np.int64]:
 
     Returns:
         Ranks, ascending and without repeats.
+
+    Examples:
+        >>> curve_ranks(100, 8).tolist()
+        [1, 5, 22, 34, 67, 100]
     """
     half = points // 2
     return np.unique(
@@ -63,6 +76,11 @@ def thin(ranked: Ranked, points: int) -> NDArray[np.int64]:
 
     Returns:
         Indices of thresholds, ascending.
+
+    Examples:
+        >>> ranked = rank_cases(np.linspace(1, 0, 100), np.zeros(100, dtype=bool))
+        >>> len(thin(ranked, 8))
+        6
     """
     return np.unique(np.searchsorted(ranked.n, curve_ranks(ranked.m, points)))
 
@@ -79,6 +97,11 @@ def expected_risk(confidence: Floats, wrong: Bools, ranks: NDArray[np.int64]) ->
 
     Returns:
         Error rates, one per rank.
+
+    Examples:
+        >>> confidence, wrong = np.array([0.9, 0.8, 0.8]), np.array([False, True, False])
+        >>> expected_risk(confidence, wrong, np.array([1, 2, 3])).round(3).tolist()
+        [0.0, 0.25, 0.333]
     """
     _, group, sizes = np.unique(-confidence, return_inverse=True, return_counts=True)
     error_rate = np.bincount(group, weights=wrong, minlength=len(sizes)) / sizes

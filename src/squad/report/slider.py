@@ -82,7 +82,12 @@ class Slider:
 
 
 def accepted_range(threshold: float) -> tuple[str, float | None]:
-    """Return a threshold without infinities, which JSON does not have: "above" and the number, "all", or "none"."""
+    """Return a threshold without infinities, which JSON does not have: "above" and the number, "all", or "none".
+
+    Examples:
+        >>> accepted_range(0.9), accepted_range(math.inf), accepted_range(-math.inf)
+        (('above', 0.9), ('none', None), ('all', None))
+    """
     if math.isfinite(threshold):
         return "above", threshold
     return ("none" if threshold > 0 else "all"), None
@@ -98,6 +103,10 @@ def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[
 
     Returns:
         Risks, ascending.
+
+    Examples:
+        >>> slider_risks(0.01, 0.1)[:4]
+        [0.01, 0.011, 0.012, 0.013]
     """
     low = min(low, high / 10)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

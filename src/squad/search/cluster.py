@@ -105,6 +105,10 @@ def share(nodes: Sequence[tuple[int, int]], workers: int | None = None, device: 
 
     Returns:
         Number of workers, and the CPUs and GPUs of each.
+
+    Examples:
+        >>> share([(16, 0), (16, 0)])
+        Share(workers=2, cpus=16, gpus=0)
     """
     if workers is not None and workers < 1:
         raise ArgumentError.of("workers", workers, "at least 1")

@@ -14,6 +14,11 @@ class Measure:
         title: Name with its risk, such as "coverage at risk 2 %".
         percent: Whether values are proportions and displayed in percent.
         sign: 1, or -1 for an AURC, which is stored negated because smaller is better.
+
+    Examples:
+        >>> measure = Measure.of("coverage@risk=0.02,delta=0.01")
+        >>> measure.title, measure.text(0.695)
+        ('coverage at risk 2 %', 'coverage 69.5 %')
     """
 
     name: str

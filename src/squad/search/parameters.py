@@ -59,7 +59,12 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Choices:
-    """One of several values without an order."""
+    """One of several values without an order.
+
+    Examples:
+        >>> Choices(("gaussian", "uniform")).nearest("uniform")
+        'uniform'
+    """
 
     prefix: ClassVar[str] = ""
 
@@ -161,7 +166,12 @@ class _Range:
 
 @dataclass(frozen=True)
 class Integers(_Range):
-    """Integers from ``low`` to ``high``, both included: every ``step``-th, or log-uniform."""
+    """Integers from ``low`` to ``high``, both included: every ``step``-th, or log-uniform.
+
+    Examples:
+        >>> Integers(1, 9, step=2).setting(3.0)
+        3
+    """
 
     low: int
     high: int
@@ -206,7 +216,12 @@ class Integers(_Range):
 
 @dataclass(frozen=True)
 class Reals(_Range):
-    """Real numbers from ``low`` to ``high``: uniform, log-uniform, or every ``step``-th."""
+    """Real numbers from ``low`` to ``high``: uniform, log-uniform, or every ``step``-th.
+
+    Examples:
+        >>> Reals(0.1, 0.9, step=0.1).setting(0.30000000000000004)
+        0.3
+    """
 
     low: float
     high: float
@@ -260,6 +275,10 @@ class Octaves(_Range):
     """Integers ``low``, ... ``high``, each 2**octaves times the previous one, rounded.
 
     Optuna's parameter is the base-2 logarithm, so that neighbours on the grid are neighbours for its sampler.
+
+    Examples:
+        >>> Octaves(16, 64, 1).values
+        (16, 32, 64)
     """
 
     prefix: ClassVar[str] = "log2_"
@@ -358,6 +377,10 @@ def entry_of(given: Any, kind: str) -> Entry:
 
     Returns:
         The entry.
+
+    Examples:
+        >>> entry_of({"low": 1, "high": 9}, "integer")
+        Integers(low=1, high=9, step=1, log=False)
     """
     if not isinstance(given, Mapping):
         return Fixed(_of_kind(given, kind))

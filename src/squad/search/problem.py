@@ -140,6 +140,11 @@ def count_parameters(config: NetworkConfig, in_features: int, classes: int) -> i
 
     Returns:
         Number of parameters of one member.
+
+    Examples:
+        >>> from squad.models import network_config
+        >>> count_parameters(network_config("mlp", {"hidden": [4]}), 3, 2)
+        26
     """
     return sum(parameter.numel() for parameter in blank(config, in_features, classes, 1).parameters())
 

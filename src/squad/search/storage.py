@@ -108,7 +108,12 @@ def file_url(path: str | Path) -> str:
 
 
 def is_file(url: str) -> bool:
-    """Return whether a storage is a file, which only workers of one machine can share."""
+    """Return whether a storage is a file, which only workers of one machine can share.
+
+    Examples:
+        >>> is_file("sqlite:///study.db"), is_file("postgresql://host/name")
+        (True, False)
+    """
     return url.startswith("sqlite")
 
 

@@ -88,6 +88,11 @@ def merge_attempts(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mappi
 
     Returns:
         The attempts of both copies, numbered from 1.
+
+    Examples:
+        >>> first, second, other = ({"delta": delta} for delta in (0.01, 0.02, 0.03))
+        >>> [one["delta"] for one in merge_attempts([first, second], [first, other])]
+        [0.01, 0.02, 0.03]
     """
     common = 0
     while common < min(len(attempts), len(others)) and attempts[common] == others[common]:
@@ -107,6 +112,10 @@ def next_attempt(earlier: Sequence[Mapping[str, Any]], delta: float) -> int:
 
     Raises:
         ArgumentError: If there are too many attempts already, or ``delta`` is below that of an earlier attempt.
+
+    Examples:
+        >>> next_attempt([{"delta": 0.01}], delta=0.01)
+        2
     """
     if len(earlier) >= MAX_ATTEMPTS:
         raise ArgumentError(
@@ -143,6 +152,12 @@ def can_succeed(
 
     Returns:
         Whether all harms of some target could be certified in some group.
+
+    Examples:
+        >>> can_succeed([{"wrong": 100}], [{"wrong": 0.02}], 0.01, "fallback", Options(), ())
+        False
+        >>> can_succeed([{"wrong": 300}], [{"wrong": 0.02}], 0.01, "fallback", Options(), ())
+        True
     """
 
     def could(name: str, cases: int, risk: float) -> bool:

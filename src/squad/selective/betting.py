@@ -47,6 +47,10 @@ def bets_for(n: float, risk: float) -> NDArray[np.float64]:
 
     Returns:
         (3,), bets: with a bet b, a case of cost c multiplies the wealth by 1 + b (risk - c).
+
+    Examples:
+        >>> bets_for(100, 0.1).round(2).tolist()
+        [0.77, 1.09, 1.09]
     """
     index = int(np.searchsorted(_switch_points(risk), n, side="right"))
     return np.asarray(BET_FRACTIONS[[max(index - offset, 0) for offset in BET_OFFSETS]] / (1 - risk))

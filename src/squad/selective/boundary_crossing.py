@@ -43,6 +43,10 @@ def crossing_probability(m: int, counts: NDArray[np.int64], bounds: NDArray[np.f
 
     Returns:
         The probability.
+
+    Examples:
+        >>> round(crossing_probability(1, np.array([1]), np.array([0.9])), 6)
+        0.1
     """
     path, low, at, total = np.ones(1), 0, 0.0, 0.0
     given = _log_poisson(np.array([float(m)]), float(m))[0]
@@ -83,6 +87,10 @@ def upper_bounds(m: int, counts: NDArray[np.int64], level: float) -> NDArray[np.
 
     Returns:
         (L,), upper bounds between 0 and 1.
+
+    Examples:
+        >>> upper_bounds(1, np.array([1]), 0.1).round(6).tolist()
+        [0.9]
     """
     return np.asarray(1 - betaincinv(m + 1.0 - counts, counts.astype(np.float64), level))
 
@@ -101,6 +109,10 @@ def joint_level(m: int, counts: tuple[int, ...], delta: float) -> float:
 
     Returns:
         The level of each bound.
+
+    Examples:
+        >>> joint_level(100, (10, 50, 90), 0.05)
+        0.0178
     """
     good, bad = (
         _level_index(delta / len(counts)),

@@ -31,6 +31,10 @@ def tail(errors: ArrayLike, n: ArrayLike, risk: float) -> NDArray[np.float64]:
 
     Returns:
         Probabilities, of the broadcast shape: p-values of the hypothesis that the true risk is above ``risk``.
+
+    Examples:
+        >>> float(tail(0, 2, 0.5))
+        0.25
     """
     k, size = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.int64)
     found = bdtr(np.clip(k, 0, size), size, risk)
@@ -48,6 +52,10 @@ def passes(errors: ArrayLike, n: ArrayLike, risk: float, level: float) -> NDArra
 
     Returns:
         Booleans, of the broadcast shape.
+
+    Examples:
+        >>> passes([0, 5], 300, 0.02, 0.01).tolist()
+        [True, False]
     """
     return tail(errors, n, risk) <= level
 
@@ -61,6 +69,10 @@ def min_cases_without_errors(risk: float, level: float) -> int:
 
     Returns:
         Number of cases.
+
+    Examples:
+        >>> min_cases_without_errors(0.02, 0.01)
+        228
     """
     return min_cases_with(0, risk, level)
 
@@ -75,6 +87,10 @@ def min_cases_with(errors: int, risk: float, level: float) -> int:
 
     Returns:
         Number of cases.
+
+    Examples:
+        >>> min_cases_with(1, 0.02, 0.01)
+        330
     """
     # The logarithms are exact up to rounding; bisection over integers decides by the test itself.
     high = max(errors + 1, math.ceil(min(math.log(level) / math.log1p(-risk), MAX_CASES)) + 1)
@@ -102,6 +118,10 @@ def most_errors(n: int, risk: float, level: float) -> int:
 
     Returns:
         Number of errors, from -1 to n - 1.
+
+    Examples:
+        >>> most_errors(1000, 0.02, 0.01), most_errors(100, 0.02, 0.01)
+        (9, -1)
     """
     low, high = -1, n  # n errors among n never pass
     while high - low > 1:

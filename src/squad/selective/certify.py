@@ -419,6 +419,10 @@ def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list
 
     Returns:
         One mapping from harm to risk per target.
+
+    Examples:
+        >>> check_targets([0.02, {"wrong": 0.05}], {"wrong": None})
+        [{'wrong': 0.02}, {'wrong': 0.05}]
     """
     many: Any = risk.tolist() if isinstance(risk, (np.ndarray, torch.Tensor)) else risk
     given = list(many) if isinstance(many, (list, tuple, set)) else [many]

@@ -130,6 +130,10 @@ def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], .
 
     Returns:
         The starts, from the fewest accepted cases to the most.
+
+    Examples:
+        >>> starts(1000, 0.02, 0.01, FALLBACK)[0].n
+        239
     """
     found: list[Start] = []
     passed_on = 0.0
@@ -294,7 +298,12 @@ def _binary_search(ranked: Ranked, harms: Sequence[tuple[Tally, float]], level: 
 
 
 def tests_of(m: int) -> int:
-    """Return the number of ranks that a binary search over m cases tests."""
+    """Return the number of ranks that a binary search over m cases tests.
+
+    Examples:
+        >>> tests_of(1000)
+        10
+    """
     return max(1, math.ceil(math.log2(m))) if m else 0
 
 
@@ -307,6 +316,10 @@ def search_ends(m: int, n: int) -> int:
 
     Returns:
         Number of cases that the rule found by the search accepts; 0 if it finds none.
+
+    Examples:
+        >>> search_ends(100, 37), search_ends(100, 0)
+        (37, 0)
     """
     low, high = 0, m + 1
     for _ in range(tests_of(m)):
@@ -452,6 +465,10 @@ def statements(method: str, targets: Sequence[Mapping[str, float]], groups: int)
 
     Returns:
         Number of statements, at least 1.
+
+    Examples:
+        >>> statements("fallback", [{"wrong": 0.02}, {"wrong": 0.05}], 3)
+        6
     """
     if method == "band":
         return len({name for target in targets for name in target}) * max(1, groups)
@@ -505,6 +522,10 @@ def could_show(
 
     Returns:
         Whether anything is certified.
+
+    Examples:
+        >>> could_show("fallback", 100, 0.02, 0.01, Options()), could_show("fallback", 300, 0.02, 0.01, Options())
+        (False, True)
     """
     if not m:
         return False
@@ -531,6 +552,10 @@ def min_cases(method: str, risk: float, level: float, options: Options, costs: b
 
     Returns:
         Number of cases.
+
+    Examples:
+        >>> min_cases("sgr", 0.02, 0.01, Options())
+        337
     """
     return smallest(lambda m: could_show(method, m, risk, level, options, costs, rough=True), MAX_CASES)
 
@@ -544,6 +569,10 @@ def smallest(enough: Callable[[int], bool], most: int) -> int:
 
     Returns:
         The integer.
+
+    Examples:
+        >>> smallest(lambda number: number**2 >= 1000, 10**6)
+        32
     """
     low, high = 0, 64
     while not enough(high):

@@ -42,6 +42,11 @@ class Pilot:
     Attributes:
         scores: Confidences and harms of the cases.
         labelled: Whether the harms are known; if not, all of them are False.
+
+    Examples:
+        >>> pilot = pilot_of(([0.9, 0.8], [True, False]))
+        >>> len(pilot), pilot.labelled
+        (2, True)
     """
 
     scores: Scores
@@ -56,6 +61,10 @@ def pilot_of(given: Any) -> Pilot:
 
     Returns:
         The pilot; ``labelled`` says whether correctness was given.
+
+    Examples:
+        >>> pilot_of([0.9, 0.8]).labelled
+        False
     """
     if isinstance(given, Pilot):
         return given
@@ -78,6 +87,11 @@ def thresholds_of(confidence: NDArray[np.float64], count: int = THRESHOLDS) -> t
 
     Returns:
         (thresholds,), descending, and the fraction of the pilot that each accepts.
+
+    Examples:
+        >>> limits, coverages = thresholds_of(np.array([0.9, 0.8, 0.7, 0.6]), 2)
+        >>> limits.tolist(), coverages
+        ([0.7, -inf], (0.5, 1.0))
     """
     falling = np.sort(confidence)[::-1]
     cases = len(falling)

@@ -171,6 +171,10 @@ def success_of_one_threshold(m: int, coverage: float, error: float, risk: float,
 
     Returns:
         The probability.
+
+    Examples:
+        >>> round(success_of_one_threshold(500, 0.8, 0.005, 0.02, 0.01), 3)
+        0.412
     """
     spread = 7 * math.sqrt(m * coverage * (1 - coverage)) + 10
     n = np.arange(max(0, math.floor(m * coverage - spread)), min(m, math.ceil(m * coverage + spread)) + 1)

@@ -241,7 +241,7 @@ def temper_rows(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Ar
         rest: (N,), 1 minus the new confidences, to full precision.
 
     Returns:
-        (N, classes), tempered probabilities.
+        (N, classes), tempered probabilities; that of the top class is 0, to be set to its new confidence.
     """
     rows = np.arange(len(p))
     # Relative to the top class.  A probability of 0 counts as 1e-300, so that it may become positive.
@@ -285,6 +285,11 @@ def temperature_map(confidence: Array, temperature: float, classes: int) -> tupl
 
     Returns:
         (N,), new confidences, and (N,), 1 minus these to full precision.
+
+    Examples:
+        >>> new, rest = temperature_map(np.array([0.9]), 2.0, 2)
+        >>> new.round(6).tolist(), rest.round(6).tolist()
+        ([0.75], [0.25])
     """
     sure, flat = confidence >= 1, confidence <= 1 / classes
     # Every step is monotone under rounding: a larger c never gives a smaller result.

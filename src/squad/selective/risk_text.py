@@ -36,6 +36,10 @@ def percent(share: float) -> str:
 
     Returns:
         Text such as "2 %".
+
+    Examples:
+        >>> percent(0.02), percent(0.005)
+        ('2 %', '0.5 %')
     """
     return f"{100 * share:.10g} %"
 
@@ -45,6 +49,10 @@ def confidence_level(delta: float) -> str:
 
     Returns:
         Text such as "99 %".
+
+    Examples:
+        >>> confidence_level(0.01)
+        '99 %'
     """
     text = percent(1 - delta)
     return "over 99.9999999 %" if text == "100 %" else text
@@ -55,6 +63,10 @@ def confidence_text(confidence: float) -> str:
 
     Returns:
         Text such as "0.9175", never below the confidence itself.
+
+    Examples:
+        >>> confidence_text(0.91749), confidence_text(0.99999912)
+        ('0.9175', '0.999999120')
     """
     if not 0.001 <= confidence < 1:
         return f"{confidence:.6g}"
@@ -69,6 +81,10 @@ def risks_text(risks: Mapping[str, Any]) -> str:
 
     Returns:
         Text such as "wrong 2 %, missed ill 0.5 %".
+
+    Examples:
+        >>> risks_text({"wrong": 0.02, "missed ill": 0.005})
+        'wrong 2 %, missed ill 0.5 %'
     """
     return ", ".join(f"{name} {percent(risk)}" for name, risk in risks.items())
 
@@ -78,6 +94,10 @@ def amount(number: float) -> str:
 
     Returns:
         Text such as "1,234" or "2.5".
+
+    Examples:
+        >>> amount(1234), amount(2.5)
+        ('1,234', '2.5')
     """
     return f"{int(number):,}" if float(number).is_integer() else f"{number:,.4g}" if number < 1000 else f"{number:,.0f}"
 

@@ -119,6 +119,10 @@ class Ranked:
         n: (rules,), number of cases that each rule accepts, ascending.
         threshold: (rules,), thresholds that a confidence must exceed.
         tallies: By harm, the error counts of each rule.
+
+    Examples:
+        >>> rank(Scores.of([0.9, 0.8, 0.8, 0.7], [True, True, False, False])).ties
+        2
     """
 
     m: int
@@ -150,6 +154,11 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
 
     Returns:
         The rules, strictest first, with the number of cases that each accepts and a tally per harm.
+
+    Examples:
+        >>> ranked = rank(Scores.of([0.9, 0.8, 0.8, 0.7], [True, True, False, False]))
+        >>> ranked.n.tolist(), ranked.threshold.tolist(), ranked.errors["wrong"].tolist()
+        ([1, 3, 4], [0.8, 0.7, -inf], [0, 1, 2])
     """
     m = len(scores)
     order = np.argsort(
@@ -177,6 +186,10 @@ def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
 
     Returns:
         A NumPy array; bfloat16 becomes float32.
+
+    Examples:
+        >>> as_array("confidence", torch.tensor([0.5, 1.0]))
+        array([0.5, 1. ], dtype=float32)
     """
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError.of(
@@ -200,6 +213,10 @@ def as_groups(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
 
     Returns:
         (cases,), an array; of dtype object if a list or tuple was given.
+
+    Examples:
+        >>> as_groups("by", [1, "a"]).tolist()
+        [1, 'a']
     """
     if isinstance(value, (list, tuple)):
         found = np.empty(len(value), dtype=object)

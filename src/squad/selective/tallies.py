@@ -23,6 +23,12 @@ class Tally:
         n: (rules,), how many of these each rule accepts; non-decreasing.
         errors: (rules,), number of harmed cases among the n; for costs, their total cost.
         losses: (m,), costs, in the order in which rules accept the cases; None for a harm that either occurs or not.
+
+    Examples:
+        >>> wrong = np.array([False, True, False])
+        >>> tally = Tally.of(wrong, np.array([0, 2, 1]), np.array([1, 2, 3]))
+        >>> tally.n.tolist(), tally.errors.tolist()
+        ([1, 2, 3], [0, 0, 1])
     """
 
     m: int
