@@ -16,9 +16,9 @@ import torch
 from benchmarks.harness import RESULTS, rows, save
 from squad.data.images import load_images
 from squad.search.population import Population
+from squad.search.request import build_problem
 from squad.search.search_record import read
 from squad.search.trial import Outcome, Trial
-from squad.search.tuning import pose
 from squad.train import fit
 
 STUDY = Path(__file__).parent.parent / "experiments" / "paper" / "search" / "fashion-mnist" / "squad"
@@ -63,7 +63,9 @@ def main() -> None:
     search = read(options.study)
     images = load_images("fashion-mnist", download=False)
     settings = search.record.settings
-    problem = pose(images.x_train, images.y_train, settings["base"], settings["space"], settings["objective"]["used"])
+    problem = build_problem(
+        images.x_train, images.y_train, settings["base"], settings["space"], settings["objective"]["used"]
+    )
     trials = [Trial(one.number, one.settings) for one in search.measured[: options.trials]]
 
     # A short run before compiles the kernels, so that neither side includes their compilation.

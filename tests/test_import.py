@@ -1,4 +1,4 @@
-"""The cost of `import squad`: no heavy package, and only the public names."""
+"""`import squad` loads no heavy package and exports only the documented names."""
 
 import functools
 import json

@@ -209,9 +209,9 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Return a certified predictor: at most ``risk`` of the predictions that it accepts are wrong.
 
         Args:
-            X: Calibration rows, new to the classifier and drawn like the rows to come.  Columns of a data frame may
-                come in any order.  If the classifier is the last step of a pipeline, pass ``pipe[:-1].transform(X)``,
-                here and to the predictor: this method does not know the steps before.
+            X: Calibration rows, new to the classifier and from the same distribution as future rows.  Columns of a
+                data frame may come in any order.  If the classifier is the last step of a pipeline, pass
+                ``pipe[:-1].transform(X)``, here and to the predictor: this method does not know the steps before.
             y: (rows,), their labels.
             risk: Selective risk: the fraction of accepted predictions that may be wrong.  Or several, or harms: see
                 :meth:`squad.Predictor.certify`.
@@ -235,13 +235,27 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.predictor_.certify(X, y, risk, delta, method, **options)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the most likely class of each row of X (rows, features): (rows,)."""
+        """Return the most likely class of each row.
+
+        Args:
+            X: (rows, features), as for :meth:`fit`.
+
+        Returns:
+            (rows,), classes.
+        """
         check_is_fitted(self, "predictor_")
         label: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
         return label
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Return the probability of each class, in the order of ``classes_``: (rows, classes)."""
+        """Return the probability of each class.
+
+        Args:
+            X: (rows, features), as for :meth:`fit`.
+
+        Returns:
+            (rows, classes), probabilities in the order of ``classes_``.
+        """
         check_is_fitted(self, "predictor_")
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)  # noqa: N806
         return predict_readable(self.predictor_, X).probabilities

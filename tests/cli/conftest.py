@@ -62,14 +62,14 @@ def write_scores(path: Path, rows: int) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.csv, calibration.csv, extra.csv, test.csv, new.csv, data.csv, scores.csv, settings.toml, and model/."""
+    """Tables (train, calibration, recalibration, test, new, data and scores.csv), settings.toml and model/."""
     folder = tmp_path_factory.mktemp("prepared")
     write_table(folder / "train.csv", 310, 0)
     write_table(folder / "test.csv", 60, 1)
     write_table(folder / "new.csv", 20, 2, labels=False)
     write_table(folder / "data.csv", 120, 3)
     write_table(folder / "calibration.csv", 900, 4)
-    write_table(folder / "extra.csv", 200, 5)
+    write_table(folder / "recalibration.csv", 200, 5)
     write_scores(folder / "scores.csv", 1200)
     (folder / "settings.toml").write_text(
         'target = "y"\ndrop = ["patient_id"]\n[network]\nhidden = [8]\n[training]\nmax_epochs = 3\n', encoding="utf-8"

@@ -44,7 +44,7 @@ class TestCertify:
         assert ((answers.decision == "accepted") == (answers.confidence > certificate.threshold)).all()
         assert set(answers.decision) <= {"accepted", "referred"}
 
-    @pytest.mark.parametrize("more", [(), ("--pilot", "extra.csv")])
+    @pytest.mark.parametrize("more", [(), ("--pilot", "recalibration.csv")])
     @pytest.mark.parametrize("method", ["preset", "pareto"])
     def test_a_pilot_chooses_thresholds(self, run: Run, model: Path, method: str, more: tuple[str, ...]) -> None:
         found = run("certify", "model", "calibration.csv", "--risk", ".3", "--delta", ".05", "--method", method, *more)
@@ -249,7 +249,7 @@ class TestCertify:
         with exclusive_output(model):
             assert "Another process" in run(*CERTIFY).refusal
             assert "Another process" in run("strip", "model").refusal
-            assert "Another process" in run("recalibrate", "model", "extra.csv").refusal
+            assert "Another process" in run("recalibrate", "model", "recalibration.csv").refusal
 
 
 class TestScores:

@@ -75,7 +75,7 @@ def test_a_folder_does_not_hide_a_data_set(run: Run, here: Path) -> None:
         (["one.csv", "--target", "y"], r"one\.csv.*class|two classes|2 labels"),
         (["broken.csv", "--target", "y"], r"broken\.csv.*line"),
         (["digit"], "'digit'.*Did you mean digits"),
-        (["train.csv"], r"--target.*train\.csv.*'patient_id', 'age'"),
+        (["train.csv"], r"train\.csv.*--target.*'patient_id', 'age'"),
         (["train.csv", "--target", "Y"], "'Y'.*[Dd]id you mean 'y'"),
         (["train.csv", "--target", "y"], "--drop patient_id"),
         (["train.csv", "--target", "y", "--group", "patient"], "'patient'.*[Dd]id you mean 'patient_id'"),

@@ -11,27 +11,24 @@ from pathlib import Path
 import pytest
 
 from squad import cli
+from squad.cli import data
+from squad.cli.commands import COMMANDS as TABLE
 from tests.cli.conftest import Run
 
-COMMANDS = (
-    ["split"],
-    ["fit"],
-    ["evaluate"],
-    ["plan"],
-    ["recalibrate"],
-    ["certify"],
-    ["predict"],
-    ["report"],
-    ["inspect"],
-    ["info"],
-    ["strip"],
-    ["keygen"],
-    ["sign"],
-    ["verify"],
-    ["data", "list"],
-    ["data", "fetch"],
-    ["demo"],
-)  # in an order in which every example finds its files
+#: Commands of ``squad data``.
+DATA_COMMANDS = [
+    ["data", str(command.name or command.callback.__name__)]
+    for command in data.app.registered_commands
+    if command.callback
+]
+
+#: All commands, as words, in the order of the table: in that order every example finds its files.
+COMMANDS = [
+    words
+    for names in TABLE.values()
+    for name in names
+    for words in (DATA_COMMANDS if name == "data" else [name.split()])
+]
 
 
 def examples(text: str) -> list[str]:
@@ -41,7 +38,7 @@ def examples(text: str) -> list[str]:
     return [line.strip() for line in re.sub(r" \\\n\s*", " ", block[1]).splitlines()]
 
 
-@pytest.mark.parametrize("command", [[], ["data"], ["search"], *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("command", [[], ["data"], *COMMANDS], ids=" ".join)
 def test_help_fits_into_80_columns(run: Run, command: list[str]) -> None:
     shown = run(*command, "--help")
     assert shown.code == 0
@@ -57,8 +54,25 @@ def test_help_fits_into_80_columns(run: Run, command: list[str]) -> None:
 def test_without_arguments_it_shows_help(run: Run) -> None:
     assert run() == run("--help")
     assert run("data") == run("data", "--help")
-    for name in ("demo", "fit", "certify", "plan", "predict", "evaluate", "report", "info", "strip", "split", "data"):
+    for name in ("data", *(" ".join(words) for words in COMMANDS if words not in DATA_COMMANDS)):
         assert f"\n  {name} " in run().out
+
+
+def test_every_command_has_examples(run: Run) -> None:
+    for command in COMMANDS:
+        for line in examples(run(*command, "--help").out):
+            assert "squad" in line.split(), line
+
+
+def test_every_module_with_a_command_is_in_the_table() -> None:
+    """A command has the name of its module, or is named in the table: a forgotten command is an error."""
+    in_table = {target.partition(":")[0] for names in TABLE.values() for target in names.values()}
+    with_examples = {
+        f"squad.cli.{path.stem}"
+        for path in Path(cli.__file__).parent.glob("*.py")
+        if "\n    Examples:\n      squad " in path.read_text(encoding="utf-8")
+    }
+    assert with_examples == in_table
 
 
 def test_the_usage_line_has_arguments_first(run: Run) -> None:
@@ -69,7 +83,7 @@ def test_every_command_has_a_summary(run: Run) -> None:
     """One whole sentence per command, not cut off."""
     lines = [line for line in run("--help").out.splitlines() if re.match(r"  [a-z]+( show)?  ", line)]
     summaries = {name.strip(): text for name, text in (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines)}
-    assert {command[0] for command in COMMANDS} <= set(summaries)
+    assert set(summaries) == {name for names in TABLE.values() for name in names}
     for name, text in summaries.items():
         assert text[0].isupper(), name
         assert text.endswith("."), name

@@ -16,19 +16,19 @@ CERTIFY = ("certify", "model", "calibration.csv", "--risk", ".2", "--delta", ".0
 class TestRecalibrate:
     @pytest.mark.parametrize("method", ["temperature", "isotonic"])
     def test_it_is_saved(self, run: Run, model: Path, here: Path, method: str) -> None:
-        found = run("recalibrate", "model", "extra.csv", "--method", method, "--out", "other")
+        found = run("recalibrate", "model", "recalibration.csv", "--method", method, "--out", "other")
         assert found.code == 0, found.err
         assert "200 rows" in found.out
         other = squad.load(here / "other")
         assert str(other.recalibration) == found.out.strip()
-        assert re.search(r"\b200 of .*\b200 rows", run("certify", "other", "extra.csv", "--risk", ".3").refusal)
+        assert re.search(r"\b200 of .*\b200 rows", run("certify", "other", "recalibration.csv", "--risk", ".3").refusal)
         assert run("certify", "other", "calibration.csv", "--risk", ".2").code == 0
         assert "recalibration" in run("info", "other").out
 
     def test_a_certificate_is_lost_only_with_overwrite(self, run: Run, model: Path) -> None:
         assert run(*CERTIFY).code == 0
-        assert "certificate, which would be lost" in run("recalibrate", "model", "extra.csv").refusal
-        assert run("recalibrate", "model", "extra.csv", "--overwrite").code == 0
+        assert "certificate, which would be lost" in run("recalibrate", "model", "recalibration.csv").refusal
+        assert run("recalibrate", "model", "recalibration.csv", "--overwrite").code == 0
         assert squad.load(model).certificate is None
 
 
@@ -45,7 +45,19 @@ class TestStrip:
         assert (model / "calibration.safetensors").exists()
         removed = "900 calibration scores and 31 validation scores"
         assert run("strip", "model", "--scores", "--yes") == (0, f"model: removed {removed}\n", "")
-        again = ("certify", "model", "extra.csv", "--risk", ".3", "--delta", ".05", "--method", "pareto", "--out", "b")
+        again = (
+            "certify",
+            "model",
+            "recalibration.csv",
+            "--risk",
+            ".3",
+            "--delta",
+            ".05",
+            "--method",
+            "pareto",
+            "--out",
+            "b",
+        )
         assert "pilot" in run(*again).refusal
         assert not (model / "calibration.safetensors").exists()
         assert run("strip", "model", "--scores").out == "model: there was nothing to remove\n"

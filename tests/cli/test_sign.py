@@ -45,7 +45,7 @@ def test_a_stand_alone_certificate(run: Run, here: Path) -> None:
     "command",
     [
         ("certify", "model", "calibration.csv", "--risk", ".3", "--delta", ".1", "--all-rows", "--overwrite"),
-        ("recalibrate", "model", "extra.csv", "--overwrite"),
+        ("recalibrate", "model", "recalibration.csv", "--overwrite"),
         ("strip", "model", "--yes"),
     ],
     ids=lambda command: command[0],

@@ -67,7 +67,7 @@ def test_files_are_replaced_only_with_overwrite(run: Run, here: Path) -> None:
         (["missing.csv", "--target", "y"], r"missing\.csv does not exist"),
         (["model", "--target", "y"], r"\bmodel\b.*folder"),
         (["digits"], "digits is a data set"),
-        (["data.csv"], r"--target.*data\.csv.*'patient_id'"),
+        (["data.csv"], r"data\.csv.*--target.*'patient_id'"),
         (["data.csv", "--target", "z"], r"data\.csv.*'z'"),
         (["data.csv", "--target", "y", "--group", "patient"], "'patient'.*[Dd]id you mean 'patient_id'"),
         (["data.csv", "--target", "y", "--group", "y"], "'y' is the target"),

@@ -15,7 +15,7 @@ from squad.fitting import fit_predictor
 from squad.search import study_figures, summary
 from squad.search.defaults import Defaults, default_trial
 from squad.search.objective import Objective
-from squad.search.request import pose
+from squad.search.request import build_problem
 from squad.search.search_record import Search, TrialRecord, read
 from squad.search.storage import quiet_optuna
 from squad.search.study import standing
@@ -47,7 +47,7 @@ def first(found: Search) -> Any:
 def test_defaults_are_the_settings_of_a_plain_fit(model: str, settings: dict[str, Any]) -> None:
     """With shared settings as for a fit; settings that depend on the rows are resolved."""
     given = {**settings, "model": model}
-    problem = pose(*rows(800), given, None, "aurc")
+    problem = build_problem(*rows(800), given, None, "aurc")
     trial = default_trial(problem)
     assert trial.outside == ()
     assert trial.settings.keys() == problem.space.entries.keys()

@@ -21,7 +21,7 @@ from squad.fitting import fit_predictor
 from squad.output_paths import exclusive_output
 from squad.search.population import Population
 from squad.search.progress import Snapshot
-from squad.search.request import pose
+from squad.search.request import build_problem
 from squad.search.search_options import SearchOptions
 from squad.search.search_record import Search, read
 from squad.search.storage import SearchError, close_storage, file_url, open_storage
@@ -218,7 +218,7 @@ def test_groups_of_an_array_are_not_split(out: Path) -> None:
     groups = np.arange(len(x)) // 6
     found = tune(out, x, labels, groups=groups)
     assert found.record.settings["data"]["rows"]["validation"] % 6 == 0
-    posed = pose(x, labels, SMALL, None, "aurc", groups=groups)
+    posed = build_problem(x, labels, SMALL, None, "aurc", groups=groups)
     train, validation = (set(groups[part[0].numpy()]) for part in (posed.data.train, posed.data.validation))
     assert not train & validation
     with pytest.raises(SquadError, match="groups must be"):
@@ -337,18 +337,23 @@ def test_space_and_settings_must_be_compatible(out: Path) -> None:
     """Both ends of both settings if both are searched; a space alone compares them only with each other."""
     both = {"training": {"max_epochs": {"low": 300, "high": 301}, "anneal_epochs": {"low": 201, "high": 299}}}
     x, labels = rows(20, 2)
-    assert pose(x, labels, {}, both, "aurc").space.entries.keys() == {"training.max_epochs", "training.anneal_epochs"}
+    assert build_problem(x, labels, {}, both, "aurc").space.entries.keys() == {
+        "training.max_epochs",
+        "training.anneal_epochs",
+    }
     with pytest.raises(ArgumentError, match=r"training\.max_epochs: anneal_epochs .*max_epochs.*3.*5"):
-        pose(x, labels, {"training": {"anneal_epochs": 5}}, {"training": {"max_epochs": {"low": 3, "high": 9}}}, "aurc")
+        build_problem(
+            x, labels, {"training": {"anneal_epochs": 5}}, {"training": {"max_epochs": {"low": 3, "high": 9}}}, "aurc"
+        )
 
 
 def test_fingerprint() -> None:
     x, labels = rows()
-    base = pose(x, labels, SMALL, None, "aurc")
+    base = build_problem(x, labels, SMALL, None, "aurc")
 
     def same(**changes: Any) -> bool:
         asked = {"x": x, "labels": labels, "settings": SMALL, "space": None, "objective": "aurc", **changes}
-        return pose(**asked).fingerprint() == base.fingerprint()
+        return build_problem(**asked).fingerprint() == base.fingerprint()
 
     assert same()
     assert same(objective="coverage@risk=.02")  # which becomes -AURC with few rows

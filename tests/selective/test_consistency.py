@@ -22,7 +22,7 @@ from squad.selective.scored_cases import Scores
 
 
 def sealed(data: dict[str, Any]) -> dict[str, Any]:
-    """Recompute the checksum, as somebody would who wants to deceive."""
+    """Recompute the checksum, as an attacker would."""
     return {**data, "checksum": _checksum(data)}
 
 

@@ -1,4 +1,4 @@
-"""Samples that were not drawn like the cases to come: resampling by weights and by strata."""
+"""Samples from another distribution than future cases: resampling by weights and by strata."""
 
 import itertools
 import json

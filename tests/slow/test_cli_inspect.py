@@ -10,7 +10,7 @@ from tests.cli.test_help import examples
 def test_a_named_data_set(run: Run, here: Path) -> None:
     assert run("fit", "digits", "--max-epochs", "1", "--quiet", "--out", "digits-model").code == 0
     done = run("inspect", "digits-model")
-    assert "rows of digits (test part)" in done.out
+    assert "rows of digits (test set)" in done.out
     assert run("inspect", "digits-model", "--unit", "12", "--rows", "90", "--layer", "2").code == 0
     assert (here / "inspect-layer2-unit12.png").exists()
     # Every example runs.

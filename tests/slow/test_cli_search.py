@@ -18,7 +18,7 @@ def test_the_command_of_the_documentation(run: Run, here: Path) -> None:
     assert done.code == 0
     note = NOTE.format(120)
     lines = done.err.splitlines()[1:]  # the first is about digits itself
-    assert lines[0] == "search: 1,198 rows of digits (train part); searching settings of squad"
+    assert lines[0] == "search: 1,198 rows of digits (training set); searching settings of squad"
     assert re.match(f"search: There are {note}", lines[1])
     assert re.search("squad search show study .*squad fit digits --config study/best.toml", lines[-1])
     assert done.out.startswith("study: 4 of 4 trials, best AURC 0.")

@@ -13,8 +13,9 @@ from tests.cli.test_help import COMMANDS, cpu_seconds, examples
 
 def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
+    monkeypatch.setattr("squad.data.registry.locate_or_fetch", lambda name, *_: here / name)  # nothing is downloaded
     (here / "train.csv").write_text((here / "train.csv").read_text()[:4000].rpartition("\n")[0] + "\n")
-    for command in COMMANDS:
+    for command in (words for words in COMMANDS if words[0] != "search"):
         main([*command, "--help"])
         for line in examples(capsys.readouterr().out):
             program, *arguments = shlex.split(line)
@@ -43,7 +44,7 @@ def test_every_example_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
     assert (here / "answers.parquet").exists()
 
 
-@pytest.mark.parametrize("command", [["data"], ["search"], ["search", "show"], *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("command", [["data"], *COMMANDS], ids=" ".join)
 def test_help_of_every_command_is_fast(command: list[str]) -> None:
     """0.3 s of CPU time is the aim; the limit leaves room for slow machines."""
     assert min(cpu_seconds(*command, "--help") for _ in range(2)) < 1.0

@@ -29,7 +29,7 @@ def test_a_late_group_does_not_take_all_turns() -> None:
 def test_turns_of_large_networks_depend_on_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 21 bins instead of 3, a network has several times the weights, and its group fewer turns."""
     monkeypatch.setattr("squad.search.problem.LARGE", 1)
-    monkeypatch.setattr("squad.search.population.MOVED", 1)
+    monkeypatch.setattr("squad.search.population.PARAMETERS_PER_STEP", 1)
     own = {**settings(1)[0], "training.batch_size": 16, "training.max_epochs": 40}
     source = Listed([{**own, "network.bins": bins} for bins in (3, 21)])
     posed = problem(stop_patience=200)

@@ -63,7 +63,7 @@ def test_the_simulated_threshold_is_that_of_certify(method: str) -> None:
     assert certified >= 5
 
 
-# What is guaranteed for several statements at once: the chance that any of them is false.
+# The guarantee for several statements at once: a bound on the probability that any of them is false.
 
 
 def any_false(name: str, m: int, ask: Callable[[np.random.Generator, Population], bool], delta: float) -> float:

@@ -50,6 +50,13 @@ class Activation(Plain):
 
     See Also:
         :func:`activation`: Compute it.
+
+    Examples:
+        >>> from squad.models import build, network_config
+        >>> network = build(network_config("squad", {"hidden": [4], "bins": 5}), 3, 2, [0])
+        >>> found = activation(network, torch.randn(50, 3), layer=1, unit=2)
+        >>> found.values.shape, found.mean.shape == found.position.shape
+        ((5,), True)
     """
 
     layer: int

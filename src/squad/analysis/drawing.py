@@ -90,12 +90,28 @@ def bare(axis: "Axes") -> None:
 
 
 def percent(fraction: float) -> str:
-    """Format a fraction as a percentage: two significant digits below 10 %, whole percentages above."""
+    """Format a fraction as a percentage: two significant digits below 10 %, whole percentages above.
+
+    Returns:
+        Text such as "12 %".
+
+    Examples:
+        >>> percent(0.123), percent(0.0123)
+        ('12 %', '1.2 %')
+    """
     if fraction == 0:
         return "0 %"
     return f"{100 * fraction:.0f} %" if fraction >= 0.1 else f"{100 * fraction:.2g} %"
 
 
 def nats(kl: float) -> str:
-    """Format a KL divergence in nats with two decimals, or three below 0.01."""
+    """Format a KL divergence in nats with two decimals, or three below 0.01.
+
+    Returns:
+        Text such as "0.12".
+
+    Examples:
+        >>> nats(0.123), nats(0.0012)
+        ('0.12', '0.001')
+    """
     return f"{kl:.2f}" if kl >= 0.01 else f"{kl:.3f}"

@@ -58,6 +58,9 @@ def draw_stereotypes(near: Sequence[Nearest], title: str = "") -> "Figure":
         near: Result of :func:`squad.analysis.nearest`.
         title: Title of the figure.
 
+    Returns:
+        The figure.
+
     Raises:
         ArgumentError: If ``near`` is empty.
     """
@@ -123,6 +126,9 @@ def draw_activation(found: Activation, within: "FigureBase | None" = None) -> "F
     Args:
         found: Activation function.
         within: Part of a larger figure to draw in; by default, a new figure.
+
+    Returns:
+        The figure, or the part of it that was given.
     """
     figure = within or matplotlib_figure()(figsize=(WIDTH * 0.75, 5.2), dpi=DPI, layout="constrained")
     value, rows = figure.subplots(2, 1, sharex=True, height_ratios=[6, 1])
@@ -193,6 +199,9 @@ def draw_weights(
         shape: (height, width) or (height, width, channels) if the inputs are pixels.
         names: Names of the inputs if they are not pixels.
         pictures: (cases, height, width) or (cases, height, width, channels), the cases if they are images.
+
+    Returns:
+        The figure.
     """
     heights = [_weights_height(weights, shape), *([_cases_height(pictures)] if found else [])]
     figure = matplotlib_figure()(figsize=(WIDTH, sum(heights)), dpi=DPI, layout="constrained")
@@ -223,6 +232,9 @@ def draw_unit(
         names: Names of the inputs if they are not pixels.
         pictures: (cases, height, width) or (cases, height, width, channels), the cases if they are images.
         title: Title of the figure.
+
+    Returns:
+        The figure.
     """
     heights = [*([_cases_height(pictures)] if found else []), 4.8, _weights_height(weights, shape)]
     figure = matplotlib_figure()(figsize=(WIDTH, sum(heights) + 0.4), dpi=DPI, layout="constrained")

@@ -32,6 +32,10 @@ class Posteriors(Plain):
 
     See Also:
         :func:`posteriors`: Compute them.
+
+    Examples:
+        >>> Posteriors(1, np.full((10, 4, 5), 0.2), np.tile(np.arange(5.0), (4, 1))).probs.shape
+        (10, 4, 5)
     """
 
     layer: int

@@ -68,6 +68,9 @@ def latent_layers(network: Network) -> tuple[int, ...]:
     Args:
         network: Network with quantized latents.
 
+    Returns:
+        Number of units, from the first layer to the last.
+
     Raises:
         ArgumentError: If the network has no quantized latents.
 
@@ -94,6 +97,9 @@ def view_layer(network: Network, layer: int, member: int = 0) -> LayerView:
         network: Network with quantized latents.
         layer: Latent layer, counted from 1 as in the paper's z_{l=1,k=12}.
         member: Ensemble member, counted from 0.
+
+    Returns:
+        The view, with a copy of the layer in float64.
     """
     layer = check_count("layer", layer, 1, len(latent_layers(network)))
     member = check_count("member", member, 0, (network.members or 1) - 1)
@@ -115,5 +121,13 @@ def _member_stage(stage: Stage, member: int) -> Stage:
 
 
 def check_unit(unit: int, layer: SquadLayer) -> int:
-    """Return the index, from 0, of a unit that is counted from 1."""
+    """Return the index, from 0, of a unit that is counted from 1.
+
+    Args:
+        unit: Unit, counted from 1.
+        layer: Its layer.
+
+    Returns:
+        Index of the unit, from 0.
+    """
     return check_count("unit", unit, 1, layer.out_features) - 1

@@ -38,6 +38,12 @@ class Stereotype(Plain):
 
     See Also:
         :func:`stereotypes`: All stereotypes.
+
+    Examples:
+        >>> stereotypes(5)["even"].probs
+        array([0.2, 0.2, 0.2, 0.2, 0.2])
+        >>> stereotypes(5)["one value"].variants.shape[1]
+        5
     """
 
     name: str
@@ -53,6 +59,9 @@ def stereotypes(bins: int) -> dict[str, Stereotype]:
 
     Args:
         bins: Number of bins C, at least 3.
+
+    Returns:
+        Stereotype by name.
 
     Examples:
         >>> list(stereotypes(5))
@@ -123,6 +132,12 @@ class Found(Plain):
 
     See Also:
         :func:`nearest`, :func:`cases`: Find them.
+
+    Examples:
+        >>> predicted = Posteriors(1, np.full((3, 1, 5), 0.2), np.arange(5.0)[None])
+        >>> (found,) = cases(predicted, unit=1, kinds={"even": stereotypes(5)["even"]})
+        >>> found.stereotype, found.unit, found.kl
+        ('even', 1, 0.0)
     """
 
     row: int
@@ -151,6 +166,12 @@ class Nearest(Plain):
 
     See Also:
         :func:`nearest`: Compute them.
+
+    Examples:
+        >>> predicted = Posteriors(1, np.full((3, 1, 5), 0.2), np.arange(5.0)[None])
+        >>> (even,) = nearest(predicted, {"even": stereotypes(5)["even"]}, count=2)
+        >>> even.total, len(even.found)
+        (3, 2)
     """
 
     name: str

@@ -21,7 +21,14 @@ class Plain:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild an instance from the output of :meth:`to_dict`."""
+        """Rebuild an instance from the output of :meth:`to_dict`.
+
+        Args:
+            data: Fields by name, as parsed JSON.
+
+        Returns:
+            The instance, with arrays and nested instances restored.
+        """
         types = get_type_hints(cls)
         names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         if set(names) != set(data):

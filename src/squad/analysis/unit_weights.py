@@ -31,6 +31,13 @@ class BinWeights(Plain):
 
     See Also:
         :func:`bin_weights`: Compute them.
+
+    Examples:
+        >>> from squad.models import build, network_config
+        >>> network = build(network_config("squad", {"hidden": [4], "bins": 5}), 3, 2, [0])
+        >>> found = bin_weights(network, layer=1, unit=2)
+        >>> found.weights.shape, found.bias.shape
+        ((5, 3), (5,))
     """
 
     layer: int
@@ -83,6 +90,9 @@ def feature_names(transform: TableTransform | ArrayTransform) -> tuple[str, ...]
 
     Args:
         transform: Transform of the model.
+
+    Returns:
+        One name per input.
 
     Examples:
         >>> feature_names(ArrayTransform.fit(np.eye(3)))

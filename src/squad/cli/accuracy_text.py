@@ -16,6 +16,9 @@ def accuracy_text(accuracy: float, rows: int, digits: int = 1) -> str:
         rows: Number of rows; below 1, only the percentage is returned.
         digits: Decimal places of the percentage.
 
+    Returns:
+        Percentage, number of rows, and for few rows the interval.
+
     Examples:
         >>> accuracy_text(1.0, 2)
         '100.0 % of only 2 rows (95 % interval: 16 to 100 %)'

@@ -11,16 +11,19 @@ from squad.output_paths import OutputError, check_writable
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_answers", "check_new", "print_answers", "spreadsheet_safe"]
+__all__ = ["check_answers", "check_not_existing", "print_answers", "spreadsheet_safe"]
 
-#: Suffixes of the formats that predictions can be written in.
-ANSWER_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 #: A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
-def check_new(path: Path, overwrite: bool) -> None:
-    """Raise an error if ``path`` exists and may not be replaced; all commands follow this rule."""
+def check_not_existing(path: Path, overwrite: bool) -> None:
+    """Raise an error if ``path`` exists and may not be replaced; all commands follow this rule.
+
+    Args:
+        path: The file or folder to write.
+        overwrite: Whether it may be replaced.
+    """
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists. Name another file with --out, or pass --overwrite.")
 
@@ -33,9 +36,11 @@ def check_answers(path: Path, data: str, overwrite: bool = False) -> None:
         data: DATA as given on the command line.
         overwrite: Whether an existing file may be replaced.
     """
+    from squad.data.tables import TABLE_SUFFIXES
+
     name = path.name.lower()
-    if not name.endswith(ANSWER_SUFFIXES):
-        raise OutputError(f"--out must end in {', '.join(ANSWER_SUFFIXES[:-1])} or {ANSWER_SUFFIXES[-1]}, got {path}.")
+    if not name.endswith(TABLE_SUFFIXES):
+        raise OutputError(f"--out must end in {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]}, got {path}.")
     if path.is_dir():
         raise OutputError(f"--out must be a file, but {path} is a folder. Name a file.")
     if path.exists() and Path(data).exists() and path.samefile(data):
@@ -44,7 +49,7 @@ def check_answers(path: Path, data: str, overwrite: bool = False) -> None:
         raise OutputError(f"{path.parent} is the folder of a model and must not hold other files. Name another folder.")
     if name.endswith(".parquet") and find_spec("pyarrow") is None:
         raise DataError(f"Writing {path} needs pyarrow. Install it with: pip install 'squad-torch[parquet]'")
-    check_new(path, overwrite)
+    check_not_existing(path, overwrite)
     check_writable(path)
 
 
@@ -67,6 +72,12 @@ def spreadsheet_safe(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return a copy whose texts are not formulas to a spreadsheet: an apostrophe precedes those that would be.
 
     Numbers do not change, even those written as text: a spreadsheet reads -1.5 as the number that it is.
+
+    Args:
+        frame: Predictions, with copied columns.
+
+    Returns:
+        The copy, with safe column names and cells.
     """
     import pandas as pd
 

@@ -27,12 +27,15 @@ def save_model(predictor: Any, model: Path, folder: Path, overwrite: bool) -> No
 
 
 def lock_model(locks: contextlib.ExitStack, model: Path, out: Path) -> bool:
-    """Lock MODEL, whose certified version is saved elsewhere; returns whether the attempt can be recorded in it.
+    """Lock MODEL, whose certified version is saved elsewhere.
 
     Args:
         locks: Releases the lock in the end.
         model: Folder of the model.
         out: Folder for the certified model.
+
+    Returns:
+        Whether the attempt can be recorded in MODEL; False if it cannot be written.
     """
     from squad import artifact
     from squad.output_paths import OutputError, check_writable, exclusive_output
@@ -56,6 +59,9 @@ def failure_note(certificate: Any, model: Path, counts: bool, recordable: bool) 
         model: Folder of the model.
         counts: Whether the attempt counts; if not, the certificate says so.
         recordable: Whether the attempt could be recorded in the model.
+
+    Returns:
+        The sentence; empty if the attempt does not count.
     """
     from squad.selective.attempts import delta_share
 
@@ -70,5 +76,13 @@ def failure_note(certificate: Any, model: Path, counts: bool, recordable: bool) 
 
 
 def unrecorded(certificate: Any, model: Path) -> str:
-    """Return a sentence that says that the attempt could not be recorded."""
+    """Return a sentence that says that the attempt could not be recorded.
+
+    Args:
+        certificate: The certificate of the attempt.
+        model: Folder of the model.
+
+    Returns:
+        The sentence.
+    """
     return f"{model} cannot be written, so attempt {certificate.attempt} to certify it is not recorded."

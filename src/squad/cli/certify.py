@@ -52,13 +52,18 @@ def certify(
     delta: Delta = 0.01,
     method: Annotated[
         str,
-        typer.Option(metavar="NAME", help="fallback, pareto, preset, fixed_sequence, sgr, bonferroni, grid or band."),
+        typer.Option(
+            metavar="NAME",
+            help="fallback, pareto, preset, fixed_sequence, sgr, bonferroni, grid or band; pareto and preset need no"
+            " assumption about the risk-coverage curve.",
+        ),
     ] = "fallback",
     by: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="A threshold and a guarantee for each value of a column, or for each predicted label (label).",
+            help="A threshold and a guarantee for each value of a column; pass `label` for a threshold per predicted"
+            " label.",
         ),
     ] = None,
     costs: Annotated[
@@ -94,8 +99,8 @@ def certify(
         int | None,
         typer.Option(
             metavar="K",
-            help="Only with --scores: number of this attempt to certify the same model. A MODEL counts its attempts"
-            " itself.",
+            help="Only with --scores: number of this attempt to certify the same model. A saved model records its own"
+            " attempts.",
             show_default=False,
         ),
     ] = None,
@@ -103,8 +108,8 @@ def certify(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Rows that choose the thresholds of the methods preset and pareto, none of them in DATA. Default: the"
-            " validation rows of fit. With --scores: their confidence and correct.",
+            help="Rows that choose the thresholds of the methods preset and pareto, none of them in DATA. With"
+            " --scores: their confidence and correct.  [default: the validation rows of fit]",
         ),
     ] = None,
     scores: Annotated[
@@ -117,13 +122,13 @@ def certify(
     group: NewGroup = None,
     all_rows: Annotated[
         bool,
-        typer.Option("--all-rows", help="Use all rows of a group, not one: only if they are independent cases."),
+        typer.Option("--all-rows", help="Use all rows of each group instead of one: only if they are independent."),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Folder for the certified model; without it MODEL is replaced. With --scores: a JSON file.",
+            help="Folder for the certified model. With --scores: a JSON file.  [default: MODEL, which is replaced]",
         ),
     ] = None,
     no_scores: Annotated[
@@ -141,11 +146,11 @@ def certify(
 ) -> None:
     """Guarantee a maximum error rate among accepted predictions.
 
-    Finds the lowest confidence threshold that keeps the guarantee, and saves it with the model: squad predict then
-    accepts a row or refers it to a reviewer. The rows must be new to the model and drawn like those to come. Exit code
-    3: nothing could be certified; then the model does not change, apart from the attempt that it records (unless there
-    were too few rows for any). Each attempt to certify a model uses a part of delta (90 %, 5 %, 2.5 %, ...), so that
-    the guarantee holds for all of them together.
+    Finds the lowest confidence threshold at which the guarantee holds, and saves it with the model: squad predict then
+    accepts a row or refers it to a reviewer. The rows must be new to the model and from the same distribution as future
+    rows. Exit code 3: nothing could be certified; then the model does not change, apart from the attempt that it
+    records (unless there were too few rows for any certificate). Each attempt to certify a model uses a part of delta
+    (90 %, 5 %, 2.5 %, ...), so that the confidence level holds for all attempts together.
 
     \b
     Examples:

@@ -66,8 +66,7 @@ def certify_model(
 
     if settings.attempt is not None:
         raise ArgumentError(
-            f"--attempt {settings.attempt} is for --scores only: a model records the attempts to certify it. Leave it"
-            " out."
+            f"--attempt {settings.attempt} is for --scores only: a model records the attempts to certify it. Omit it."
         )
     costs = None if settings.costs is None else read_costs(settings.costs, settings.format)
     where = choose_device(device)

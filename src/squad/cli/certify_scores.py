@@ -24,7 +24,7 @@ def check_without_model(**given: Any) -> None:
     for name, value in given.items():
         if value:
             shown = f"{name.upper()} {value}" if name in ("model", "data") else f"--{name.replace('_', '-')}"
-            raise ArgumentError(f"{shown} cannot be combined with --scores, which needs no model. Leave it out.")
+            raise ArgumentError(f"{shown} cannot be combined with --scores, which needs no model. Omit it.")
 
 
 def certify_score_file(path: Path, settings: "CertifySettings", out: Path | None) -> "Certificate":
@@ -34,8 +34,11 @@ def certify_score_file(path: Path, settings: "CertifySettings", out: Path | None
         path: The table.  Columns that a target names are losses.
         settings: What to certify.
         out: JSON file for the certificate; None: it is not saved.
+
+    Returns:
+        The certificate.
     """
-    from squad.cli.answer_files import check_new
+    from squad.cli.answer_files import check_not_existing
     from squad.cli.score_columns import flags, losses, numbers, read_table
     from squad.data.tables import groups
     from squad.output_paths import OutputError, check_writable
@@ -44,7 +47,7 @@ def certify_score_file(path: Path, settings: "CertifySettings", out: Path | None
     from squad.selective.scored_cases import Scores
 
     if out is not None:
-        check_new(out, settings.overwrite)
+        check_not_existing(out, settings.overwrite)
         if out.is_dir() or out.suffix.lower() != ".json":
             raise OutputError(f"--out must be a .json file for a certificate of scores, got {out}.")
         check_writable(out)

@@ -50,7 +50,12 @@ class CertifySettings:
 
 
 def target_of(text: str) -> dict[str, float]:
-    """Return risks by harm, from ".02" or "wrong=.02,missed ill=.005"."""
+    """Return risks by harm, from ".02" or "wrong=.02,missed ill=.005".
+
+    Examples:
+        >>> target_of(".02,missed ill=.005")
+        {'wrong': 0.02, 'missed ill': 0.005}
+    """
     return named_numbers("--risk", text, "a fraction such as .02, or .02,missed CLASS=.005", "wrong")
 
 
@@ -60,6 +65,13 @@ def numbers_of(option: str, text: str | None) -> list[float] | None:
     Args:
         option: Name of the option, used in the error message.
         text: Its value.
+
+    Returns:
+        The numbers, or None.
+
+    Examples:
+        >>> numbers_of("--thresholds", ".99,.95")
+        [0.99, 0.95]
     """
     if text is None:
         return None
@@ -77,6 +89,13 @@ def named_numbers(option: str, text: str, example: str, unnamed: str | None = No
         text: Its value.
         example: What it should be, used in the error message.
         unnamed: Name of a number without a name; None: such a number is an error.
+
+    Returns:
+        Number by name, in the order of the text.
+
+    Examples:
+        >>> named_numbers("--population", "a=.7,b=.3", "shares such as a=.7,b=.3")
+        {'a': 0.7, 'b': 0.3}
     """
     found: dict[str, float] = {}
     pending = ""
@@ -103,6 +122,9 @@ def read_costs(path: Path, format: "Format") -> dict[tuple[str, str] | None, flo
     Args:
         path: Table with the columns true, predicted and cost.
         format: Format of a CSV or TSV file.
+
+    Returns:
+        Cost by pair of classes.
     """
     from squad.cli.score_columns import numbers, read_table
     from squad.data.tables import labels

@@ -58,9 +58,8 @@ def options(
     \b
     First steps:
       squad demo
-      squad split data.csv --target y --recalibration .1
+      squad split data.csv --target y
       squad fit train.csv --target y --out model
-      squad recalibrate model recalibration.csv
       squad certify model calibration.csv --risk .02
       squad predict model new.csv --out answers.csv
       squad report model test.csv --out report.html

@@ -57,7 +57,7 @@ def fetch(
 
     \b
     Examples:
-      squad data fetch digits
+      squad data fetch fashion-mnist
     """
     from squad.data.registry import dataset, locate_or_fetch
 
@@ -74,7 +74,7 @@ def split(
     target: Target = None,
     group: Group = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for the parts; default: the folder of DATA.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for the parts.  [default: the folder of DATA]")
     ] = None,
     fractions: Annotated[
         str, typer.Option(metavar="SHARES", help="Proportions of train, calibration and test.")
@@ -93,8 +93,8 @@ def split(
 ) -> None:
     """Split a file into training, calibration and test files.
 
-    The split is stratified by class, and the same on every machine. Rows that recalibrate a model cannot certify it
-    afterwards: --recalibration writes a fourth file for squad recalibrate.
+    The split is stratified by class, and the same on every machine. Rows used for recalibration cannot be used
+    for certification: --recalibration writes a fourth file for squad recalibrate.
 
     \b
     Examples:
@@ -119,10 +119,10 @@ def split(
     found = read(data, target=target, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         if group is not None:
-            raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
+            raise DataError(f"{data} has no columns, so --group {group} is impossible. Omit it, or pass a table.")
     elif target is None:
         raise DataError(
-            f"Name with --target the column of labels of {data}; its columns are {format_names(found.columns)}."
+            f"Name the label column of {data} with --target; its columns are {format_names(found.columns)}."
         )
     elif group == target:
         raise DataError(f"{target!r} is the target and cannot be the group as well. Choose another column for --group.")

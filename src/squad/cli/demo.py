@@ -35,8 +35,8 @@ def demo(
 ) -> None:
     """Train SQUAD and its baselines on digits, and compare them.
 
-    Takes about a minute. Then certifies SQUAD with one half of the test digits, evaluates it on the other half, and
-    writes a report next to the model.
+    The demo takes about a minute. It also certifies SQUAD with one half of the test digits, evaluates it on the other
+    half, and writes a report next to the model.
 
     \b
     Examples:
@@ -71,7 +71,16 @@ def demo(
 
 
 def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
-    """Train one predictor per network; returns them by name."""
+    """Train one predictor per network.
+
+    Args:
+        digits: The data set.
+        max_epochs: Maximum number of epochs.
+        seed: Seed of the split, the weights and the noise.
+
+    Returns:
+        Predictors by the name of their network, in the order of ``MODELS``.
+    """
     from squad.cli.inputs import named_labels
     from squad.fitting import FitSettings, fit_predictor
     from squad.models import network_config
@@ -84,14 +93,20 @@ def train(digits: Any, max_epochs: int, seed: int) -> dict[str, Any]:
             labels,
             FitSettings(network=network_config(name), training=TrainConfig(max_epochs=max_epochs), seed=seed),
             progress=make_progress(label=name.ljust(max(map(len, MODELS)))),
-            record={"source": "digits (train part)", "settings": {}},
+            record={"source": "digits (training set)", "settings": {}},
         )
         for name in MODELS
     }
 
 
 def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
-    """Print accuracy, NLL and coverage of each predictor on the test digits as a table."""
+    """Print accuracy, NLL and coverage of each predictor on the test digits as a table.
+
+    Args:
+        digits: The data set.
+        predictors: Predictors by the name of their network.
+        file: Stream to print to; None for stdout.
+    """
     from squad.cli.evaluate import evaluation_metrics
 
     rows = []
@@ -106,12 +121,18 @@ def compare(digits: Any, predictors: dict[str, Any], file: Any = None) -> None:
             )
         )
     header = ("", "accuracy", "NLL", "coverage at 5 %", "at 1 %", "at 0.5 %")
-    title = "On the test digits; coverage: the fraction accepted at that selective risk:"
+    title = "Test results (coverage: fraction of digits accepted at that selective risk):"
     table(title, header, rows, file=file)
 
 
 def show_least_confident(digits: Any, predictor: Any, file: Any = None) -> None:
-    """Print the digit with the lowest confidence, drawn with block characters."""
+    """Print the digit with the lowest confidence, drawn with block characters.
+
+    Args:
+        digits: The data set.
+        predictor: A trained predictor.
+        file: Stream to print to; None for stdout.
+    """
     import numpy as np
 
     answer = predictor.answer(digits.x_test)
@@ -129,14 +150,23 @@ def show_least_confident(digits: Any, predictor: Any, file: Any = None) -> None:
 
 
 def certified(digits: Any, predictor: Any, file: Any = None) -> Any:
-    """Certify the predictor with one half of the test digits, and print how it does on the other half; returns it."""
+    """Certify the predictor with one half of the test digits, and print how it does on the other half.
+
+    Args:
+        digits: The data set.
+        predictor: A trained predictor.
+        file: Stream to print to; None for stdout.
+
+    Returns:
+        The certified predictor.
+    """
     from squad.cli.inputs import halves, named_labels
 
     parts = halves(digits.y_test)
     rows = parts["calibration"]
     labels = named_labels(digits.classes, digits.y_test[rows])
     result = predictor.certify(
-        digits.x_test[rows], labels, RISK, DELTA, source="digits (calibration half of the test part)"
+        digits.x_test[rows], labels, RISK, DELTA, source="digits (calibration half of the test set)"
     )
     rows = parts["test"]
     answer = result.answer(digits.x_test[rows])
@@ -167,7 +197,7 @@ def write_page(digits: Any, predictor: Any, page: Path, name: str) -> None:
 
     rows = halves(digits.y_test)["test"]
     labels = named_labels(digits.classes, digits.y_test[rows])
-    write_report(page, {name: predictor}, digits.x_test[rows], labels, source="digits (test half of the test part)")
+    write_report(page, {name: predictor}, digits.x_test[rows], labels, source="digits (test half of the test set)")
 
 
 def _shades(file: Any) -> str:

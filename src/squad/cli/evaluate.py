@@ -168,7 +168,15 @@ def _harms(predictor: Any, target: Mapping[str, float], predicted: Any, right: A
 
 
 def evaluation_metrics(probabilities: Any, positions: Any) -> dict[str, Any]:
-    """Return the metrics by name."""
+    """Compute accuracy, NLL, Brier score, ECE, AURC and related metrics, and coverage at several risks.
+
+    Args:
+        probabilities: (N, classes), class probabilities.
+        positions: (N,), index of each true class.
+
+    Returns:
+        Metrics by name; "coverage@0.01" is the coverage at risk 1 %.
+    """
     from squad.metrics import accuracy, augrc, aurc, brier, coverage_at_risk, e_aurc, ece, failure_auroc, nll
 
     confidence = probabilities.max(1)

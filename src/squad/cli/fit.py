@@ -32,7 +32,8 @@ def fit(
     target: Target = None,
     model: Model = None,
     members: Annotated[
-        int | None, typer.Option(metavar="M", help="Number of networks in the ensemble, trained together (1).")
+        int | None,
+        typer.Option(metavar="M", help="Number of networks in the ensemble, trained together.  [default: 1]"),
     ] = None,
     group: Group = None,
     drop: Drop = None,
@@ -42,10 +43,14 @@ def fit(
     sampling: Annotated[
         str | None,
         typer.Option(
-            metavar="MODE", help="Sampling mode at prediction time: stratified, relaxed, hard, sample or mean."
+            metavar="MODE",
+            help="Sampling mode at prediction time: stratified, relaxed, hard, sample or mean.  [default: that of the"
+            " network]",
         ),
     ] = None,
-    num_samples: Annotated[int | None, typer.Option(metavar="N", help="Number of samples per prediction.")] = None,
+    num_samples: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of samples per prediction.  [default: that of the network]")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings in TOML; --set and options take precedence.")
     ] = None,
@@ -131,7 +136,7 @@ def fit(
     )
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
-        raise ArgumentError(f"--drop {', '.join(settings['drop'])} needs columns, but {data} has none. Leave it out.")
+        raise ArgumentError(f"--drop {', '.join(settings['drop'])} needs columns, but {data} has none. Omit it.")
     with exclusive_output(out):
         predictor = _train_and_save(
             rows,
@@ -242,7 +247,12 @@ def summary(predictor: Any) -> str:
 
 
 def layer_sizes(text: str) -> list[int]:
-    """Return the sizes of the hidden layers, from the value of --hidden such as "32,32"."""
+    """Return the sizes of the hidden layers, from the value of --hidden such as "32,32".
+
+    Examples:
+        >>> layer_sizes("32,32")
+        [32, 32]
+    """
     from squad.errors import ArgumentError
 
     try:

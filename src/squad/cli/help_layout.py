@@ -57,7 +57,15 @@ class LazyGroup(Group):
         return [name for commands in self.sections.values() for name in commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of that name, or None; imports its module."""
+        """Return the command of that name, or None; imports its module.
+
+        Args:
+            ctx: Click's context.
+            cmd_name: Name of the command, such as "search show".
+
+        Returns:
+            The command, or None if there is none of that name.
+        """
         if cmd_name not in self.commands:
             targets = {name: target for commands in self.sections.values() for name, target in commands.items()}
             if cmd_name not in targets:
@@ -74,7 +82,15 @@ class LazyGroup(Group):
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command; ``search show`` is a command of two words next to ``search``."""
+        """Find the command; ``search show`` is a command of two words next to ``search``.
+
+        Args:
+            ctx: Click's context.
+            args: Words of the command line that are not parsed yet.
+
+        Returns:
+            Name of the command, the command, and the remaining words.
+        """
         known = self.list_commands(ctx)
         two_words = " ".join(args[:2])
         if args[0] not in known:  # Typer suggests similar names, and knows only commands that are imported
@@ -83,7 +99,12 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, [two_words, *args[2:]] if two_words in known else args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands with a one-line summary each, under the headings."""
+        """Write the commands with a one-line summary each, under the headings.
+
+        Args:
+            ctx: Click's context.
+            formatter: Click's formatter, to which the text is written.
+        """
         width = max(map(len, self.list_commands(ctx)))
         for heading, names in self.sections.items():
             rows = []

@@ -28,6 +28,10 @@ class Format:
     Attributes:
         encoding: Name of a Python codec; None: UTF-8.
         decimal: Decimal sign of numbers.
+
+    Examples:
+        >>> Format(decimal=",")
+        Format(encoding=None, decimal=',')
     """
 
     encoding: str | None = None
@@ -59,7 +63,12 @@ PARTS = ("train", "calibration", "test")
 
 
 def is_named(data: str) -> bool:
-    """Return whether DATA is the name of a data set, or NAME:PART; a file of that name takes precedence."""
+    """Return whether DATA is the name of a data set, or NAME:PART; a file of that name takes precedence.
+
+    Examples:
+        >>> is_named("digits:test"), is_named("train.csv")
+        (True, False)
+    """
     return data.partition(":")[0] in DATASETS and not Path(data).is_file()
 
 
@@ -85,6 +94,9 @@ def read_rows(
         need_labels: Whether labels are needed.
         strict: Whether a line that cannot be read is an error.
         format: Format of a CSV or TSV file.
+
+    Returns:
+        The rows, with labels and groups where these were requested.
     """
     if is_named(data):
         if format != Format():
@@ -99,11 +111,11 @@ def read_rows(
     )
     if isinstance(found, Arrays):
         if group is not None:
-            raise DataError(f"{data} has no columns, so --group {group} is impossible. Leave it out, or pass a table.")
+            raise DataError(f"{data} has no columns, so --group {group} is impossible. Omit it, or pass a table.")
         return Rows(found.x, labels(found, target) if need_labels else None, None, found.source)
     if need_labels and target is None:
         raise DataError(
-            f"Name with --target the column of labels of {data}; its columns are {format_names(found.columns)}."
+            f"Name the label column of {data} with --target; its columns are {format_names(found.columns)}."
         )
     return Rows(
         found,
@@ -138,7 +150,7 @@ def _read_dataset(
         raise ArgumentError.of("DATA", repr(data), f"{name}, or one of {', '.join(f'{name}:{one}' for one in PARTS)}")
     for option, value in (("--target", target), ("--group", group)):
         if value is not None:
-            raise ArgumentError(f"{option} {value} names a column, but the data set {name} has none. Leave it out.")
+            raise ArgumentError(f"{option} {value} names a column, but the data set {name} has none. Omit it.")
     with download_bar() as progress:
         images = load_images(name, data_dir, progress)
     train = (named_part or part) == "train"
@@ -147,17 +159,23 @@ def _read_dataset(
     x, y = (images.x_train, images.y_train) if train else (images.x_test, images.y_test)
     if named_part in ("calibration", "test"):
         rows = halves(y)[named_part]
-        return Rows(
-            x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({named_part} half of the test part)"
-        )
-    return Rows(x, named_labels(images.classes, y), None, f"{name} ({'train' if train else 'test'} part)")
+        return Rows(x[rows], named_labels(images.classes, y[rows]), None, f"{name} ({named_part} half of the test set)")
+    return Rows(x, named_labels(images.classes, y), None, f"{name} ({'training' if train else 'test'} set)")
 
 
 def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
-    """Split a test set into "calibration" rows, which certify, and "test" rows, which evaluate; returns positions.
+    """Split a test set into "calibration" rows, which certify, and "test" rows, which evaluate.
 
     Args:
         y: (N,), classes of the rows; the halves are stratified by class.
+
+    Returns:
+        Positions of the rows of each half, by its name.
+
+    Examples:
+        >>> import numpy as np
+        >>> {name: len(rows) for name, rows in halves(np.array([0, 0, 1, 1])).items()}
+        {'calibration': 2, 'test': 2}
     """
     from squad.data.splits import split_rows
 
@@ -165,7 +183,20 @@ def halves(y: "NDArray[np.int64]") -> "dict[str, NDArray[np.int64]]":
 
 
 def named_labels(classes: Sequence[str], y: "NDArray[np.int64]") -> "NDArray[Any]":
-    """Return the name of each class number, (N,)."""
+    """Return the name of each class number, (N,).
+
+    Args:
+        classes: Names of the classes.
+        y: (N,), class numbers.
+
+    Returns:
+        (N,), names, of dtype object.
+
+    Examples:
+        >>> import numpy as np
+        >>> named_labels(["cat", "dog"], np.array([1, 0])).tolist()
+        ['dog', 'cat']
+    """
     import numpy as np
 
     return np.array(classes, dtype=object)[y]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from squad.cli.answer_files import check_new
+from squad.cli.answer_files import check_not_existing
 from squad.cli.options import DataDir, Decimal, Device, Encoding, Overwrite, SavedModel
 from squad.cli.terminal import facts, print_message, print_result, table
 
@@ -28,20 +28,21 @@ def inspect(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Unlabelled rows: a file or a data set. Default: the data the model was trained on.",
+            help="Unlabelled rows: a file or a data set.  [default: the data the model was trained on]",
             show_default=False,
         ),
     ] = None,
     layer: Annotated[int, typer.Option(metavar="L", help="Latent layer, counted from 1.")] = 1,
     unit: Annotated[
-        int | None, typer.Option(metavar="K", help="Unit to draw, counted from 1; default: list all units.")
+        int | None, typer.Option(metavar="K", help="Unit to draw, counted from 1.  [default: list all units]")
     ] = None,
     member: Annotated[
-        int | None, typer.Option(metavar="M", help="Ensemble member, counted from 0 as in squad info.")
+        int | None,
+        typer.Option(metavar="M", help="Ensemble member, counted from 0 as in squad info.  [default: the first]"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Figure to write: PNG, PDF or SVG. Default: named by layer and unit."),
+        typer.Option(metavar="FILE", help="Figure to write: PNG, PDF or SVG.  [default: named by layer and unit]"),
     ] = None,
     rows: Annotated[int, typer.Option(metavar="N", help="Maximum number of rows.")] = 2000,
     device: Device = "auto",
@@ -53,7 +54,7 @@ def inspect(
     """Analyse the latent variables of a model.
 
     Without --unit, list the units of a layer, most informative first. With --unit, draw one unit: examples of the
-    distributions it predicts, its activation function, and the weights of its values.
+    distributions it predicts, its activation function, and the weights behind each of its bin values.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def inspect(
     else:
         check_count("--unit", unit, 1, layer_sizes[layer - 1])
         out = _figure_path(out, layer, unit, member)
-        check_new(out, overwrite)
+        check_not_existing(out, overwrite)
         check_writable(out)
     sample = _read_sample(predictor, model, data, rows, data_dir, Format(encoding, decimal))
 
@@ -160,7 +161,7 @@ def _read_sample(
     import torch
 
     from squad.cli.inputs import read_rows
-    from squad.cli.labelled_rows import check_kind
+    from squad.cli.labelled_rows import check_table_or_array
     from squad.errors import DataError
     from squad.predictor.row_pass import encode
 
@@ -174,7 +175,7 @@ def _read_sample(
     read = read_rows(named, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=format)
     if data is None:
         print_message(f"DATA is missing: using rows of {read.source}.")
-    check_kind(predictor, read.x, model, named)
+    check_table_or_array(predictor, read.x, model, named)
     encoded = encode(predictor, read.x)
     usable = np.delete(np.arange(len(encoded.x)), list(encoded.problems))
     if not len(usable):

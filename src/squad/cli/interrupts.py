@@ -26,7 +26,12 @@ IMPORT_FRAMES = "<frozen importlib._bootstrap"
 
 
 def exit_code(number: int) -> int:
-    """Return the exit code of a process that a signal ended, as shells have it: 130 for SIGINT, 143 for SIGTERM."""
+    """Return the exit code of a process that a signal ended, as shells have it: 130 for SIGINT, 143 for SIGTERM.
+
+    Examples:
+        >>> exit_code(signal.SIGINT)
+        130
+    """
     return 128 + number
 
 
@@ -53,7 +58,12 @@ class Listener:
         self.received_at = 0.0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal; the arguments are those of ``signal.signal`` handlers."""
+        """Handle a signal; the arguments are those of ``signal.signal`` handlers.
+
+        Args:
+            number: Number of the signal.
+            frame: Stack frame that was interrupted.
+        """
         if self.finished:
             return
         if self.process and not self.exit_at_once and _is_importing(frame):
@@ -81,6 +91,9 @@ def listening(process: bool) -> Iterator[Listener]:
     Args:
         process: Whether the process belongs to the command and ends afterwards: then later signals are ignored, which
             would print a traceback while the interpreter shuts down.
+
+    Yields:
+        The listener; earlier handlers are restored at the end of the block.
     """
     listener = Listener(process)
     replaced: dict[int, Any] = {}

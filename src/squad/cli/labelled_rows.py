@@ -8,7 +8,7 @@ from squad.cli.terminal import warn
 from squad.data.tables import Table, groups
 from squad.errors import DataError
 
-__all__ = ["check_kind", "labelled_rows"]
+__all__ = ["check_table_or_array", "labelled_rows"]
 
 
 def labelled_rows(
@@ -30,15 +30,18 @@ def labelled_rows(
         group: Column of groups; None: rows have no groups other than those that the model knows itself.
         data_dir: Folder searched first for data sets.
         format: Format of a CSV or TSV file.
+
+    Returns:
+        The rows.
     """
     if target is None and not is_named(data):
         target = getattr(predictor.transform, "target", None)
     rows = read_rows(data, "test", target=target, strict=False, data_dir=data_dir, format=format)
-    check_kind(predictor, rows.x, model, data)
+    check_table_or_array(predictor, rows.x, model, data)
     return Rows(rows.x, rows.labels, _groups(predictor, rows.x, group), rows.source)
 
 
-def check_kind(predictor: Any, x: Any, model: Path, data: str) -> None:
+def check_table_or_array(predictor: Any, x: Any, model: Path, data: str) -> None:
     """Check that a model of tables gets a table, and a model of arrays gets arrays; columns are checked elsewhere.
 
     Args:
@@ -68,7 +71,7 @@ def _groups(predictor: Any, x: Any, group: str | None) -> Any:
 
     if not isinstance(x, Table):
         if group is not None:
-            raise DataError(f"Arrays have no column {group!r} for --group. Leave it out, or pass a table.")
+            raise DataError(f"Arrays have no column {group!r} for --group. Omit it, or pass a table.")
         return None
     known = predictor.record.get("group")
     if known is not None and known not in x.columns:

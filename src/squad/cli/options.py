@@ -37,7 +37,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, Parquet or NPZ file, - for CSV from standard input, or a data set (squad data list).",
+        help="A CSV, TSV, Parquet or NPZ file, - for CSV from standard input, or a data set (squad data list).",
         show_default=False,
     ),
 ]
@@ -50,7 +50,7 @@ Group = Annotated[
         " same split.",
     ),
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; repeatable.")]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Exclude a column; repeatable.")]
 DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder searched first for data sets.")]
 Encoding = Annotated[
     str | None, typer.Option(metavar="NAME", help="Encoding of a CSV or TSV file that is not UTF-8: cp1252, utf-16.")
@@ -61,18 +61,20 @@ Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign of a CS
 Model = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="squad (the default), squad-factorized, maxout-dropout, relu-dropout, dlgm or mlp."
+        metavar="NAME", help="squad, squad-factorized, maxout-dropout, relu-dropout, dlgm or mlp.  [default: squad]"
     ),
 ]
-Hidden = Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers (32,32).")]
-MaxEpochs = Annotated[int | None, typer.Option(metavar="N", help="Maximum number of epochs (200).")]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the split, the weights and the noise (0).")]
+Hidden = Annotated[str | None, typer.Option(metavar="SIZES", help="Units of the hidden layers.  [default: 32,32]")]
+MaxEpochs = Annotated[int | None, typer.Option(metavar="N", help="Maximum number of epochs.  [default: 200]")]
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="Seed of the split, the weights and the noise.  [default: 0]")
+]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
 
 # Saved models, and rows to predict.
 SavedModel = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
 SavedOut = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder for the new model; without it MODEL is replaced.")
+    Path | None, typer.Option(metavar="FOLDER", help="Folder for the new model.  [default: MODEL, which is replaced]")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file, model or certificate.")]
 PublicKey = Annotated[
@@ -83,12 +85,12 @@ PredictData = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, Parquet, NPZ or NPY file, - for CSV from standard input, or a data set.",
+        help="A CSV, TSV, Parquet, NPZ or NPY file, - for CSV from standard input, or a data set.",
         show_default=False,
     ),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column of labels, if not the one used for training.")
+    str | None, typer.Option(metavar="COLUMN", help="Column of labels.  [default: the one used for training]")
 ]
 NewGroup = Annotated[
     str | None,
@@ -98,10 +100,12 @@ NewGroup = Annotated[
 ]
 Sampling = Annotated[
     str | None,
-    typer.Option(metavar="MODE", help="Sampling mode, if not the model's: stratified, relaxed, hard, sample or mean."),
+    typer.Option(
+        metavar="MODE", help="Sampling mode: stratified, relaxed, hard, sample or mean.  [default: the model's]"
+    ),
 ]
 NumSamples = Annotated[
-    int | None, typer.Option(metavar="N", help="Number of samples per prediction, if not the model's.")
+    int | None, typer.Option(metavar="N", help="Number of samples per prediction.  [default: the model's]")
 ]
 
 # Certificates.
@@ -109,4 +113,6 @@ Delta = Annotated[
     float, typer.Option(metavar="D", help="Probability that the guarantee is false: 1 - confidence level.")
 ]
 Ranks = Annotated[int, typer.Option(metavar="J", help="Number of thresholds tested; only for --method bonferroni.")]
-LargestRisk = Annotated[float, typer.Option(metavar="R", help="Largest risk; only for --method band.")]
+LargestRisk = Annotated[
+    float, typer.Option(metavar="R", help="Largest risk that the band covers; only for --method band.")
+]

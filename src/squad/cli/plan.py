@@ -1,4 +1,4 @@
-"""``squad plan``: how many labelled rows a certificate takes."""
+"""``squad plan``: how many labelled rows a certificate needs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ def plan(
         float | None,
         typer.Option(
             metavar="C",
-            help="Coverage you expect: fraction of rows accepted. Default: 1; with --pilot, any coverage.",
+            help="Coverage you expect: fraction of rows accepted.  [default: 1; with --pilot, any coverage]",
             show_default=False,
         ),
     ] = None,
@@ -52,11 +52,11 @@ def plan(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Compute how many labelled rows a certificate takes.
+    """Compute how many labelled rows a certificate needs.
 
-    Success is a certificate that accepts at least 90 % of --coverage. squad evaluate reports coverage and error rate of
-    a model on new rows; with these two, the probability holds for the least favourable distribution of rows. The scores
-    of some new rows (--pilot) give a better estimate; they must not be used to certify.
+    A certificate is a success if its coverage is at least 0.9 x --coverage. squad evaluate reports coverage and error
+    rate of a model on new rows. With these two, the answer is a worst case over all distributions of rows; the scores
+    of some new rows (--pilot) give a better estimate, but these rows must not be used to certify.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def plan(
         if probability < SHOWN_AS_CERTAIN:
             condition += "; it is higher if the model makes fewer errors where it is most confident"
     else:
-        condition = f"if new rows are drawn like the {len(scores[0]):,} of {pilot} (an estimate)"
+        condition = f"if new rows are from the same distribution as the {len(scores[0]):,} of {pilot} (an estimate)"
     coverage_text = (
         "any rows" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
     )

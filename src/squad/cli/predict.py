@@ -23,15 +23,13 @@ from squad.cli.terminal import print_message, row_progress, warn
 
 __all__ = ["predict"]
 
-#: Columns of the output of ``squad predict``.
-ANSWER_COLUMNS = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
-
 
 def predict(
     model: SavedModel,
     data: PredictData,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the predictions; default: stdout.")
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV, TSV or Parquet file for the predictions.  [default: stdout]"),
     ] = None,
     require_certificate: Annotated[
         bool, typer.Option("--require-certificate", help="Exit with code 2 if the model has no certificate.")
@@ -42,7 +40,8 @@ def predict(
         typer.Option(metavar="COLUMN", help="Copy a column of DATA to the output, such as an id; repeatable."),
     ] = None,
     risk: Annotated[
-        str | None, typer.Option(metavar="R", help="Target that decides, if the certificate has several.")
+        str | None,
+        typer.Option(metavar="R", help="Which certified risk decides, such as .02; needed if there are several."),
     ] = None,
     spreadsheet_safe: Annotated[
         bool,
@@ -69,7 +68,7 @@ def predict(
     Examples:
       squad predict model new.csv --out answers.csv
       squad predict model new.csv --keep patient_id --out answers.parquet
-      squad predict model new.csv --require-certificate --out certain.csv
+      squad predict model new.csv --require-certificate --out answers.tsv
       squad predict ensemble new.csv --num-samples 16
       cat new.csv | squad predict model - > answers.csv
       squad predict digits-model digits --out digits-answers.csv
@@ -80,7 +79,7 @@ def predict(
     from squad.cli.answer_files import check_answers, print_answers
     from squad.cli.answer_files import spreadsheet_safe as safe
     from squad.cli.inputs import Format, read_rows
-    from squad.cli.labelled_rows import check_kind
+    from squad.cli.labelled_rows import check_table_or_array
     from squad.data.tables import write
     from squad.predictor.calibration_rows import NOVEL_WARNED
     from squad.selective.certificate_text import certified_terms
@@ -95,7 +94,7 @@ def predict(
     rows = read_rows(
         data, "test", target=None, need_labels=False, strict=False, data_dir=data_dir, format=Format(encoding, decimal)
     )
-    check_kind(predictor, rows.x, model, data)
+    check_table_or_array(predictor, rows.x, model, data)
     copied = {name: _column(rows.x, name, data) for name in keep or ()}
     with row_progress() as progress:
         answer = predictor.answer(rows.x, risk=target, progress=progress)
@@ -129,6 +128,7 @@ def predict(
 def _check_kept(keep: Sequence[str]) -> None:
     """Check the columns of --keep: none twice, none with the name of a column of the output."""
     from squad.errors import ArgumentError
+    from squad.predictor.answer import ANSWER_COLUMNS
 
     for index, name in enumerate(keep):
         if name in ANSWER_COLUMNS:
@@ -164,5 +164,5 @@ def _column(x: Any, name: str, data: str) -> Any:
     from squad.errors import DataError
 
     if not isinstance(x, Table):
-        raise DataError(f"{data} has no named columns, so --keep {name} is impossible. Leave it out.")
+        raise DataError(f"{data} has no named columns, so --keep {name} is impossible. Omit it.")
     return x.column(name).to_numpy()

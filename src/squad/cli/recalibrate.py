@@ -1,4 +1,4 @@
-"""``squad recalibrate``: bring confidences closer to the accuracy of predictions."""
+"""``squad recalibrate``: recalibrate confidences to match accuracy."""
 
 from typing import Annotated
 
@@ -41,16 +41,16 @@ def recalibrate(
     encoding: Encoding = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Bring confidences closer to the accuracy of predictions.
+    """Recalibrate confidences to match accuracy.
 
     Predicted labels do not change; with a temperature, neither does the order of confidences. Confidences change only
-    if cross-validation shows a clear gain, which is printed. Recalibrate before squad certify, with other rows: an
-    existing certificate is lost.
+    if cross-validation shows a clear gain, which is printed. Recalibration is optional. Recalibrate before squad
+    certify, with other rows: an existing certificate is lost.
 
     \b
     Examples:
-      squad recalibrate model extra.csv --out recalibrated
-      squad recalibrate model extra.csv --method isotonic --out isotonic
+      squad recalibrate model recalibration.csv --out recalibrated
+      squad recalibrate model recalibration.csv --method isotonic --out isotonic
     """
     from squad import artifact
     from squad.cli.inputs import Format

@@ -39,9 +39,9 @@ def report(
     """
     import numpy as np
 
-    from squad.cli.answer_files import check_new
+    from squad.cli.answer_files import check_not_existing
     from squad.cli.inputs import Format
-    from squad.cli.labelled_rows import check_kind, labelled_rows
+    from squad.cli.labelled_rows import check_table_or_array, labelled_rows
     from squad.errors import ArgumentError
     from squad.output_paths import OutputError, check_writable
     from squad.predictor import choose_device, load
@@ -54,7 +54,7 @@ def report(
         raise OutputError(f"--out must be a file that ends in .html, got {out}.")
     if len(set(models)) < len(models):
         raise ArgumentError(f"Name each model once, got {', '.join(models)}.")
-    check_new(out, overwrite)
+    check_not_existing(out, overwrite)
     check_writable(out)
     where = choose_device(device)
     predictors = {name: load(name, where) for name in models}
@@ -63,7 +63,7 @@ def report(
         predictors[first], Path(first), data, target, data_dir=data_dir, format=Format(encoding, decimal)
     )
     for name in others:
-        check_kind(predictors[name], rows.x, Path(name), data)
+        check_table_or_array(predictors[name], rows.x, Path(name), data)
     assert rows.labels is not None
     with row_progress() as progress:
         write_report(out, predictors, rows.x, rows.labels, source=rows.source, progress=progress)

@@ -17,7 +17,16 @@ TRUTH = {"1": True, "1.0": True, "true": True, "yes": True, "0": False, "0.0": F
 
 
 def read_table(path: Path, encoding: str | None = None, decimal: str = ".") -> Table:
-    """Read a CSV, TSV or Parquet file, or standard input (``-``); a line that cannot be read is an error."""
+    """Read a CSV, TSV or Parquet file, or standard input (``-``); a line that cannot be read is an error.
+
+    Args:
+        path: The file, or ``-``.
+        encoding: Encoding of a CSV or TSV file; None for UTF-8.
+        decimal: Decimal sign of a CSV or TSV file.
+
+    Returns:
+        The table.
+    """
     found = read(path, encoding=encoding, decimal=decimal)
     if not isinstance(found, Table):
         raise DataError(f"{path} must be a table with the columns confidence and correct, but it has no columns.")
@@ -25,7 +34,15 @@ def read_table(path: Path, encoding: str | None = None, decimal: str = ".") -> T
 
 
 def numbers(table: Table, name: str) -> "NDArray[np.float64]":
-    """Return a column of numbers, (N,); a missing number is an error."""
+    """Return a column of numbers, (N,); a missing number is an error.
+
+    Args:
+        table: The table.
+        name: Name of the column.
+
+    Returns:
+        (N,), numbers.
+    """
     import numpy as np
 
     from squad.data.cells import parse_numbers
@@ -37,7 +54,15 @@ def numbers(table: Table, name: str) -> "NDArray[np.float64]":
 
 
 def flags(table: Table, name: str) -> "NDArray[np.bool_]":
-    """Return a column of 0 and 1, or of true and false, (N,)."""
+    """Return a column of 0 and 1, or of true and false, (N,).
+
+    Args:
+        table: The table.
+        name: Name of the column.
+
+    Returns:
+        (N,), booleans.
+    """
     import numpy as np
 
     texts = labels(table, name, strict=False)
@@ -47,7 +72,15 @@ def flags(table: Table, name: str) -> "NDArray[np.bool_]":
 
 
 def losses(table: Table, name: str) -> "NDArray[np.float64]":
-    """Return a column of losses between 0 and 1, (N,); true and false count as 1 and 0, empty cells are NaN."""
+    """Return a column of losses between 0 and 1, (N,); true and false count as 1 and 0, empty cells are NaN.
+
+    Args:
+        table: The table.
+        name: Name of the column.
+
+    Returns:
+        (N,), losses.
+    """
     import numpy as np
 
     from squad.data.cells import parse_numbers

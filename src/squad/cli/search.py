@@ -34,7 +34,7 @@ def search(
     ] = "coverage@risk=.02",
     space: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Search space in TOML, or the word paper; by default that of the model."),
+        typer.Option(metavar="FILE", help="Search space in TOML, or the word paper.  [default: that of the model]"),
     ] = None,
     group: Group = None,
     drop: Drop = None,
@@ -42,18 +42,22 @@ def search(
     max_epochs: MaxEpochs = None,
     seed: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Seed of the split, the search, and every trial's weights and noise (0)."),
+        typer.Option(
+            metavar="N", help="Seed of the split, the search, and every trial's weights and noise.  [default: 0]"
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings shared by all trials, in TOML, as for squad fit.")
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="One such setting; it is not searched. May be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="One such setting; it is not searched. Repeatable."),
     ] = None,
     slots: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Trials that train together on a device (a fifth of all trials, at most 32)."),
+        typer.Option(
+            metavar="N", help="Trials that train together on a device.  [default: a fifth of all, at most 32]"
+        ),
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Prune trials whose accuracy falls below the median.")] = False,
     minutes: Annotated[
@@ -68,7 +72,7 @@ def search(
     ] = None,
     study: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the study in the database; by default that of the folder."),
+        typer.Option(metavar="NAME", help="Name of the study in the database.  [default: that of the folder]"),
     ] = None,
     ray: Annotated[
         str | None,
@@ -79,7 +83,7 @@ def search(
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Number of workers with --ray; by default one per GPU, or per machine without GPUs."
+            metavar="N", help="Number of workers with --ray.  [default: one per GPU, or per machine without GPUs]"
         ),
     ] = None,
     stale_after: Annotated[
@@ -116,7 +120,7 @@ def search(
     from squad.data.tables import Table
     from squad.errors import ArgumentError
     from squad.search.progress import SilentSearchProgress, make_progress
-    from squad.search.request import check, pose
+    from squad.search.request import build_problem, check_request
     from squad.search.run_search import run_search
     from squad.search.search_options import SearchOptions
     from squad.search.study_folder import BEST
@@ -138,7 +142,7 @@ def search(
         minutes=minutes, prune=prune, stale_after=stale_after, retry_for=retry_for, defaults=not no_defaults,
         restart=restart,
     )  # fmt: skip
-    check(settings, space, objective, out, search_options)
+    check_request(settings, space, objective, out, search_options)
     warn_of_password(storage)
     rows = read_rows(
         data,
@@ -151,7 +155,7 @@ def search(
     assert rows.labels is not None
     if settings.get("drop") and not isinstance(rows.x, Table):
         raise ArgumentError(f"--drop {', '.join(settings['drop'])} needs a table, but {data} has no columns.")
-    problem = pose(rows.x, rows.labels, settings, space, objective, groups=rows.groups, source=rows.source)
+    problem = build_problem(rows.x, rows.labels, settings, space, objective, groups=rows.groups, source=rows.source)
     title = f"{len(rows):,} rows of {rows.source}; searching settings of {problem.space.model}"
 
     class MessagesOnly(SilentSearchProgress):

@@ -28,7 +28,7 @@ def show(
         typer.Option("--study", metavar="NAME", help="Name of the study, if the database has several."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to write; by default the folder of the search.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for the files.  [default: the folder of the search]")
     ] = None,
     no_figures: Annotated[bool, typer.Option("--no-figures", help="Write no figures.")] = False,
 ) -> None:

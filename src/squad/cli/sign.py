@@ -104,7 +104,15 @@ def verify(path: Signed, public_key: PublicKey = None) -> None:
 
 
 def lost_signature(model: Path, folder: Path) -> str | None:
-    """Return a warning if the changed ``model``, saved in ``folder``, is no longer covered by a signature."""
+    """Return a warning if the changed ``model``, saved in ``folder``, is no longer covered by a signature.
+
+    Args:
+        model: Folder of the model, or file of the certificate, that was changed.
+        folder: Folder or file in which it is saved.
+
+    Returns:
+        The warning, or None if nothing was signed.
+    """
     from squad.signing import signature_of
 
     if signature_of(folder).exists():

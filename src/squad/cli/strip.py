@@ -31,7 +31,7 @@ def strip(
 
     A model stores a hash of every row that it was trained on, to refuse certification with these rows. Anyone who has
     a row and the model can tell whether the row was among them. Certify first, then strip, then share the model.
-    Without --out, MODEL itself is changed: a terminal asks for confirmation, elsewhere --yes is needed.
+    Without --out, MODEL itself is changed: you are asked to confirm on a terminal; otherwise pass --yes.
 
     \b
     Examples:

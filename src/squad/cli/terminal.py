@@ -71,6 +71,9 @@ def wrapped(text: str, width: int) -> str:
         text: Lines of text; a line that begins with " - " is an item of a list.
         width: Width of the terminal in characters.
 
+    Returns:
+        The wrapped text.
+
     Examples:
         >>> print(wrapped("A list:\\n - of the first 20 %;\\n - and more.", 17))
         A list:
@@ -107,7 +110,16 @@ def warn(text: str) -> None:
 def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """Replace ``warnings.showwarning``: print the warnings of this library as one line each."""
+    """Replace ``warnings.showwarning``: print the warnings of this library as one line each.
+
+    Args:
+        message: The warning.
+        category: Its class.
+        filename: File of the code that warns.
+        lineno: Line of that file.
+        file: Ignored; warnings go to stderr.
+        line: Source text of the line, for warnings of other libraries.
+    """
     if issubclass(category, SquadWarning):
         warn(str(message))
     else:
@@ -115,7 +127,15 @@ def show_warning(
 
 
 def print_error(text: str, code: int) -> int:
-    """Print ``squad: text`` as one line on stderr, the prefix in red on a terminal; returns ``code``, the exit code."""
+    """Print ``squad: text`` as one line on stderr, the prefix in red on a terminal.
+
+    Args:
+        text: The error message.
+        code: Exit code of the command.
+
+    Returns:
+        The exit code.
+    """
     _say_with_prefix("squad: ", text, "red")
     return code
 
@@ -181,6 +201,9 @@ def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None
 
     Args:
         what: Description of the pass, such as "predicting".
+
+    Yields:
+        Function of the number of rows done and the number of all rows.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -223,7 +246,11 @@ def row_progress(what: str = "predicting") -> Iterator[Callable[[int, int], None
 
 @contextlib.contextmanager
 def download_bar() -> Iterator[Any]:
-    """Yield a progress callback for downloads: a bar on a terminal, elsewhere one line per file."""
+    """Yield a progress callback for downloads: a bar on a terminal, elsewhere one line per file.
+
+    Yields:
+        Function of the name of a file, the number of bytes done, and that of all bytes (None if unknown).
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

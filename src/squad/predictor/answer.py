@@ -15,9 +15,12 @@ from squad.core.portable_math import exp_neg, log
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ACCEPTED", "REFERRED", "UNCERTIFIED", "Answer", "answer_of", "on_grid", "settled"]
+__all__ = ["ACCEPTED", "ANSWER_COLUMNS", "REFERRED", "UNCERTIFIED", "Answer", "answer_of", "on_grid", "settled"]
 
 ACCEPTED, REFERRED, UNCERTIFIED = "accepted", "referred", "uncertified"
+
+#: Attributes of an answer that are columns of its data frame, and of the output of ``squad predict``.
+ANSWER_COLUMNS = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
 
 #: Steps of the grid per unit of log-odds.
 STEPS = 32768
@@ -90,8 +93,7 @@ class Answer:
         """Return a pandas data frame: label, confidence, decision, entropy, mutual_information and reason."""
         import pandas as pd
 
-        names = ("label", "confidence", "decision", "entropy", "mutual_information", "reason")
-        return pd.DataFrame({name: getattr(self, name) for name in names})
+        return pd.DataFrame({name: getattr(self, name) for name in ANSWER_COLUMNS})
 
 
 def answer_of(

@@ -110,7 +110,15 @@ def select_cases(
 
 
 def row_name(rows: Any, row: int) -> str:
-    """Return the location of a row, counted from 1, such as "row 17"."""
+    """Return the location of a row, counted from 1, such as "row 17".
+
+    Args:
+        rows: Table or array.
+        row: Index of the row, from 0.
+
+    Returns:
+        Text such as "row 17", or the line of the file.
+    """
     return rows.where(row) if isinstance(rows, Table) else f"row {row + 1}"
 
 

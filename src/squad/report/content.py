@@ -79,6 +79,9 @@ def compute_report(
         by: (N,), group of each row, for certificates whose groups are not a column of the rows.
         progress: Progress callback of :meth:`squad.predictor.Predictor.answer`, called for each model.
 
+    Returns:
+        The content of the report.
+
     Raises:
         ArgumentError: If there is no model, if rows and labels differ in number, or if a model can read no labelled
             row.

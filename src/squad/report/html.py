@@ -128,7 +128,11 @@ def render_page(report: ReportData) -> str:
 
 
 def json_for_script(data: Any) -> str:
-    """Encode data as ASCII JSON without <, > and &, so that it cannot end the script element it is embedded in."""
+    """Encode data as ASCII JSON without <, > and &, so that it cannot end the script element it is embedded in.
+
+    Returns:
+        JSON text.
+    """
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

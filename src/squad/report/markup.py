@@ -15,7 +15,15 @@ class Markup(str):
 
 
 def join(*children: object) -> Markup:
-    """Concatenate children: markup unchanged, anything else as escaped text, None as nothing."""
+    """Concatenate children: markup unchanged, anything else as escaped text, None as nothing.
+
+    Returns:
+        The markup.
+
+    Examples:
+        >>> join("a < b", Markup("<br>"), None)
+        'a &lt; b<br>'
+    """
     return Markup(
         "".join(
             child if isinstance(child, Markup) else html.escape(str(child)) for child in children if child is not None
@@ -56,6 +64,9 @@ def plain_table(header: list[str], rows: list[list[object]], caption: str | None
         header: Column headings.
         rows: Cells, row by row.
         caption: Title above the table.
+
+    Returns:
+        The markup.
     """
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in header)))
     lines = [

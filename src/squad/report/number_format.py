@@ -17,6 +17,9 @@ def percent(fraction: float) -> str:
 
     Only 0 is shown as 0 %, and only 1 as 100 %.
 
+    Returns:
+        The percentage, with a no-break space before the sign.
+
     Examples:
         >>> percent(0.632), percent(0.0062), percent(0.99973)
         ('63.2\xa0%', '0.62\xa0%', '99.973\xa0%')
@@ -37,6 +40,9 @@ def percent(fraction: float) -> str:
 def exact_percent(fraction: float) -> str:
     r"""Format a guaranteed risk with all its digits: rounding could make the guarantee look stronger than it is.
 
+    Returns:
+        The percentage, with a no-break space before the sign.
+
     Examples:
         >>> exact_percent(0.02), exact_percent(0.0199)
         ('2\xa0%', '1.99\xa0%')
@@ -46,6 +52,9 @@ def exact_percent(fraction: float) -> str:
 
 def percent_rounded_up(threshold: float) -> str:
     r"""Format a threshold as a percentage, rounded up: a confidence above the number shown is above the threshold.
+
+    Returns:
+        The percentage, with a no-break space before the sign.
 
     Examples:
         >>> percent_rounded_up(0.902435), percent_rounded_up(0.5)
@@ -69,17 +78,40 @@ def _trim(text: str) -> str:
 
 
 def count(number: float) -> str:
-    """Format a count with thousands separators; a sum of costs with two decimals."""
+    """Format a count with thousands separators; a sum of costs with two decimals.
+
+    Returns:
+        Text such as "1,234".
+
+    Examples:
+        >>> count(1234), count(0.25)
+        ('1,234', '0.25')
+    """
     return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}"
 
 
 def plural(number: int, noun: str) -> str:
-    """Format a count with its noun: "1 case", "2 cases"."""
+    """Format a count with its noun: "1 case", "2 cases".
+
+    Args:
+        number: The count.
+        noun: Its noun in the singular, which takes an s in the plural.
+
+    Returns:
+        The count and the noun, with a no-break space between them.
+    """
     return f"{count(number)}{NBSP}{noun if number == 1 else f'{noun}s'}"
 
 
 def round_up(fraction: float, of: int = 1000) -> int:
     """Convert an upper bound on a fraction into a whole number of cases, rounded up apart from floating-point error.
+
+    Args:
+        fraction: Upper bound on a fraction.
+        of: Number of cases that the fraction refers to.
+
+    Returns:
+        Number of cases.
 
     Examples:
         >>> round_up(0.0061), round_up(0.006)
@@ -90,6 +122,9 @@ def round_up(fraction: float, of: int = 1000) -> int:
 
 def approximate(number: float) -> str:
     """Format an observed count, with one decimal if it is below 10.
+
+    Returns:
+        Text such as "3.3" or "31".
 
     Examples:
         >>> approximate(3.26), approximate(31.2), approximate(0.0)

@@ -20,7 +20,12 @@ MAX_CELLS, MAX_CELL_LENGTH = 16, 60
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
-    """Return whether a row of this shape is an image: (height, width) or (height, width, channels)."""
+    """Return whether a row of this shape is an image: (height, width) or (height, width, channels).
+
+    Examples:
+        >>> is_picture((28, 28)), is_picture((28,))
+        (True, False)
+    """
     return len(shape) in (2, 3)
 
 
@@ -29,6 +34,13 @@ def value_range(images: NDArray[Any]) -> tuple[float, float]:
 
     These are the conventional ranges (0 to 255, 0 to 1) if the values look like it, otherwise the range of the values:
     8-bit images with values up to 16, such as the digits data, would be almost black.
+
+    Returns:
+        The value shown as black, and the value shown as white.
+
+    Examples:
+        >>> value_range(np.array([[0, 200]])), value_range(np.array([[0, 16]]))
+        ((0.0, 255.0), (0.0, 16.0))
     """
     finite = images[np.isfinite(images)] if images.dtype.kind == "f" else images
     if not finite.size:
@@ -50,6 +62,13 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
         image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), of any numeric type; for any other number of channels, their
             mean is shown.
         limits: Values shown as black and as white.
+
+    Returns:
+        The URL.
+
+    Examples:
+        >>> png(np.zeros((2, 2)), (0.0, 1.0))[:22]
+        'data:image/png;base64,'
     """
     from PIL import Image
 
@@ -70,7 +89,16 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
 
 
 def table_row(table: Table, row: int, columns: list[str]) -> list[tuple[str, str]]:
-    """Return names and values of a model's input columns, and the number of columns not shown."""
+    """Return names and values of a model's input columns, and the number of columns not shown.
+
+    Args:
+        table: Table of the rows.
+        row: Index of the row, from 0.
+        columns: Input columns of the model.
+
+    Returns:
+        Pairs of name and text; at most ``MAX_CELLS`` columns, and a last pair for the rest.
+    """
     cells = table.frame.iloc[row]
     shown = [(name, _truncate(_shorten_number(cell_text(cells[name]) or "(empty)"))) for name in columns[:MAX_CELLS]]
     return shown + _not_shown(len(columns))

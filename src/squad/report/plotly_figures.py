@@ -53,6 +53,9 @@ def risk_coverage(models: Sequence[ModelReport], start: int) -> Figure:
     Args:
         models: Results of the models.
         start: Index of the slider's initial position.
+
+    Returns:
+        Plotly figure as plain data.
     """
     several = len(models) > 1
     low, zero, high, min_coverage = _axis_limits(models)
@@ -118,6 +121,10 @@ def risk_coverage(models: Sequence[ModelReport], start: int) -> Figure:
 
 def selected_point(position: SliderPosition, model: ModelReport) -> tuple[list[float], list[float]]:
     """Return coverage and risk of a slider position: guaranteed if there is a guarantee, else observed.
+
+    Args:
+        position: Position of the slider.
+        model: Results of the model.
 
     Returns:
         Two lists of one number each, or two empty lists if no case is accepted.
@@ -219,6 +226,9 @@ def reliability(bins: Sequence[Bin], index: int) -> Figure:
     Args:
         bins: Bins of the diagram.
         index: Index of the model, for its colour.
+
+    Returns:
+        Plotly figure as plain data.
     """
     colour = model_colour(index)
     largest = max(group.count for group in bins)
@@ -266,7 +276,14 @@ def reliability(bins: Sequence[Bin], index: int) -> Figure:
 
 
 def confidences(bins: Sequence[ConfidenceBin]) -> Figure:
-    """Draw the distributions of confidence of correct and of wrong predictions, each adding up to 100 %."""
+    """Draw the distributions of confidence of correct and of wrong predictions, each adding up to 100 %.
+
+    Args:
+        bins: Counts by confidence, from :func:`squad.report.summaries.confidence_bins`.
+
+    Returns:
+        Plotly figure as plain data.
+    """
     first = next(index for index, group in enumerate(bins) if group.n)
     bins = bins[first:]
     names = [_bin_name(group) for group in bins]
@@ -303,6 +320,9 @@ def latents(index: int) -> Figure:
 
     Args:
         index: Index of the model, for its colour.
+
+    Returns:
+        Plotly figure as plain data.
     """
     colour = model_colour(index)
     return {

@@ -39,6 +39,9 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         data: Settings, possibly nested.
         prefix: Prefix of every name.
 
+    Returns:
+        Pairs of dotted name and text.
+
     Examples:
         >>> flatten({"a": {"b": 1, "c": None}, "d": [2, 3]})
         [('a.b', '1'), ('d', '2, 3')]
@@ -56,7 +59,17 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def test_facts(rows: Any, labels: list[Any], source: str, date: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the name of the test set, and what was tested, when, and with which versions."""
+    """Return the name of the test set, and what was tested, when, and with which versions.
+
+    Args:
+        rows: Table or array of the test set.
+        labels: True labels.
+        source: Name of the test set, such as that of its file.
+        date: Time of the report in ISO format, in UTC.
+
+    Returns:
+        Name of the test set, and pairs of name and text.
+    """
     name, checksum = _checksum(rows, labels, source)
     return name, [
         ("test set", name),

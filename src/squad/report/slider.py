@@ -82,14 +82,32 @@ class Slider:
 
 
 def accepted_range(threshold: float) -> tuple[str, float | None]:
-    """Return a threshold without infinities, which JSON does not have: "above" and the number, "all", or "none"."""
+    """Return a threshold without infinities, which JSON does not have: "above" and the number, "all", or "none".
+
+    Examples:
+        >>> accepted_range(0.9), accepted_range(math.inf), accepted_range(-math.inf)
+        (('above', 0.9), ('none', None), ('all', None))
+    """
     if math.isfinite(threshold):
         return "above", threshold
     return ("none" if threshold > 0 else "all"), None
 
 
 def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
-    """Return round risks from ``low`` to ``high``, including ``high`` itself and the ``others`` in between."""
+    """Return round risks from ``low`` to ``high``, including ``high`` itself and the ``others`` in between.
+
+    Args:
+        low: Smallest risk; at most a tenth of ``high`` is used.
+        high: Largest risk.
+        others: Further risks, such as those of a certificate.
+
+    Returns:
+        Risks, ascending.
+
+    Examples:
+        >>> slider_risks(0.01, 0.1)[:4]
+        [0.01, 0.011, 0.012, 0.013]
+    """
     low = min(low, high / 10)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     risks = {round(mantissa * 10.0**exponent, 12) for exponent in exponents for mantissa in MANTISSAS}
@@ -112,7 +130,15 @@ class BandSettings(NamedTuple):
 
 
 def smallest_slider_risk(scores: Scores | None, settings: BandSettings) -> float:
-    """Return the smallest risk of a slider: 0.1 %, or the smallest that can be guaranteed if that is lower."""
+    """Return the smallest risk of a slider: 0.1 %, or the smallest that can be guaranteed if that is lower.
+
+    Args:
+        scores: Calibration scores; None if they are not stored.
+        settings: Settings of the guarantee.
+
+    Returns:
+        The risk.
+    """
     if scores is None or not len(scores):
         return DEFAULT_START
     smallest = float(band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max).bound.min())
@@ -134,6 +160,9 @@ def make_slider(
         wrong: (N,), whether each prediction on the test set is wrong.
         scores: Calibration scores; without them, thresholds are chosen on the test set and carry no guarantee.
         settings: Settings of the guarantee.
+
+    Returns:
+        The slider, with one position per risk.
     """
     positions = []
     if scores is None or not len(scores):

@@ -95,6 +95,14 @@ def confidence_bins(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -
     Args:
         confidence: (N,), confidence of each prediction.
         wrong: (N,), whether each prediction is wrong.
+
+    Returns:
+        All bins, also empty ones, in ascending order.
+
+    Examples:
+        >>> bins = confidence_bins(np.array([0.55, 0.97, 0.999]), np.array([True, False, False]))
+        >>> sum(one.n for one in bins), sum(one.wrong for one in bins)
+        (3, 1)
     """
     index = np.clip(np.searchsorted(CONFIDENCE_EDGES, confidence, side="right") - 1, 0, len(CONFIDENCE_EDGES) - 2)
     n, errors = (np.bincount(index, weights, minlength=len(CONFIDENCE_EDGES) - 1) for weights in (None, wrong))
@@ -109,6 +117,13 @@ def reliability_bins(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) 
     Args:
         confidence: (N,), confidence of each prediction.
         wrong: (N,), whether each prediction is wrong.
+
+    Returns:
+        The bins, in ascending order.
+
+    Examples:
+        >>> len(reliability_bins(np.array([0.55, 0.97, 0.999]), np.array([True, False, False])))
+        2
     """
     return reliability(confidence, ~wrong, RELIABILITY_BINS)
 
@@ -130,6 +145,9 @@ def by_harm(
         predicted: (N,), index of each predicted class.
         truth: (N,), index of each true class.
         accepted: For each target (a single one without a certificate), which cases it accepts; None counts all cases.
+
+    Returns:
+        One row per target and harm.
     """
     targets = [{}] if certificate is None else certificate.targets
     several = len(targets) > 1
@@ -179,6 +197,13 @@ def by_class(
         predicted: (N,), index of each predicted class.
         truth: (N,), index of each true class.
         accepted: (N,), which cases are accepted; None counts all cases.
+
+    Returns:
+        One row per class shown.
+
+    Examples:
+        >>> by_class(["a", "b"], np.array([0, 0, 1]), np.array([0, 1, 1]), None)[0].name
+        'a'
     """
     within = np.ones(len(predicted), dtype=bool) if accepted is None else accepted
     size = len(classes)

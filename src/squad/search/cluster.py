@@ -70,6 +70,9 @@ def run(
         device: "cpu" uses no GPUs; "auto" uses GPUs if there are any.
         on_wait: Called every second, for progress.
         for_each: Function of the payload and the number of workers that returns the payload to send.
+
+    Returns:
+        One result per worker.
     """
     ray = _ray()
     with _connected(address):
@@ -99,6 +102,13 @@ def share(nodes: Sequence[tuple[int, int]], workers: int | None = None, device: 
         nodes: CPUs and GPUs of each machine.
         workers: Number of workers; None for one per GPU, or one per machine without GPUs.
         device: Where to train; "cpu" uses no GPUs.
+
+    Returns:
+        Number of workers, and the CPUs and GPUs of each.
+
+    Examples:
+        >>> share([(16, 0), (16, 0)])
+        Share(workers=2, cpus=16, gpus=0)
     """
     if workers is not None and workers < 1:
         raise ArgumentError.of("workers", workers, "at least 1")

@@ -29,6 +29,9 @@ def export_record(study: "optuna.Study", meta: Mapping[str, Any], earlier: Recor
             trials, which several workers began at the end of a study, are left out.
         meta: Description of the search: :data:`META`, optional "notes" for the user, and anything else to keep.
         earlier: Earlier record of the same study, whose machine and versions are kept; None if it was run here.
+
+    Returns:
+        The record.
     """
     import optuna
 
@@ -86,7 +89,15 @@ def _iso(time: datetime | None) -> str | None:
 
 
 def write_csv(search: Search, path: str | Path) -> Path:
-    """Write one row per trial, atomically."""
+    """Write one row per trial, atomically.
+
+    Args:
+        search: The search.
+        path: File to write.
+
+    Returns:
+        Path of the file.
+    """
     header, rows = search.rows()
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

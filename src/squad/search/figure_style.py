@@ -20,6 +20,13 @@ INK, FAINT, ACCENT = "#222222", "#9a9a9a", "#b3362b"
 def drawn_trials(search: Search, *, inside: bool = False) -> tuple[TrialRecord, ...]:
     """Return the measured trials; with ``inside``, only those whose settings lie in the space.
 
+    Args:
+        search: The search.
+        inside: Whether to leave out trials with settings outside the space, such as the defaults.
+
+    Returns:
+        The trials.
+
     Raises:
         FigureError: There are too few of them for a figure.
     """

@@ -14,6 +14,11 @@ class Measure:
         title: Name with its risk, such as "coverage at risk 2 %".
         percent: Whether values are proportions and displayed in percent.
         sign: 1, or -1 for an AURC, which is stored negated because smaller is better.
+
+    Examples:
+        >>> measure = Measure.of("coverage@risk=0.02,delta=0.01")
+        >>> measure.title, measure.text(0.695)
+        ('coverage at risk 2 %', 'coverage 69.5 %')
     """
 
     name: str
@@ -36,11 +41,27 @@ class Measure:
         return 100 * value if self.percent else self.sign * value + 0.0  # + 0.0 avoids -0
 
     def short(self, value: float, digits: int = 1) -> str:
-        """Format a value: ``69.5 %``, or ``0.01234`` with four significant digits for an AURC."""
+        """Format a value: ``69.5 %``, or ``0.01234`` with four significant digits for an AURC.
+
+        Args:
+            value: Value as it is stored: a proportion, or a negated AURC.
+            digits: Decimal places of a percentage.
+
+        Returns:
+            The value as text.
+        """
         return f"{self.shown(value):.{digits}f} %" if self.percent else _four_digits(self.shown(value))
 
     def text(self, value: float, digits: int = 1) -> str:
-        """Format a value with its name: ``coverage 69.5 %`` or ``AURC 0.01234``."""
+        """Format a value with its name: ``coverage 69.5 %`` or ``AURC 0.01234``.
+
+        Args:
+            value: Value as it is stored: a proportion, or a negated AURC.
+            digits: Decimal places of a percentage.
+
+        Returns:
+            The value as text.
+        """
         return f"{self.name} {self.short(value, digits)}"
 
 

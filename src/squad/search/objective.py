@@ -80,7 +80,11 @@ class Objective:
 
     @classmethod
     def parse(cls, text: str) -> "Objective":
-        """Parse "coverage@risk=.02", "coverage@risk=.02,delta=.05" (delta is .01 by default), "aurc" or "accuracy"."""
+        """Parse "coverage@risk=.02", "coverage@risk=.02,delta=.05" (delta is .01 by default), "aurc" or "accuracy".
+
+        Returns:
+            The objective.
+        """
         given: object = text
         if not isinstance(given, str):
             raise ArgumentError.of("objective", repr(given), f"text, such as {EXAMPLE}")
@@ -118,6 +122,12 @@ class Objective:
         smallest number of rows that shows the risk in one test.  SGR tests ceil(log2 rows) thresholds, each at a part
         of delta, and needs more (at .02 and .01: 342 of 684 rows, where one test needs 228); for any delta up to .25,
         three times is enough for SGR, too.
+
+        Args:
+            rows: Number of validation rows.
+
+        Returns:
+            This objective and None; or AURC and a note, if there are too few rows for coverage.
         """
         if self.risk is None or self.delta is None:
             return self, None
@@ -143,6 +153,9 @@ class Objective:
         Args:
             confidence: Confidences (rows,), higher is surer; NaN is refused.
             correct: Whether each prediction is right (rows,).
+
+        Returns:
+            The value, and the details by name.
         """
         scores = Scores.of(confidence, correct)
         rows = len(scores)

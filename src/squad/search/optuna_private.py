@@ -41,7 +41,15 @@ def storage_id(trial: "FrozenTrial") -> int:
 
 
 def stale_trials(storage: "optuna.storages.RDBStorage", study: "optuna.Study") -> list[int]:
-    """Return the ids of running trials whose last heartbeat is older than the storage's grace period."""
+    """Return the ids of running trials whose last heartbeat is older than the storage's grace period.
+
+    Args:
+        storage: Storage of the study.
+        study: The study.
+
+    Returns:
+        Optuna's ids of the trials.
+    """
     return list(storage._get_stale_trial_ids(study_id(study)))
 
 
@@ -49,6 +57,13 @@ def heartbeat_ages(study: "optuna.Study", trial_ids: Collection[int]) -> dict[in
     """Return the seconds since the last heartbeat, by trial id; trials without a heartbeat are left out.
 
     Times are those of the database's clock.
+
+    Args:
+        study: The study.
+        trial_ids: Optuna's ids of trials.
+
+    Returns:
+        Seconds by trial id.
     """
     import sqlalchemy
     from optuna.storages._rdb.models import TrialHeartbeatModel
@@ -86,6 +101,9 @@ def kernel_estimator(minimum_width: "Callable[[Any, int], Any]") -> Any:
 
     Args:
         minimum_width: Function of the kernels' centres (n,) and the number of parameters that returns the bound.
+
+    Returns:
+        A class for :func:`set_estimator`.
     """
     import numpy as np
     from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
@@ -104,7 +122,12 @@ def kernel_estimator(minimum_width: "Callable[[Any, int], Any]") -> Any:
 
 
 def set_estimator(sampler: "optuna.samplers.TPESampler", estimator: Any) -> None:
-    """Replace the kernel density estimator of TPE."""
+    """Replace the kernel density estimator of TPE.
+
+    Args:
+        sampler: Sampler to change.
+        estimator: Class of the estimator.
+    """
     sampler._parzen_estimator_cls = estimator
 
 

@@ -32,7 +32,11 @@ JITTER = {"choice": 0.62, "step": 0.55}
 
 
 def pairwise(search: Search) -> "Figure":
-    """Draw each pair of settings, and the objective over each setting; coloured by the objective, the best ringed."""
+    """Draw each pair of settings, and the objective over each setting; coloured by the objective, the best ringed.
+
+    Returns:
+        The figure.
+    """
     figure_class = matplotlib_figure(EXTRA)
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 

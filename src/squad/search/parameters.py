@@ -59,7 +59,12 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Choices:
-    """One of several values without an order."""
+    """One of several values without an order.
+
+    Examples:
+        >>> Choices(("gaussian", "uniform")).nearest("uniform")
+        'uniform'
+    """
 
     prefix: ClassVar[str] = ""
 
@@ -89,14 +94,22 @@ class Choices:
         return CategoricalDistribution([_stored(choice) for choice in self.choices])
 
     def setting(self, param: Any) -> Any:
-        """Convert Optuna's value to that of the setting."""
+        """Convert Optuna's value to that of the setting.
+
+        Returns:
+            Value of the setting; a tuple becomes a list.
+        """
         for choice in self.choices:
             if _stored(choice) == param:
                 return _with_lists(choice)
         raise ArgumentError.of(VALUE, repr(param), f"one of {', '.join(repr(_stored(one)) for one in self.choices)}")
 
     def param(self, setting: Any) -> Any:
-        """Convert the value of the setting to Optuna's."""
+        """Convert the value of the setting to Optuna's.
+
+        Returns:
+            Value of Optuna's parameter.
+        """
         value = _checked_value(setting)
         for choice in self.choices:
             if choice == value and isinstance(choice, bool) == isinstance(value, bool):  # True == 1 in Python
@@ -153,7 +166,12 @@ class _Range:
 
 @dataclass(frozen=True)
 class Integers(_Range):
-    """Integers from ``low`` to ``high``, both included: every ``step``-th, or log-uniform."""
+    """Integers from ``low`` to ``high``, both included: every ``step``-th, or log-uniform.
+
+    Examples:
+        >>> Integers(1, 9, step=2).setting(3.0)
+        3
+    """
 
     low: int
     high: int
@@ -178,7 +196,11 @@ class Integers(_Range):
         return IntDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def setting(self, param: Any) -> int:
-        """Convert Optuna's value to that of the setting."""
+        """Convert Optuna's value to that of the setting.
+
+        Returns:
+            Value of the setting.
+        """
         number = check_number(VALUE, param, self.low, self.high)
         if number != int(number) or (int(number) - self.low) % self.step:
             raise ArgumentError.of(VALUE, repr(param), f"one of {self.low}, {self.low + self.step}, ... {self.high}")
@@ -194,7 +216,12 @@ class Integers(_Range):
 
 @dataclass(frozen=True)
 class Reals(_Range):
-    """Real numbers from ``low`` to ``high``: uniform, log-uniform, or every ``step``-th."""
+    """Real numbers from ``low`` to ``high``: uniform, log-uniform, or every ``step``-th.
+
+    Examples:
+        >>> Reals(0.1, 0.9, step=0.1).setting(0.30000000000000004)
+        0.3
+    """
 
     low: float
     high: float
@@ -220,7 +247,11 @@ class Reals(_Range):
         return FloatDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def setting(self, param: Any) -> float:
-        """Convert Optuna's value to that of the setting: with a step, 0.30000000000000004 becomes 0.3."""
+        """Convert Optuna's value to that of the setting: with a step, 0.30000000000000004 becomes 0.3.
+
+        Returns:
+            Value of the setting.
+        """
         slack = 0.0 if self.step is None else 1e-8 * self.step
         number = check_number(VALUE, param, self.low - slack, self.high + slack)
         if self.step is None:
@@ -244,6 +275,10 @@ class Octaves(_Range):
     """Integers ``low``, ... ``high``, each 2**octaves times the previous one, rounded.
 
     Optuna's parameter is the base-2 logarithm, so that neighbours on the grid are neighbours for its sampler.
+
+    Examples:
+        >>> Octaves(16, 64, 1).values
+        (16, 32, 64)
     """
 
     prefix: ClassVar[str] = "log2_"
@@ -299,7 +334,11 @@ class Octaves(_Range):
         return FloatDistribution(self._logs[0], self._logs[-1], step=round(self.octaves, LOG2_DECIMALS))
 
     def setting(self, param: Any) -> int:
-        """Convert Optuna's value to that of the setting."""
+        """Convert Optuna's value to that of the setting.
+
+        Returns:
+            Value of the setting.
+        """
         logs = self._logs
         number = check_number(VALUE, param)
         index = min(range(len(logs)), key=lambda index: abs(logs[index] - number))
@@ -308,7 +347,11 @@ class Octaves(_Range):
         return self._at(index)
 
     def param(self, setting: Any) -> float:
-        """Convert the value of the setting to Optuna's."""
+        """Convert the value of the setting to Optuna's.
+
+        Returns:
+            Value of Optuna's parameter, a logarithm.
+        """
         number, values = check_number(VALUE, setting), self.values
         if number not in values:
             raise ArgumentError.of(VALUE, repr(setting), f"one of {', '.join(map(str, values))}")
@@ -331,6 +374,13 @@ def entry_of(given: Any, kind: str) -> Entry:
     Args:
         given: {low = ..., high = ...} with log, step or octaves; {choices = [...]}; or the value for all trials.
         kind: Kind of the setting: "integer", "float", "bool", "text" or "list".
+
+    Returns:
+        The entry.
+
+    Examples:
+        >>> entry_of({"low": 1, "high": 9}, "integer")
+        Integers(low=1, high=9, step=1, log=False)
     """
     if not isinstance(given, Mapping):
         return Fixed(_of_kind(given, kind))

@@ -30,7 +30,7 @@ LARGE_SLOT_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 COPIES = 8
 #: Number of parameters that a GPU updates in the minimum time of a step.  This and the next are rough: they divide time
 #: among groups, and do not affect the outcome of a trial.
-MOVED = 6 << 20
+PARAMETERS_PER_STEP = 6 << 20
 #: Number of rows whose matrix products take as long as updating the parameters.
 ROWS_PER_UPDATE = 320
 #: Seconds between two requests for trials while other workers have the rest.
@@ -79,7 +79,7 @@ class _Group:
         """Estimate the time of a step: a constant, plus a part that grows with its rows or parameters."""
         slots, rows = len(self.slots.runs), self.shape.training.batch_size or 0
         if self.shape.large:
-            return 1 + slots * self.parameters / MOVED * (1 + rows / ROWS_PER_UPDATE)
+            return 1 + slots * self.parameters / PARAMETERS_PER_STEP * (1 + rows / ROWS_PER_UPDATE)
         return 1 + slots * rows / 4096
 
     def forget(self) -> None:

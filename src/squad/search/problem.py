@@ -59,7 +59,7 @@ class Problem:
     Attributes:
         settings: Settings shared by all trials, as tables of a fit (docs/settings.md).
         space: Search space.
-        asked: Objective that was requested.
+        requested: Objective of the request.
         objective: Objective that is maximized; it may differ if there are few validation rows.
         data: Rows, with one split for all trials.
         facts: Facts about the rows, for the record.
@@ -68,7 +68,7 @@ class Problem:
 
     settings: Mapping[str, Any]
     space: Space
-    asked: Objective
+    requested: Objective
     objective: Objective
     data: TrainingData
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -102,7 +102,7 @@ class Problem:
             "model": self.space.model,
             "base": dict(self.settings),
             "space": self.space.to_dict(),
-            "objective": {"asked": self.asked.text, "used": self.objective.text},
+            "objective": {"asked": self.requested.text, "used": self.objective.text},
             "seed": self.seed,
             "data": dict(self.facts),
             "notes": list(self.notes),
@@ -131,7 +131,21 @@ def _digest(data: TrainingData) -> str:
 
 
 def count_parameters(config: NetworkConfig, in_features: int, classes: int) -> int:
-    """Return the number of parameters of a network."""
+    """Return the number of parameters of a network.
+
+    Args:
+        config: Settings of the network.
+        in_features: Number of inputs.
+        classes: Number of classes.
+
+    Returns:
+        Number of parameters of one member.
+
+    Examples:
+        >>> from squad.models import network_config
+        >>> count_parameters(network_config("mlp", {"hidden": [4]}), 3, 2)
+        26
+    """
     return sum(parameter.numel() for parameter in blank(config, in_features, classes, 1).parameters())
 
 
@@ -151,10 +165,13 @@ def make_problem(
         objective: Requested objective, such as "coverage@risk=.02"; AURC replaces it if there are too few validation
             rows.
         facts: Facts about the rows, for the record.
+
+    Returns:
+        The problem.
     """
-    asked = Objective.parse(objective)
+    requested = Objective.parse(objective)
     data = ready.data
-    used, note = asked.for_rows(data.validation.shape[1])
+    used, note = requested.for_rows(data.validation.shape[1])
     all_facts = {
         **facts,
         "rows": {"training": data.train.shape[1], "validation": data.validation.shape[1]},
@@ -163,7 +180,7 @@ def make_problem(
         "sha256": _digest(data)[:16],
     }
     notes = tuple(filter(None, (*ready.notes, note, _batch_size_note(space))))
-    return Problem(plain_json(settings), space, asked, used, data, all_facts, notes)
+    return Problem(plain_json(settings), space, requested, used, data, all_facts, notes)
 
 
 def _batch_size_note(space: Space) -> str | None:

@@ -66,7 +66,12 @@ class SearchProgress(Protocol):
     """Interface of progress reports; any object with these four methods can be used."""
 
     def start(self, done: int, total: int) -> None:
-        """Begin or resume a search that has ``done`` of ``total`` trials."""
+        """Begin or resume a search that has ``done`` of ``total`` trials.
+
+        Args:
+            done: Number of finished trials.
+            total: Number of trials of the search.
+        """
 
     def update(self, snapshot: Snapshot) -> None:
         """Show the state after a trial began or ended, or an epoch passed."""
@@ -211,6 +216,9 @@ def make_progress(stream: IO[str] | None = None, label: str = "search") -> Searc
     Args:
         stream: Where to show progress; stderr by default.
         label: Text in front of the bar, or of each line.
+
+    Returns:
+        The progress display.
     """
     from rich.console import Console
 

@@ -19,14 +19,24 @@ from squad.settings import assigned, fit_settings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check", "pose", "table_and_groups"]
+__all__ = ["build_problem", "check_request", "table_and_groups"]
 
 #: A search space as tables, as a file, or as the name "paper"; None for the default of the model.
 SpaceLike: TypeAlias = "Mapping[str, Any] | str | Path | None"
 
 
-def check(settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Path, options: SearchOptions) -> None:
-    """Check everything about a search that can be checked before rows are read."""
+def check_request(
+    settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Path, options: SearchOptions
+) -> None:
+    """Check everything about a search that can be checked before rows are read.
+
+    Args:
+        settings: Settings shared by all trials, as tables of a fit.
+        space: Search space.
+        objective: Objective, such as "coverage@risk=.02".
+        out: Folder of the study.
+        options: How the search is run; its database and cluster must be reachable.
+    """
     from squad.search.storage import close_storage, open_storage
 
     _parse_request(settings, space, objective)
@@ -39,7 +49,7 @@ def check(settings: Mapping[str, Any], space: SpaceLike, objective: str, out: Pa
         cluster.check(options.ray)
 
 
-def pose(
+def build_problem(
     x: Any,
     labels: "Sequence[Any] | NDArray[Any]",
     settings: Mapping[str, Any],
@@ -59,6 +69,9 @@ def pose(
         objective: Objective, such as "coverage@risk=.02".
         groups: Group of each row (N,).
         source: Where the rows come from, for the record.
+
+    Returns:
+        The problem.
     """
     settings, resolved, parsed = _parse_request(settings, space, objective)
     ready = prepare(
@@ -76,13 +89,22 @@ def pose(
 def table_and_groups(
     x: Any, groups: "Sequence[Any] | NDArray[Any] | None", settings: Mapping[str, Any]
 ) -> tuple[Any, "Sequence[Any] | NDArray[Any] | None"]:
-    """Return a data frame with a target as a table, and the groups, read from their column unless given."""
+    """Return a data frame with a target as a table, and the groups, read from their column unless given.
+
+    Args:
+        x: Data frame, table or array.
+        groups: (N,), group of each row; None to read them from the column that ``settings`` name.
+        settings: Settings of a fit, with optional "target" and "group".
+
+    Returns:
+        Table or array, and the groups; None if there are none.
+    """
     column = settings.get("group")
     if hasattr(x, "iloc") and hasattr(x, "columns"):  # a data frame; without a target it is an array of numbers
         if settings.get("target") is not None:
             x = Table.of(x)
         elif text := [str(name) for name, kind in x.dtypes.items() if getattr(kind, "kind", "O") not in "biuf"]:
-            hint = "Name the column of labels with target, or pass squad.data.tables.Table.of(frame)."
+            hint = "Name the label column with target, or pass squad.data.tables.Table.of(frame)."
             given = f"a data frame with the text column {text[0]!r} and no target"
             raise ArgumentError.of("x", given, "a table, or numbers only", hint)
     if column is None or groups is not None:

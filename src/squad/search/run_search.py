@@ -55,6 +55,9 @@ def run_search(
         title: First progress message, shown once the study is open.
         sampler: As for :func:`squad.tune`.
         callbacks: As for :func:`squad.tune`.
+
+    Returns:
+        The search as recorded so far, also if it is not complete.
     """
     from squad.search.defaults import default_trial
     from squad.search.export import export_record, write_csv

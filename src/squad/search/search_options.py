@@ -37,6 +37,10 @@ class SearchOptions:
         retry_for: Seconds to retry for if the database server cannot be reached; 0 disables retries.
         defaults: Whether the first trial of a new study has the default settings.
         restart: Whether to delete an existing study first.
+
+    Examples:
+        >>> SearchOptions(trials=40).slots_of(1)
+        8
     """
 
     trials: int = 100

@@ -239,6 +239,9 @@ def read(path: str | Path) -> Search:
 
     Args:
         path: Path of trials.json, or of its folder.
+
+    Returns:
+        The search.
     """
     path = Path(path)
     file = path / TRIALS if path.is_dir() else path

@@ -85,6 +85,9 @@ class Space:
                 optional "log": True, "step" or "octaves", to {"choices": [...]}, or to one value for all trials.  A
                 range of one value and a single choice count as one value, too.  "model" is optional and must agree.
             fixed: Dotted names that are set elsewhere; they are checked and left out.
+
+        Returns:
+            The space.
         """
         kinds = _kinds(model)
         entries = dict(_parse(model, tables, kinds))
@@ -97,17 +100,42 @@ class Space:
 
     @classmethod
     def default(cls, model: str, fixed: Collection[str] = ()) -> "Space":
-        """Return the default space of a network, which contains the default settings; ``fixed`` as in :meth:`of`."""
+        """Return the default space of a network, which contains the default settings; ``fixed`` as in :meth:`of`.
+
+        Args:
+            model: Name of the network.
+            fixed: Dotted names that are set elsewhere, as in :meth:`of`.
+
+        Returns:
+            The space.
+        """
         return cls.of(model, _packaged(model), fixed)
 
     @classmethod
     def paper(cls, model: str, fixed: Collection[str] = ()) -> "Space":
-        """Return the space of the paper's appendix, which excludes some defaults; ``fixed`` as in :meth:`of`."""
+        """Return the space of the paper's appendix, which excludes some defaults; ``fixed`` as in :meth:`of`.
+
+        Args:
+            model: Name of the network.
+            fixed: Dotted names that are set elsewhere, as in :meth:`of`.
+
+        Returns:
+            The space.
+        """
         return cls.of(model, _packaged(model, PAPER), fixed)
 
     @classmethod
     def read(cls, path: Path, model: str, fixed: Collection[str] = ()) -> "Space":
-        """Read a TOML file, or return the paper's space for the path "paper"; ``fixed`` as in :meth:`of`."""
+        """Read a TOML file, or return the paper's space for the path "paper"; ``fixed`` as in :meth:`of`.
+
+        Args:
+            path: The TOML file, or "paper".
+            model: Name of the network.
+            fixed: Dotted names that are set elsewhere, as in :meth:`of`.
+
+        Returns:
+            The space.
+        """
         if str(path) == PAPER and not path.exists():
             return cls.paper(model, fixed)
         tables = read_tables(path)
@@ -121,7 +149,14 @@ class Space:
         return {_param(name, entry): entry.distribution() for name, entry in self._searched()}
 
     def settings(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert Optuna's parameters to settings by dotted name, including fixed ones."""
+        """Convert Optuna's parameters to settings by dotted name, including fixed ones.
+
+        Args:
+            params: Value by name of the parameter.
+
+        Returns:
+            Value by dotted name of the setting.
+        """
         names = {_param(name, entry) for name, entry in self._searched()}
         self._check_names("parameters", params, names)
         return {
@@ -132,7 +167,14 @@ class Space:
         }
 
     def params(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert settings by dotted name to Optuna's parameters; fixed settings may be missing, but not differ."""
+        """Convert settings by dotted name to Optuna's parameters; fixed settings may be missing, but not differ.
+
+        Args:
+            settings: Value by dotted name of the setting.
+
+        Returns:
+            Value by name of the parameter.
+        """
         fixed = {name: entry for name, entry in self.entries.items() if isinstance(entry, Fixed)}
         self._check_names("settings", settings, {name for name, _ in self._searched()}, fixed)
         for name in fixed.keys() & settings.keys():
@@ -145,6 +187,12 @@ class Space:
         """Return Optuna's parameters of the nearest point of the space, and the names of settings that lie outside.
 
         A value between two points of a grid counts as inside: a batch size of 28 on a grid with 23 and 32.
+
+        Args:
+            settings: Value by dotted name, for all settings of the space.
+
+        Returns:
+            Value by name of the parameter, and dotted names.
         """
         params, outside = {}, []
         for name, entry in self.entries.items():
@@ -170,6 +218,9 @@ class Space:
 
         Args:
             name: Dotted name of the setting.
+
+        Returns:
+            The value, or None.
         """
         entry = self.entries.get(name)
         if entry is None:

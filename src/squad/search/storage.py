@@ -108,7 +108,12 @@ def file_url(path: str | Path) -> str:
 
 
 def is_file(url: str) -> bool:
-    """Return whether a storage is a file, which only workers of one machine can share."""
+    """Return whether a storage is a file, which only workers of one machine can share.
+
+    Examples:
+        >>> is_file("sqlite:///study.db"), is_file("postgresql://host/name")
+        (True, False)
+    """
     return url.startswith("sqlite")
 
 
@@ -134,6 +139,9 @@ def open_storage(
             epoch takes.  It must be the same for all workers of a study.
         retry_for: Seconds to retry for if a server becomes unreachable; 0 disables retries.
         say: Called with a message when retrying begins, and when it succeeds.
+
+    Returns:
+        The storage; close it with :func:`close_storage`.
     """
     if not (math.isfinite(stale_after) and stale_after >= 1):
         raise ArgumentError.of("stale_after", stale_after, "a number of seconds, 1 or more")

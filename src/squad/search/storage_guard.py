@@ -54,6 +54,9 @@ class Guard:
         Args:
             call: One transaction, which leaves nothing behind if it fails.
             reset: Called before each retry, to drop lost connections.
+
+        Returns:
+            Result of ``call``.
         """
         if getattr(self._active, "inside", False):  # nested: the outer call is retried as a whole
             return call()
@@ -125,7 +128,12 @@ def guarded_storage() -> "type[optuna.storages.RDBStorage]":
 
 
 def chain(error: BaseException) -> list[BaseException]:
-    """Return an error and its causes, down to that of the database driver."""
+    """Return an error and its causes, down to that of the database driver.
+
+    Examples:
+        >>> chain(ValueError("wrong"))
+        [ValueError('wrong')]
+    """
     errors = [error]
     while (cause := getattr(errors[-1], "orig", None) or errors[-1].__cause__) is not None and cause not in errors:
         errors.append(cause)

@@ -33,6 +33,9 @@ def open_study(storage: "optuna.storages.RDBStorage", name: str, meta: Mapping[s
         name: Name of the study, unique in the storage.
         meta: Description of the search as plain data.  Workers with the same ``meta["fingerprint"]`` share a study;
             the other keys are used to explain how two searches differ.
+
+    Returns:
+        The study.
     """
     import optuna
 
@@ -63,7 +66,15 @@ def open_study(storage: "optuna.storages.RDBStorage", name: str, meta: Mapping[s
 
 
 def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optuna.Study", dict[str, Any]]:
-    """Return an existing study and its description."""
+    """Return an existing study and its description.
+
+    Args:
+        storage: Storage from :func:`open_storage`.
+        name: Name of the study.
+
+    Returns:
+        The study, and the description that :func:`open_study` stored.
+    """
     import optuna
 
     with quiet_optuna():
@@ -80,7 +91,12 @@ def load_study(storage: "optuna.storages.RDBStorage", name: str) -> tuple["optun
 
 
 def delete_study(storage: "optuna.storages.RDBStorage", name: str) -> None:
-    """Delete a study if it exists."""
+    """Delete a study if it exists.
+
+    Args:
+        storage: Storage from :func:`open_storage`.
+        name: Name of the study.
+    """
     import optuna
 
     with quiet_optuna(), suppress(KeyError):
@@ -91,6 +107,13 @@ def active_workers(storage: "optuna.storages.RDBStorage", name: str) -> list[str
     """Return the names of workers that have running trials and a heartbeat within ``stale_after``.
 
     A worker that was killed on another machine is included until its heartbeat is stale.
+
+    Args:
+        storage: Storage from :func:`open_storage`.
+        name: Name of the study.
+
+    Returns:
+        Names of workers; empty if the study does not exist.
     """
     import optuna
 
@@ -131,7 +154,11 @@ class Standing:
 
     @classmethod
     def of(cls, trials: Sequence["FrozenTrial"]) -> "Standing":
-        """Count the trials of a study."""
+        """Count the trials of a study.
+
+        Returns:
+            Number of trials by state, and the best trial.
+        """
         counts = Counter(trial.state.name for trial in trials)
         best: tuple[float, int] | None = None
         for trial in trials:
@@ -160,7 +187,11 @@ class Standing:
 
 
 def standing(study: "optuna.Study") -> Standing:
-    """Count the trials of a study now; only changes are read from the storage."""
+    """Count the trials of a study now; only changes are read from the storage.
+
+    Returns:
+        Number of trials by state, and the best trial.
+    """
     with quiet_optuna():
         return Standing.of(study.get_trials(deepcopy=False))
 

@@ -27,6 +27,10 @@ def own_database(out: Path, restart: bool) -> Iterator[None]:
     """Delete the folder's database if ``restart``, and say what to do if it turns out to be damaged.
 
     The caller holds the lock of the folder, so that no other process uses the database.
+
+    Args:
+        out: Folder of the study.
+        restart: Whether to delete the database and all generated files.
     """
     from squad.search.storage import DamagedError, SearchError
 
@@ -58,7 +62,14 @@ def count_text(count: int) -> str:
 
 
 def delete_shared_study(storage: "optuna.storages.RDBStorage", name: str, out: Path, options: SearchOptions) -> None:
-    """Delete a study from a shared storage, unless other workers use it."""
+    """Delete a study from a shared storage, unless other workers use it.
+
+    Args:
+        storage: Storage that holds the study.
+        name: Name of the study.
+        out: Folder of the study.
+        options: Options of the search, used in the error message.
+    """
     from squad.search.storage import SearchError
     from squad.search.study import active_workers, delete_study
 
@@ -80,7 +91,16 @@ def _delete(files: Iterable[Path]) -> None:
 
 
 def study_name(storage: "optuna.storages.RDBStorage", out: Path, options: SearchOptions) -> str:
-    """Return the name of the study: the folder's name, or that of the only study in the folder's database."""
+    """Return the name of the study: the folder's name, or that of the only study in the folder's database.
+
+    Args:
+        storage: Open storage of the search.
+        out: Folder of the study.
+        options: Options of the search; a shared database may hold other studies.
+
+    Returns:
+        The name.
+    """
     import optuna
 
     from squad.search.storage import quiet_optuna

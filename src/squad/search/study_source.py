@@ -102,10 +102,13 @@ class StudySource:
         self._swept = self._beaten = -math.inf
 
     def reclaim(self) -> int:
-        """Queue trials again that an earlier process of this worker left running; return their number.
+        """Queue trials again that an earlier process of this worker left running.
 
         Without other workers these are all running trials; otherwise those with this worker's name, or of a process on
         this machine that has ended, such as the same command killed before.
+
+        Returns:
+            Number of these trials.
         """
         count = 0
         with quiet_optuna():
@@ -135,7 +138,12 @@ class StudySource:
                     return self._keep(number, trial_id, attrs, known)
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
-        """Report the outcome of a trial; ignored if the trial was taken for lost and given to another worker."""
+        """Report the outcome of a trial; ignored if the trial was taken for lost and given to another worker.
+
+        Args:
+            trial: Trial from :meth:`ask`.
+            outcome: How the trial ended.
+        """
         pruned = outcome.ended == "pruned"
         if not pruned and (outcome.value is None or not math.isfinite(outcome.value)):
             raise SearchError(
@@ -180,7 +188,16 @@ class StudySource:
                 self._sweep()
 
     def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
-        """Return whether to prune a trial that has this validation accuracy after ``epoch`` epochs."""
+        """Return whether to prune a trial that has this validation accuracy after ``epoch`` epochs.
+
+        Args:
+            trial: Trial from :meth:`ask`.
+            epoch: Number of epochs so far.
+            accuracy: Validation accuracy after them.
+
+        Returns:
+            Whether to prune the trial.
+        """
         if not self.prune or epoch % PRUNING_INTERVAL or trial.number in self._default_trials:  # the baseline
             return False
         trial_id = self._own(trial)
@@ -213,7 +230,11 @@ class StudySource:
         return _waiting_text(others, ages, float(backend.grace_period))
 
     def standing(self) -> Standing:
-        """Count the trials of the study."""
+        """Count the trials of the study.
+
+        Returns:
+            Number of trials by state, and the best trial.
+        """
         return standing(self.study)
 
     def _own(self, trial: Trial) -> int:

@@ -106,6 +106,9 @@ def top(search: Search) -> list[TrialRecord]:
 def best_trial(search: Search) -> TrialRecord:
     """Return the best trial.
 
+    Returns:
+        The trial with the largest value.
+
     Raises:
         TrialsError: No trial was measured; the message says how many trials are in which state.
     """
@@ -131,6 +134,9 @@ def best_toml(search: Search, source: str = "") -> str:
     Args:
         search: Search with at least one measured trial.
         source: Name of the study, for the comment.
+
+    Returns:
+        Text of a TOML file.
     """
     from squad.settings import to_toml
 

@@ -136,7 +136,12 @@ class Proposals:
         return sampler
 
     def keep(self, number: int, copy_number: int) -> None:
-        """Record that a proposal became the trial ``number`` of the study."""
+        """Record that a proposal became the trial ``number`` of the study.
+
+        Args:
+            number: Number of the trial in the study.
+            copy_number: Number of the proposal in the sampler's own copy of the study.
+        """
         self._copy_numbers[number] = copy_number
         self._unfinished.add(number)
 
@@ -165,7 +170,16 @@ class Proposals:
         return number in self._copy_numbers
 
     def prunes(self, number: int, epoch: int, accuracy: float) -> bool:
-        """Return whether a trial's best accuracy so far is below the median of complete trials at this epoch."""
+        """Return whether a trial's best accuracy so far is below the median of complete trials at this epoch.
+
+        Args:
+            number: Number of the trial in the study.
+            epoch: Number of epochs so far.
+            accuracy: Validation accuracy after them.
+
+        Returns:
+            Whether to prune the trial.
+        """
         import optuna
 
         copy_id = self._copy_numbers[number]

@@ -45,13 +45,27 @@ class Source(Protocol):
         """Return the next trial; None if there is none now, because all are finished or other workers have the rest."""
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
-        """Report the outcome of a trial that :meth:`ask` returned."""
+        """Report the outcome of a trial that :meth:`ask` returned.
+
+        Args:
+            trial: The trial.
+            outcome: How it ended.
+        """
 
     def beat(self, trials: Sequence[Trial]) -> None:
         """Report that these trials are still being trained; called after every epoch."""
 
     def prunes(self, trial: Trial, epoch: int, accuracy: float) -> bool:
-        """Return whether to prune a trial that has this validation accuracy after ``epoch`` epochs."""
+        """Return whether to prune a trial that has this validation accuracy after ``epoch`` epochs.
+
+        Args:
+            trial: Trial from :meth:`ask`.
+            epoch: Number of epochs so far.
+            accuracy: Validation accuracy after them.
+
+        Returns:
+            Whether to prune the trial.
+        """
 
     def over(self) -> bool:
         """Return whether the study has all its trials."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from squad.errors import ArgumentError
 from squad.search.progress import SearchProgress
-from squad.search.request import check, pose, table_and_groups
+from squad.search.request import build_problem, check_request, table_and_groups
 from squad.search.run_search import run_search
 from squad.search.search_options import SearchOptions, check_option_names
 from squad.search.search_record import Search
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from squad.search.study_source import Callback
 
-__all__ = ["pose", "tune"]
+__all__ = ["tune"]
 
 
 def tune(
@@ -104,10 +104,10 @@ def tune(
     search_options = SearchOptions(trials=trials, **options)
     given = {"model": model, "target": target, "group": group, "drop": list(drop) or None}
     tables = checked({**(settings or {}), **{name: value for name, value in given.items() if value is not None}})
-    check(tables, space, objective, Path(out), search_options)
+    check_request(tables, space, objective, Path(out), search_options)
     x, groups = table_and_groups(x, groups, tables)
-    problem = pose(x, labels, tables, space, objective, groups=groups)
-    _, note = problem.asked.for_rows(problem.data.validation.shape[1])
+    problem = build_problem(x, labels, tables, space, objective, groups=groups)
+    _, note = problem.requested.for_rows(problem.data.validation.shape[1])
     if note is not None and progress is None:  # a change of the objective is never silent
         warnings.warn(note, stacklevel=2)
     return run_search(problem, Path(out), search_options, progress, sampler=sampler, callbacks=tuple(callbacks))

@@ -46,14 +46,25 @@ class Job:
 
 
 def reclaim(study: "optuna.Study", problem: Problem, options: SearchOptions) -> None:
-    """Queue all running trials again, in a study that no worker uses."""
+    """Queue all running trials again, in a study that no worker uses.
+
+    Args:
+        study: The study.
+        problem: Problem of the study.
+        options: Options of the search.
+    """
     from squad.search.study_source import StudySource
 
     StudySource(study, problem.space, options.trials, worker="alone", seed=problem.seed, shared=False).reclaim()
 
 
 def ray_task(worker: str, job: Job) -> None:
-    """Run a worker of a Ray cluster."""
+    """Run a worker of a Ray cluster.
+
+    Args:
+        worker: Name of the worker.
+        job: What to do, the same for all workers.
+    """
     work(job, worker, True, lambda epochs: None, lambda text: None)
 
 

@@ -14,7 +14,12 @@ def worker_name() -> str:
 
 
 def has_ended_here(name: str) -> bool:
-    """Return whether the named worker was a process of this machine that has ended; False if that is unknown."""
+    """Return whether the named worker was a process of this machine that has ended; False if that is unknown.
+
+    Examples:
+        >>> has_ended_here(worker_name())
+        False
+    """
     parts = name.rsplit("-", 3)
     if len(parts) != 4 or parts[0] != socket.gethostname() or not parts[2].isdecimal():
         return False

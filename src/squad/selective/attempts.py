@@ -45,6 +45,9 @@ def delta_share(attempt: int | None) -> float:
     Args:
         attempt: Number of the attempt, from 1; None if it is the only one, which may use all of delta.
 
+    Returns:
+        Fraction of delta; all shares add up to at most 1.
+
     Examples:
         >>> [delta_share(number) for number in (1, 2, 3)]
         [0.9, 0.04999999999999999, 0.024999999999999994]
@@ -56,7 +59,11 @@ def delta_share(attempt: int | None) -> float:
 
 
 def check_attempt(attempt: Any) -> int | None:
-    """Check the number of an attempt, or None."""
+    """Check the number of an attempt, or None.
+
+    Returns:
+        The number, or None.
+    """
     return None if attempt is None else check_count("attempt", attempt, 1, MAX_ATTEMPTS)
 
 
@@ -73,7 +80,20 @@ def attempts_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def merge_attempts(attempts: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Merge the attempts of two copies of a model, renumbered; attempts from before the copy appear once."""
+    """Merge the attempts of two copies of a model, renumbered; attempts from before the copy appear once.
+
+    Args:
+        attempts: Attempts recorded in one copy.
+        others: Attempts recorded in the other copy.
+
+    Returns:
+        The attempts of both copies, numbered from 1.
+
+    Examples:
+        >>> first, second, other = ({"delta": delta} for delta in (0.01, 0.02, 0.03))
+        >>> [one["delta"] for one in merge_attempts([first, second], [first, other])]
+        [0.01, 0.02, 0.03]
+    """
     common = 0
     while common < min(len(attempts), len(others)) and attempts[common] == others[common]:
         common += 1
@@ -87,8 +107,15 @@ def next_attempt(earlier: Sequence[Mapping[str, Any]], delta: float) -> int:
         earlier: Attempts so far.
         delta: Delta of the next attempt; at least that of all others, which might otherwise have used more than it.
 
+    Returns:
+        Number of the next attempt, from 1.
+
     Raises:
         ArgumentError: If there are too many attempts already, or ``delta`` is below that of an earlier attempt.
+
+    Examples:
+        >>> next_attempt([{"delta": 0.01}], delta=0.01)
+        2
     """
     if len(earlier) >= MAX_ATTEMPTS:
         raise ArgumentError(
@@ -122,6 +149,15 @@ def can_succeed(
         method: Name of the method.
         options: Options of the method.
         costs: Harms with costs between 0 and 1.
+
+    Returns:
+        Whether all harms of some target could be certified in some group.
+
+    Examples:
+        >>> can_succeed([{"wrong": 100}], [{"wrong": 0.02}], 0.01, "fallback", Options(), ())
+        False
+        >>> can_succeed([{"wrong": 300}], [{"wrong": 0.02}], 0.01, "fallback", Options(), ())
+        True
     """
 
     def could(name: str, cases: int, risk: float) -> bool:
@@ -135,7 +171,11 @@ def can_succeed(
 
 
 def counts_as_attempt(certificate: "Certificate") -> bool:
-    """Whether an attempt counts: whether some labels of its cases could have given a certificate."""
+    """Whether an attempt counts: whether some labels of its cases could have given a certificate.
+
+    Returns:
+        Whether it counts; False if there were too few cases for any certificate.
+    """
     given = {name: value for name, value in certificate.options.items() if name in ("ranks", "r_max")}
     return certificate.certified or any(
         can_succeed(
@@ -168,7 +208,11 @@ def attempt_record(certificate: "Certificate") -> dict[str, Any]:
 
 
 def attempt_text(certificate: "Certificate") -> str:
-    """Describe which attempt a certificate is and its share of delta; empty if it is the only one or does not count."""
+    """Describe which attempt a certificate is and its share of delta; empty if it is the only one or does not count.
+
+    Returns:
+        Text such as "attempt 1 of this model, at 90 % of delta".
+    """
     if certificate.attempt is None or not counts_as_attempt(certificate):
         return ""
     used = delta_share(certificate.attempt)
@@ -176,7 +220,11 @@ def attempt_text(certificate: "Certificate") -> str:
 
 
 def data_use_assumption(certificate: "Certificate") -> str:
-    """Describe how calibration cases may have been used, as a clause of the guarantee."""
+    """Describe how calibration cases may have been used, as a clause of the guarantee.
+
+    Returns:
+        The clause, without a full stop.
+    """
     unused = "no calibration case was used to train or select the model"
     if certificate.attempt is None:
         return f"{unused}, or for another certificate"
@@ -191,6 +239,9 @@ def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
     Args:
         certificate: Certificate of the failed attempt.
         needed: Approximate number of cases that the next attempt needs.
+
+    Returns:
+        The sentences, with a full stop each.
     """
     attempt = certificate.attempt
     if not counts_as_attempt(certificate):

@@ -75,6 +75,9 @@ class Band:
 
         Args:
             risk: Target, at most ``r_max``.
+
+        Returns:
+            Index of the rule in the arrays of the band, or None.
         """
         risk = check_number("risk", risk, 0.0, self.r_max, exclude=0.0)
         good = np.flatnonzero(self.bound <= risk)

@@ -39,7 +39,19 @@ def _switch_points(risk: float) -> NDArray[np.float64]:
 
 
 def bets_for(n: float, risk: float) -> NDArray[np.float64]:
-    """Return the three bets on each of n cases, (3,); the initial wealth is divided evenly between them."""
+    """Return the three bets on each of n cases, (3,); the initial wealth is divided evenly between them.
+
+    Args:
+        n: Number of cases.
+        risk: Target for the mean cost.
+
+    Returns:
+        (3,), bets: with a bet b, a case of cost c multiplies the wealth by 1 + b (risk - c).
+
+    Examples:
+        >>> bets_for(100, 0.1).round(2).tolist()
+        [0.77, 1.09, 1.09]
+    """
     index = int(np.searchsorted(_switch_points(risk), n, side="right"))
     return np.asarray(BET_FRACTIONS[[max(index - offset, 0) for offset in BET_OFFSETS]] / (1 - risk))
 
@@ -69,6 +81,15 @@ def log_wealth(losses: NDArray[np.float64], risk: float) -> NDArray[np.float64]:
 
 
 def log_wealth_at_most(n: float, mean: float, risk: float) -> float:
-    """Return the largest log-wealth of n cases with this mean cost: all cost the same (Jensen's inequality)."""
+    """Return the largest log-wealth of n cases with this mean cost: all cost the same (Jensen's inequality).
+
+    Args:
+        n: Number of cases.
+        mean: Mean cost of the cases.
+        risk: Target for the mean cost.
+
+    Returns:
+        Natural logarithm of the wealth, which starts at 1.
+    """
     logs = n * np.log1p(bets_for(n, risk) * (risk - mean))
     return float(np.logaddexp.reduce(logs) - math.log(len(BET_OFFSETS)))

@@ -40,6 +40,13 @@ def crossing_probability(m: int, counts: NDArray[np.int64], bounds: NDArray[np.f
         m: Number of uniform numbers.
         counts: (L,), ascending, from 1 to m.
         bounds: (L,), ascending, between 0 and 1.
+
+    Returns:
+        The probability.
+
+    Examples:
+        >>> round(crossing_probability(1, np.array([1]), np.array([0.9])), 6)
+        0.1
     """
     path, low, at, total = np.ones(1), 0, 0.0, 0.0
     given = _log_poisson(np.array([float(m)]), float(m))[0]
@@ -71,7 +78,20 @@ def _log_poisson(numbers: NDArray[np.float64], mean: float) -> NDArray[np.float6
 
 
 def upper_bounds(m: int, counts: NDArray[np.int64], level: float) -> NDArray[np.float64]:
-    """Return the 1 - ``level`` quantiles of the order statistics with these ranks (from 1) of m uniform numbers."""
+    """Return the 1 - ``level`` quantiles of the order statistics with these ranks (from 1) of m uniform numbers.
+
+    Args:
+        m: Number of uniform numbers.
+        counts: (L,), ranks of the order statistics, from 1 to m.
+        level: Probability that a single bound fails.
+
+    Returns:
+        (L,), upper bounds between 0 and 1.
+
+    Examples:
+        >>> upper_bounds(1, np.array([1]), 0.1).round(6).tolist()
+        [0.9]
+    """
     return np.asarray(1 - betaincinv(m + 1.0 - counts, counts.astype(np.float64), level))
 
 
@@ -86,6 +106,13 @@ def joint_level(m: int, counts: tuple[int, ...], delta: float) -> float:
         m: Number of uniform numbers.
         counts: Ranks of the order statistics, ascending.
         delta: Probability that any of the bounds fails.
+
+    Returns:
+        The level of each bound.
+
+    Examples:
+        >>> joint_level(100, (10, 50, 90), 0.05)
+        0.0178
     """
     good, bad = (
         _level_index(delta / len(counts)),

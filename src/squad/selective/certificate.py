@@ -140,6 +140,9 @@ class Certificate:
 
         Args:
             risk: Risk of the target, or a mapping from harm to risk; None if there is only one target.
+
+        Returns:
+            One rule per group, or a single rule if the certificate has no groups.
         """
         targets = self.targets
         if risk is None:
@@ -231,6 +234,9 @@ class Certificate:
         Args:
             data: Parsed JSON.
 
+        Returns:
+            The certificate.
+
         Raises:
             CertificateError: If the data are not a certificate, were changed, or contradict themselves.
         """
@@ -289,6 +295,9 @@ class Certificate:
             path: File to read.
             public_key: If given, refuse a certificate that is not signed with this key (:mod:`squad.signing`): path of
                 a PEM file, or its content.
+
+        Returns:
+            The certificate.
 
         Raises:
             CertificateError: If the file cannot be read, or is damaged or inconsistent.

@@ -53,9 +53,9 @@ def certify(
 ) -> Certificate:
     """Find the lowest threshold on confidence whose selective risk is guaranteed to be at most ``risk``.
 
-    The guarantee holds with confidence level 1 - ``delta`` over the calibration set, which must be drawn like the cases
-    to come and must not have been used to train or select the model.  It works with any model: all it sees is
-    confidences, and whether the predictions were correct.
+    The guarantee holds with confidence level 1 - ``delta`` over the calibration set, which must be from the same
+    distribution as future cases and must not have been used to train or select the model.  It works with any model: all
+    it sees is confidences, and whether the predictions were correct.
 
     Args:
         confidence: (m,), confidence scores of the calibration cases, on any scale; higher means more confident.
@@ -71,8 +71,8 @@ def certify(
             rate of a class.  Several harms of one target do not divide ``delta``.
         by: (m,), group of each case, known before its true label (such as the predicted class): every group gets a
             threshold and a guarantee of its own.
-        weights: (m,), for calibration cases that were not drawn like the cases to come: how much more frequent each is
-            among new cases than in the sample, up to a factor, such as 1 / its probability of inclusion.  Cases are
+        weights: (m,), for calibration cases from another distribution than future cases: how much more frequent each is
+            among future cases than in the sample, up to a factor, such as 1 / its probability of inclusion.  Cases are
             drawn with probabilities proportional to their weights, and the guarantee is exact for those drawn.
         max_weight: Largest weight that any case can have, known beforehand; None uses the largest of ``weights``, and
             the certificate says so.
@@ -163,6 +163,9 @@ def certify_scores(
         by: Name of the grouping, if the scores have groups.
         details: Provenance to be stored in the certificate.
         attempt: Number of the attempt, or None.
+
+    Returns:
+        The certificate; its ``certified`` is False if no rule could be certified.
     """
     delta = check_fraction("delta", delta)
     check_choice("method", method, tuple(METHODS))
@@ -408,7 +411,19 @@ def _failing_alone(
 
 
 def check_targets(risk: Risk | Sequence[Risk], harms: Mapping[str, Any]) -> list[dict[str, float]]:
-    """Check targets, and return them as mappings from known harms to risks."""
+    """Check targets, and return them as mappings from known harms to risks.
+
+    Args:
+        risk: Risk, mapping from harm to risk, or several of either, as for :func:`certify`.
+        harms: Known harms, by name.
+
+    Returns:
+        One mapping from harm to risk per target.
+
+    Examples:
+        >>> check_targets([0.02, {"wrong": 0.05}], {"wrong": None})
+        [{'wrong': 0.02}, {'wrong': 0.05}]
+    """
     many: Any = risk.tolist() if isinstance(risk, (np.ndarray, torch.Tensor)) else risk
     given = list(many) if isinstance(many, (list, tuple, set)) else [many]
     if not given:

@@ -159,7 +159,15 @@ def _check_orders(given: Any, count: int, targets: int) -> tuple[tuple[int, ...]
 
 
 def named(rule: "Rule", by: str | None) -> str:
-    """Return the name of a rule for messages."""
+    """Return the name of a rule for messages.
+
+    Args:
+        rule: Rule of a certificate.
+        by: Name of the grouping; None if there are no groups.
+
+    Returns:
+        Text such as "the rule wrong 2 % where sex is f".
+    """
     return f"the rule {risks_text(rule.risks)}" + ("" if by is None else f" where {by} is {rule.group}")
 
 

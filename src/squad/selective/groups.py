@@ -12,7 +12,12 @@ Value = TypeVar("Value")
 
 
 def plain_group(value: Any) -> Any:
-    """Return a group as JSON stores it; 1.0 becomes 1."""
+    """Return a group as JSON stores it; 1.0 becomes 1.
+
+    Examples:
+        >>> plain_group(np.float64(1.0)), plain_group("a")
+        (1, 'a')
+    """
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -20,13 +25,24 @@ def plain_group(value: Any) -> Any:
 
 
 def group_key(group: Any) -> tuple[str, Any]:
-    """Return a key that distinguishes and sorts groups: Python considers 1 and True equal."""
+    """Return a key that distinguishes and sorts groups: Python considers 1 and True equal.
+
+    Examples:
+        >>> group_key(1), group_key(True)
+        (('int', 1), ('bool', True))
+    """
     value = plain_group(group)
     return type(value).__name__, value
 
 
 def group_codes(groups: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the distinct groups, sorted and as plain data, and the index of each case's group, (N,)."""
+    """Return the distinct groups, sorted and as plain data, and the index of each case's group, (N,).
+
+    Examples:
+        >>> names, codes = group_codes(np.array(["b", "a", "b"]))
+        >>> names, codes.tolist()
+        (['a', 'b'], [1, 0, 1])
+    """
     keys = [group_key(group) for group in groups.tolist()]
     every = sorted(set(keys))
     indices = {key: index for index, key in enumerate(every)}
@@ -40,6 +56,11 @@ class ByGroup(Generic[Value]):
 
     Args:
         values: Pairs of group and value.
+
+    Examples:
+        >>> thresholds = ByGroup([(1, 0.9), (2, 0.8)])
+        >>> thresholds.find("1"), thresholds.find(3)
+        (0.9, None)
     """
 
     def __init__(self, values: Iterable[tuple[Any, Value]]) -> None:

@@ -60,7 +60,15 @@ def labels_needed(
 
 
 def closest(ranked: Ranked, risks: Mapping[str, float]) -> dict[str, tuple[float, int]]:
-    """Return, by harm, the errors and the cases they are counted on, at the threshold closest to the risks."""
+    """Return, by harm, the errors and the cases they are counted on, at the threshold closest to the risks.
+
+    Args:
+        ranked: Rules of the cases.
+        risks: Target, by harm.
+
+    Returns:
+        By harm: number of errors (or total cost), and number of accepted cases that the harm is counted on.
+    """
     tallies = {name: ranked.tallies[name] for name in risks}
     far = np.max([np.where(one.n > 0, one.rates / risks[name], np.inf) for name, one in tallies.items()], axis=0)
     index = len(far) - 1 - int(far[::-1].argmin())  # among ties, the one with the largest coverage
@@ -90,7 +98,16 @@ def _cases_until_pass(
 
 
 def cases_for_one_test(error: NDArray[np.float64], risk: float, level: float) -> NDArray[np.float64]:
-    """Return the approximate number of accepted cases that a test needs, to choose a rank by."""
+    """Return the approximate number of accepted cases that a test needs, to choose a rank by.
+
+    Args:
+        error: Expected error rates, each below ``risk``.
+        risk: Target.
+        level: Significance level.
+
+    Returns:
+        Number of accepted cases, one per error rate.
+    """
     at_level = math.sqrt(-2 * math.log(min(level, 0.5)))  # above the normal quantile, and of its order
     apart = at_level * math.sqrt(risk * (1 - risk)) + 1.2816 * np.sqrt(error * (1 - error))
     return np.maximum((apart / (risk - error)) ** 2, math.log(level) / math.log1p(-risk))

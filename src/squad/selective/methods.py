@@ -90,7 +90,15 @@ class Options:
         return dataclasses.replace(self, order=self.orders[index]) if self.orders else self
 
     def counted_of(self, harm: str, m: int) -> int:
-        """Return how many of m cases a harm is expected to be counted on: the true number depends on labels."""
+        """Return how many of m cases a harm is expected to be counted on: the true number depends on labels.
+
+        Args:
+            harm: Name of the harm.
+            m: Number of cases.
+
+        Returns:
+            Number of cases, at most m.
+        """
         return math.floor(dict(self.counted).get(harm, 1.0) * m)
 
 
@@ -119,6 +127,13 @@ def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], .
         risk: Target.
         level: Significance level.
         plan: Fractions of the cases, with their shares of the level.
+
+    Returns:
+        The starts, from the fewest accepted cases to the most.
+
+    Examples:
+        >>> starts(1000, 0.02, 0.01, FALLBACK)[0].n
+        239
     """
     found: list[Start] = []
     passed_on = 0.0
@@ -142,13 +157,33 @@ def starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], .
 
 
 def starts_of(tally: Tally, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
-    """Return the starts that are possible with the cases of a harm."""
+    """Return the starts that are possible with the cases of a harm.
+
+    Args:
+        tally: Errors or costs of the harm, by rule.
+        risk: Target.
+        level: Significance level.
+        plan: Fractions of the cases, with their shares of the level.
+
+    Returns:
+        The starts, from the fewest accepted cases to the most.
+    """
     return (starts if tally.losses is None else cost_starts)(tally.m, risk, level, plan)
 
 
 @functools.lru_cache(maxsize=1024)
 def cost_starts(m: int, risk: float, level: float, plan: tuple[tuple[float, float], ...]) -> tuple[Start, ...]:
-    """Return the starts for a harm with costs: at these fractions of the cases, or where costs of 0 could pass."""
+    """Return the starts for a harm with costs: at these fractions of the cases, or where costs of 0 could pass.
+
+    Args:
+        m: Number of cases.
+        risk: Target for the mean cost.
+        level: Significance level.
+        plan: Fractions of the cases, with their shares of the level.
+
+    Returns:
+        The starts, from the fewest accepted cases to the most.
+    """
     found: list[Start] = []
     passed_on = 0.0
     for share, weight in plan:
@@ -263,12 +298,29 @@ def _binary_search(ranked: Ranked, harms: Sequence[tuple[Tally, float]], level: 
 
 
 def tests_of(m: int) -> int:
-    """Return the number of ranks that a binary search over m cases tests."""
+    """Return the number of ranks that a binary search over m cases tests.
+
+    Examples:
+        >>> tests_of(1000)
+        10
+    """
     return max(1, math.ceil(math.log2(m))) if m else 0
 
 
 def search_ends(m: int, n: int) -> int:
-    """Return where a binary search over m cases without ties ends if exactly the rules up to n pass."""
+    """Return where a binary search over m cases without ties ends if exactly the rules up to n pass.
+
+    Args:
+        m: Number of cases.
+        n: Number of cases that the last passing rule accepts.
+
+    Returns:
+        Number of cases that the rule found by the search accepts; 0 if it finds none.
+
+    Examples:
+        >>> search_ends(100, 37), search_ends(100, 0)
+        (37, 0)
+    """
     low, high = 0, m + 1
     for _ in range(tests_of(m)):
         if high - low <= 1:
@@ -319,6 +371,9 @@ def preset_weights(
         harms: For each harm: name, risk, and whether it has costs.
         level: Significance level of the tests.
         options: Options of the method.
+
+    Returns:
+        Share of the level by index of the threshold.
     """
     found = []
     for name, risk, costs in harms:
@@ -375,7 +430,18 @@ METHODS: dict[
 def certified_rules(
     method: str, ranked: Ranked, risks: Mapping[str, float], level: float, options: Options
 ) -> NDArray[np.bool_]:
-    """Return the rules for which every harm was shown to be rare enough, each at ``level``."""
+    """Return the rules for which every harm was shown to be rare enough, each at ``level``.
+
+    Args:
+        method: Name of the method.
+        ranked: Rules of the calibration cases.
+        risks: Target, by harm.
+        level: Significance level.
+        options: Options of the method.
+
+    Returns:
+        (rules,), whether each rule is certified.
+    """
     harms = [(ranked.tallies[name], risk) for name, risk in risks.items()]
     if method == "sgr":  # separate searches would test different ranks
         return _binary_search(ranked, harms, level)
@@ -396,6 +462,13 @@ def statements(method: str, targets: Sequence[Mapping[str, float]], groups: int)
         method: Name of the method.
         targets: Risks by harm, one mapping per target.
         groups: Number of groups with a threshold each; 1 without groups.
+
+    Returns:
+        Number of statements, at least 1.
+
+    Examples:
+        >>> statements("fallback", [{"wrong": 0.02}, {"wrong": 0.05}], 3)
+        6
     """
     if method == "band":
         return len({name for target in targets for name in target}) * max(1, groups)
@@ -416,6 +489,9 @@ def shows_alone(
         level: Significance level.
         options: Options of the method.
         costs: Whether the harm has costs between 0 and 1.
+
+    Returns:
+        Whether the errors are few enough.
     """
     if method == "band":
         bound = risk_bounds(m, np.array([n]), np.array([errors]), level, options.r_max, options.levels, rough=True)
@@ -443,6 +519,13 @@ def could_show(
         costs: Whether the harm has costs between 0 and 1.
         rough: Whether to approximate the levels of a band of many cases by those of the next power of two, which are
             slightly lower; used for planning.
+
+    Returns:
+        Whether anything is certified.
+
+    Examples:
+        >>> could_show("fallback", 100, 0.02, 0.01, Options()), could_show("fallback", 300, 0.02, 0.01, Options())
+        (False, True)
     """
     if not m:
         return False
@@ -458,12 +541,39 @@ def could_show(
 
 @functools.lru_cache(maxsize=1024)
 def min_cases(method: str, risk: float, level: float, options: Options, costs: bool = False) -> int:
-    """Return the number of cases below which the method never certifies anything; approximate for bands."""
+    """Return the number of cases below which the method never certifies anything; approximate for bands.
+
+    Args:
+        method: Name of the method.
+        risk: Target.
+        level: Significance level.
+        options: Options of the method.
+        costs: Whether the harm has costs between 0 and 1.
+
+    Returns:
+        Number of cases.
+
+    Examples:
+        >>> min_cases("sgr", 0.02, 0.01, Options())
+        337
+    """
     return smallest(lambda m: could_show(method, m, risk, level, options, costs, rough=True), MAX_CASES)
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int:
-    """Return the smallest integer from 1 on that is enough, by doubling and bisection; ``most`` if none below it is."""
+    """Return the smallest integer from 1 on that is enough, by doubling and bisection; ``most`` if none below it is.
+
+    Args:
+        enough: Whether an integer is enough; if so, larger ones must be enough as well.
+        most: Limit of the search.
+
+    Returns:
+        The integer.
+
+    Examples:
+        >>> smallest(lambda number: number**2 >= 1000, 10**6)
+        32
+    """
     low, high = 0, 64
     while not enough(high):
         if high >= most:

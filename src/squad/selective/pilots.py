@@ -42,6 +42,11 @@ class Pilot:
     Attributes:
         scores: Confidences and harms of the cases.
         labelled: Whether the harms are known; if not, all of them are False.
+
+    Examples:
+        >>> pilot = pilot_of(([0.9, 0.8], [True, False]))
+        >>> len(pilot), pilot.labelled
+        (2, True)
     """
 
     scores: Scores
@@ -52,7 +57,15 @@ class Pilot:
 
 
 def pilot_of(given: Any) -> Pilot:
-    """Check the user's pilot: confidences, (confidence, correct) or (confidence, correct, harms)."""
+    """Check the user's pilot: confidences, (confidence, correct) or (confidence, correct, harms).
+
+    Returns:
+        The pilot; ``labelled`` says whether correctness was given.
+
+    Examples:
+        >>> pilot_of([0.9, 0.8]).labelled
+        False
+    """
     if isinstance(given, Pilot):
         return given
     if isinstance(given, tuple) and len(given) in (2, 3) and np.ndim(given[0]):
@@ -71,6 +84,14 @@ def thresholds_of(confidence: NDArray[np.float64], count: int = THRESHOLDS) -> t
     Args:
         confidence: (cases,), confidences of the pilot.
         count: Number of coverages; ties leave fewer thresholds.
+
+    Returns:
+        (thresholds,), descending, and the fraction of the pilot that each accepts.
+
+    Examples:
+        >>> limits, coverages = thresholds_of(np.array([0.9, 0.8, 0.7, 0.6]), 2)
+        >>> limits.tolist(), coverages
+        ([0.7, -inf], (0.5, 1.0))
     """
     falling = np.sort(confidence)[::-1]
     cases = len(falling)
@@ -82,7 +103,15 @@ def thresholds_of(confidence: NDArray[np.float64], count: int = THRESHOLDS) -> t
 
 
 def counted_shares(pilot: Pilot, targets: Sequence[Mapping[str, float]]) -> tuple[tuple[str, float], ...]:
-    """Estimate the fraction of cases that harms are counted on, for those not counted on all cases of the pilot."""
+    """Estimate the fraction of cases that harms are counted on, for those not counted on all cases of the pilot.
+
+    Args:
+        pilot: Labelled cases.
+        targets: Risks by harm, one mapping per target.
+
+    Returns:
+        Pairs of harm and fraction.
+    """
     found = {}
     for name in dict.fromkeys(name for target in targets for name in target if name in pilot.scores.harms):
         loss = pilot.scores.harms[name]
@@ -106,6 +135,9 @@ def order_of(
         risks: Risks by harm.
         m: Number of calibration cases.
         level: Significance level of the tests.
+
+    Returns:
+        Indices into ``thresholds``; thresholds that would be of no use are left out.
     """
     ranked = rank(pilot.scores, thresholds)
     likely = np.full(len(thresholds), np.inf)
@@ -161,7 +193,14 @@ def _same_cases(pilot: NDArray[np.float64], confidence: NDArray[np.float64]) -> 
 
 
 def check_pilot(pilot: Pilot, method: str, targets: Sequence[Mapping[str, float]], scores: Scores) -> None:
-    """Check that a pilot contains what the method needs, and is not the calibration set itself."""
+    """Check that a pilot contains what the method needs, and is not the calibration set itself.
+
+    Args:
+        pilot: The pilot.
+        method: Name of the method.
+        targets: Risks by harm, one mapping per target.
+        scores: Scores of the calibration cases.
+    """
     if method == "pareto":
         if not pilot.labelled:
             hint = "The method preset needs confidences only."

@@ -71,8 +71,8 @@ def plan(
         method: Method to be used, see :func:`squad.certify`.  "grid" stands for one threshold, fixed in advance, that
             accepts ``coverage``.  "preset" and "pareto" need a ``pilot``, which is then assumed to choose their
             thresholds as well.
-        pilot: (confidence, correct) of cases that are drawn like those to come and are new to the model.  They must not
-            be among the calibration cases.
+        pilot: (confidence, correct) of cases that are from the same distribution as future cases and new to the model.
+            They must not be among the calibration cases.
         attempt: Number of the attempt to certify the model, which determines its share of ``delta``: 1 for the first
             attempt of ``Predictor.certify`` and ``squad certify``.  None for the only attempt, the default of
             :func:`squad.certify`.

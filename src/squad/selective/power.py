@@ -104,7 +104,14 @@ class LeastFavourable:
         self.places = np.cumsum(gaps, 1)
 
     def draw(self, m: int) -> Paths:
-        """Draw samples of m cases; their errors have the same positions for every m."""
+        """Draw samples of m cases; their errors have the same positions for every m.
+
+        Args:
+            m: Number of cases per sample.
+
+        Returns:
+            Errors of every sample as a function of the number of accepted cases.
+        """
         good = np.random.default_rng([self.seed, m]).binomial(m, self.coverage, len(self.places))[:, None]
         inside = self.places <= good
         seen = int(inside.sum(1).max()) if inside.size else 0
@@ -136,7 +143,14 @@ class PilotPopulation:
         self.samples = max(min(samples, 500), min(samples, MAX_CORNERS // 2 // len(begins)))
 
     def draw(self, m: int) -> Paths:
-        """Draw samples of m cases."""
+        """Draw samples of m cases.
+
+        Args:
+            m: Number of cases per sample.
+
+        Returns:
+            Errors of every sample as a function of the number of accepted cases.
+        """
         rng = np.random.default_rng([self.seed, m])
         counts = rng.multinomial(m, self.shares, self.samples)
         end = np.append(self.wrong[:-1] > self.wrong[1:], True)  # end of a run of errors, or of the sample
@@ -147,6 +161,20 @@ def success_of_one_threshold(m: int, coverage: float, error: float, risk: float,
     """Return the probability that one threshold fixed in advance passes: accepted cases and their errors are binomial.
 
     Exact, except that sums of thousands of terms are evaluated at every k-th term.
+
+    Args:
+        m: Number of calibration cases.
+        coverage: Probability that the threshold accepts a case.
+        error: Error probability of accepted cases.
+        risk: Target.
+        level: Significance level.
+
+    Returns:
+        The probability.
+
+    Examples:
+        >>> round(success_of_one_threshold(500, 0.8, 0.005, 0.02, 0.01), 3)
+        0.412
     """
     spread = 7 * math.sqrt(m * coverage * (1 - coverage)) + 10
     n = np.arange(max(0, math.floor(m * coverage - spread)), min(m, math.ceil(m * coverage + spread)) + 1)
@@ -160,7 +188,19 @@ def success_of_one_threshold(m: int, coverage: float, error: float, risk: float,
 
 
 def succeeds(paths: Paths, least: int, method: str, risk: float, level: float, options: Options) -> Bools:
-    """Return, per sample, whether the method certifies a rule that accepts at least ``least`` cases, and one."""
+    """Return, per sample, whether the method certifies a rule that accepts at least ``least`` cases, and one.
+
+    Args:
+        paths: Samples.
+        least: Number of cases that the rule must accept.
+        method: Name of the method.
+        risk: Target.
+        level: Significance level.
+        options: Options of the method.
+
+    Returns:
+        (samples,), booleans.
+    """
     return SIMULATED[method](paths, min(max(least, 1), paths.m), risk, level, options)
 
 
@@ -269,7 +309,16 @@ class Boundary:
 
     @classmethod
     def of(cls, risk: float, level: float, m: int) -> "Boundary":
-        """Return a cached boundary for at least m cases, shared between neighbouring m."""
+        """Return a cached boundary for at least m cases, shared between neighbouring m.
+
+        Args:
+            risk: Target.
+            level: Significance level.
+            m: Number of cases that the boundary must cover.
+
+        Returns:
+            The boundary.
+        """
         return _boundary(risk, level, 1 << math.ceil(math.log2(max(m, 2))))
 
 

@@ -36,7 +36,14 @@ class Piloted:
 
     @classmethod
     def of(cls, wrong: NDArray[np.bool_]) -> "Piloted":
-        """Create the population from whether the cases of a pilot are wrong, the most confident first."""
+        """Create the population from whether the cases of a pilot are wrong, the most confident first.
+
+        Args:
+            wrong: (cases,), whether each prediction is wrong, the most confident first.
+
+        Returns:
+            The population.
+        """
         confidence = 1.0 - np.arange(len(wrong)) / len(wrong)
         thresholds, shares = thresholds_of(confidence, THRESHOLDS)
         ends = np.round(np.array(shares) * len(wrong)).astype(np.int64)
@@ -54,7 +61,20 @@ class Piloted:
         samples: int = SAMPLES,
         seed: int = SEED,
     ) -> NDArray[np.bool_]:
-        """Return, per sample, whether the method certifies a rule that accepts ``least`` of m cases, and one."""
+        """Return, per sample, whether the method certifies a rule that accepts ``least`` of m cases, and one.
+
+        Args:
+            m: Number of calibration cases.
+            least: Number of cases that the rule must accept.
+            method: "preset" or "pareto".
+            risk: Target.
+            level: Significance level.
+            samples: Number of simulated samples.
+            seed: Seed of the simulation.
+
+        Returns:
+            (samples,), booleans.
+        """
         rng = np.random.default_rng([seed, m])
         steps = np.diff(self.shares, prepend=0.0)
         between = rng.multinomial(m, steps / steps.sum(), samples)

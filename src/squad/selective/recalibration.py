@@ -124,6 +124,9 @@ class Recalibration:
         Args:
             confidence: Largest class probabilities, from 1 / classes to 1.
             classes: Number of classes to check against, or None.
+
+        Returns:
+            Recalibrated confidences, of the same shape.
         """
         if classes not in (None, self.classes):
             raise ArgumentError.of("classes", classes, f"{self.classes}, the number it was fitted with")
@@ -146,6 +149,9 @@ class Recalibration:
             probabilities: (N, classes), class probabilities; each row sums to 1.
             confidence: (N,), confidences to map instead of each row's largest probability: that probability rounded, so
                 that the result does not depend on its last digits.
+
+        Returns:
+            (N, classes), recalibrated probabilities.
         """
         p = as_array("probabilities", probabilities)
         if p.ndim != 2 or p.shape[1] != self.classes or p.dtype.kind not in "biuf":
@@ -202,7 +208,14 @@ class Recalibration:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Recalibration":
-        """Read what :meth:`to_json` wrote; anything else raises an ArgumentError."""
+        """Read what :meth:`to_json` wrote; anything else raises an ArgumentError.
+
+        Args:
+            data: Parsed JSON.
+
+        Returns:
+            The recalibration.
+        """
         names = set(cls.__dataclass_fields__) - {"folds"}  # absent in earlier versions
         if not isinstance(data, Mapping) or set(data) - {"folds"} != names:
             got = ", ".join(sorted(map(str, data)))[:200] if isinstance(data, Mapping) else repr(data)[:60]
@@ -226,6 +239,9 @@ def temper_rows(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Ar
         top: (N,), most probable classes.
         new: (N,), new confidences.
         rest: (N,), 1 minus the new confidences, to full precision.
+
+    Returns:
+        (N, classes), tempered probabilities; that of the top class is 0, to be set to its new confidence.
     """
     rows = np.arange(len(p))
     # Relative to the top class.  A probability of 0 counts as 1e-300, so that it may become positive.
@@ -260,7 +276,21 @@ def temper_rows(p: Array, top: NDArray[np.int64], new: Array, rest: Array) -> Ar
 
 
 def temperature_map(confidence: Array, temperature: float, classes: int) -> tuple[Array, Array]:
-    """Return g(c) = 1 / (1 + (C - 1) o^(-1/t)) with o = c (C - 1) / (1 - c), and 1 - g(c)."""
+    """Return g(c) = 1 / (1 + (C - 1) o^(-1/t)) with o = c (C - 1) / (1 - c), and 1 - g(c).
+
+    Args:
+        confidence: (N,), confidences c from 1 / classes to 1.
+        temperature: Temperature t; above 1, confidences become lower.
+        classes: Number of classes C.
+
+    Returns:
+        (N,), new confidences, and (N,), 1 minus these to full precision.
+
+    Examples:
+        >>> new, rest = temperature_map(np.array([0.9]), 2.0, 2)
+        >>> new.round(6).tolist(), rest.round(6).tolist()
+        ([0.75], [0.25])
+    """
     sure, flat = confidence >= 1, confidence <= 1 / classes
     # Every step is monotone under rounding: a larger c never gives a smaller result.
     odds = confidence / np.where(sure, 1.0, 1 - confidence) * (classes - 1)

@@ -1,4 +1,4 @@
-"""Resampling of calibration samples that were not drawn like the cases to come, before anything is tested.
+"""Resampling of calibration samples from another distribution than future cases, before anything is tested.
 
 *Weights*: let w(x) be proportional to how much more frequent a case is among new cases than in the calibration sample
 (known covariate shift), or to the inverse of its probability of inclusion.  If each case is kept independently with
@@ -40,7 +40,7 @@ MAX_STRATA_NAMED = 4
 
 
 class Resampled:
-    """A sample that is distributed like the cases to come.
+    """A sample from the same distribution as future cases.
 
     Attributes:
         scores: Scores of the cases that were drawn.
@@ -81,6 +81,9 @@ def resample(
         estimated_weights: Whether the weights were estimated; the certificate says so.
         strata: (m,), stratum of each case.
         population: Fraction of each stratum among new cases.
+
+    Returns:
+        The cases that were drawn, with a description of the draw for the certificate.
     """
     if weights is not None and strata is not None:
         raise ArgumentError("Pass either `weights` or `strata`, not both.")
@@ -99,7 +102,14 @@ def resample(
 
 
 def sampling_assumption(details: Mapping[str, Any]) -> str | None:
-    """Describe how new cases must be distributed after sampling by weights or strata; None without such sampling."""
+    """Describe how new cases must be distributed after sampling by weights or strata; None without such sampling.
+
+    Args:
+        details: Details of a certificate.
+
+    Returns:
+        A clause of the guarantee, or None.
+    """
     found = details.get("resampling")
     if not isinstance(found, Mapping):
         return None

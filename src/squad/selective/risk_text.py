@@ -32,18 +32,42 @@ WRONG, MISSED, FALSE, MISS_RATE, COST = "wrong", "missed", "false", "miss rate",
 
 
 def percent(share: float) -> str:
-    """Format a fraction: 2 %, 0.5 %, 99.9 %; with all of its digits, because a guarantee must not be rounded."""
+    """Format a fraction: 2 %, 0.5 %, 99.9 %; with all of its digits, because a guarantee must not be rounded.
+
+    Returns:
+        Text such as "2 %".
+
+    Examples:
+        >>> percent(0.02), percent(0.005)
+        ('2 %', '0.5 %')
+    """
     return f"{100 * share:.10g} %"
 
 
 def confidence_level(delta: float) -> str:
-    """Format the confidence level 1 - delta; never as 100 %."""
+    """Format the confidence level 1 - delta; never as 100 %.
+
+    Returns:
+        Text such as "99 %".
+
+    Examples:
+        >>> confidence_level(0.01)
+        '99 %'
+    """
     text = percent(1 - delta)
     return "over 99.9999999 %" if text == "100 %" else text
 
 
 def confidence_text(confidence: float) -> str:
-    """Format a confidence with enough digits: close to 1, the last ones matter."""
+    """Format a confidence with enough digits: close to 1, the last ones matter.
+
+    Returns:
+        Text such as "0.9175", never below the confidence itself.
+
+    Examples:
+        >>> confidence_text(0.91749), confidence_text(0.99999912)
+        ('0.9175', '0.999999120')
+    """
     if not 0.001 <= confidence < 1:
         return f"{confidence:.6g}"
     digits = min(max(4, math.ceil(-math.log10(1 - confidence)) + 2), 17)
@@ -53,12 +77,28 @@ def confidence_text(confidence: float) -> str:
 
 
 def risks_text(risks: Mapping[str, Any]) -> str:
-    """Format the risks of several harms on one line."""
+    """Format the risks of several harms on one line.
+
+    Returns:
+        Text such as "wrong 2 %, missed ill 0.5 %".
+
+    Examples:
+        >>> risks_text({"wrong": 0.02, "missed ill": 0.005})
+        'wrong 2 %, missed ill 0.5 %'
+    """
     return ", ".join(f"{name} {percent(risk)}" for name, risk in risks.items())
 
 
 def amount(number: float) -> str:
-    """Format a count with commas, or a sum of costs with its significant digits."""
+    """Format a count with commas, or a sum of costs with its significant digits.
+
+    Returns:
+        Text such as "1,234" or "2.5".
+
+    Examples:
+        >>> amount(1234), amount(2.5)
+        ('1,234', '2.5')
+    """
     return f"{int(number):,}" if float(number).is_integer() else f"{number:,.4g}" if number < 1000 else f"{number:,.0f}"
 
 
@@ -96,6 +136,9 @@ def limit_clause(harm: str, risk: float, costs: bool = False, counted: bool = Fa
         descriptive: Whether the name follows the convention of built-in harms; a user's own "missed appointment" does
             not refer to a class.
 
+    Returns:
+        The clause.
+
     Examples:
         >>> limit_clause("wrong", 0.05)
         'at most 5 % of accepted cases are wrong'
@@ -113,12 +156,29 @@ def limit_clause(harm: str, risk: float, costs: bool = False, counted: bool = Fa
 
 
 def observed_rate(rule: "Rule", harm: str) -> str:
-    """Return the observed rate of a harm among accepted calibration cases, or their mean cost."""
+    """Return the observed rate of a harm among accepted calibration cases, or their mean cost.
+
+    Args:
+        rule: Rule of a certificate.
+        harm: Name of the harm.
+
+    Returns:
+        Text such as "3 of 1,200".
+    """
     return rate_text(harm, rule.errors[harm], rule.counts(harm)[0], harm in rule.costs)
 
 
 def rate_text(harm: str, errors: float, n: int, costs: bool = False) -> str:
     """Format a number of errors among n cases, or a mean cost.
+
+    Args:
+        harm: Name of the harm.
+        errors: Number of errors, or total cost.
+        n: Number of cases.
+        costs: Whether the harm has costs between 0 and 1 instead of errors.
+
+    Returns:
+        Text such as "3 of 1,200".
 
     Examples:
         >>> rate_text("wrong", 3, 1200), rate_text("cost", 1.5, 100)
@@ -136,6 +196,9 @@ def observed_text(rule: "Rule", of_them: bool = False, most: int | None = None) 
         rule: Rule of a certificate.
         of_them: Whether the text follows a clause about these cases: "23 of them wrong" instead of "23 wrong".
         most: Maximum number of harms to list; None for all.
+
+    Returns:
+        The description, such as "23 wrong".
     """
     parts = [
         _observed(rule, harm, " of them" if of_them and not index else "") for index, harm in enumerate(rule.errors)
@@ -170,6 +233,9 @@ def _predicate(kind: str, name: str, harm: str, counted: bool) -> str:
 
 def split_harm(harm: str) -> tuple[str, str]:
     """Split the name of a built-in harm into its kind and its class; both are empty for a user's own harm.
+
+    Returns:
+        Kind and class.
 
     Examples:
         >>> split_harm("miss rate ill"), split_harm("late")

@@ -91,7 +91,14 @@ class Rule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Rule":
-        """Read what :meth:`to_json` wrote."""
+        """Read what :meth:`to_json` wrote.
+
+        Args:
+            data: One entry of "rules" in a saved certificate.
+
+        Returns:
+            The rule.
+        """
         accepts, threshold = data["accepts"], data["threshold"]
         finite = type(threshold) in (int, float) and math.isfinite(threshold)
         if accepts not in ("above", "all", "none") or (not finite if accepts == "above" else threshold is not None):
@@ -125,14 +132,22 @@ class Rule:
 
 
 def read_fraction(value: Any) -> float:
-    """Check a number strictly between 0 and 1 from a file."""
+    """Check a number strictly between 0 and 1 from a file.
+
+    Returns:
+        The number as a float.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
         raise ValueError(f"{value!r} is not between 0 and 1")
     return float(value)
 
 
 def read_count(value: Any) -> int:
-    """Check a count from a file."""
+    """Check a count from a file.
+
+    Returns:
+        The count.
+    """
     if type(value) is not int or not 0 <= value < 1 << 53:
         raise ValueError(f"{str(value)[:40]} is not a count")
     return value

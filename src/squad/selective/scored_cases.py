@@ -62,6 +62,9 @@ class Scores:
             by: (m,), group of each case.
             costs: Harms that are costs even if no case has a value between 0 and 1.
 
+        Returns:
+            The scores, with confidences in float64.
+
         Raises:
             ArgumentError: If shapes differ, a confidence is NaN, or a loss is outside [0, 1].
         """
@@ -116,6 +119,10 @@ class Ranked:
         n: (rules,), number of cases that each rule accepts, ascending.
         threshold: (rules,), thresholds that a confidence must exceed.
         tallies: By harm, the error counts of each rule.
+
+    Examples:
+        >>> rank(Scores.of([0.9, 0.8, 0.8, 0.7], [True, True, False, False])).ties
+        2
     """
 
     m: int
@@ -144,6 +151,14 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
     Args:
         scores: Scored cases.
         thresholds: (rules,), descending; None for the rules of the cases themselves.
+
+    Returns:
+        The rules, strictest first, with the number of cases that each accepts and a tally per harm.
+
+    Examples:
+        >>> ranked = rank(Scores.of([0.9, 0.8, 0.8, 0.7], [True, True, False, False]))
+        >>> ranked.n.tolist(), ranked.threshold.tolist(), ranked.errors["wrong"].tolist()
+        ([1, 3, 4], [0.8, 0.7, -inf], [0, 1, 2])
     """
     m = len(scores)
     order = np.argsort(
@@ -163,7 +178,19 @@ def rank(scores: Scores, thresholds: NDArray[np.float64] | None = None) -> Ranke
 
 
 def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
-    """Convert a tensor on any device, an array or a list to an array."""
+    """Convert a tensor on any device, an array or a list to an array.
+
+    Args:
+        name: Name of the argument, used in error messages.
+        value: Array, list, or tensor on any device.
+
+    Returns:
+        A NumPy array; bfloat16 becomes float32.
+
+    Examples:
+        >>> as_array("confidence", torch.tensor([0.5, 1.0]))
+        array([0.5, 1. ], dtype=float32)
+    """
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError.of(
             name, "a masked array", "an array without a mask", "Drop masked cases with x.compressed()."
@@ -178,7 +205,19 @@ def as_array(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
 
 
 def as_groups(name: str, value: ArrayLike | torch.Tensor) -> NDArray[Any]:
-    """Convert groups to an array.  Elements of a list keep their types: NumPy would turn 1 and "a" into text."""
+    """Convert groups to an array.  Elements of a list keep their types: NumPy would turn 1 and "a" into text.
+
+    Args:
+        name: Name of the argument, used in error messages.
+        value: One group per case.
+
+    Returns:
+        (cases,), an array; of dtype object if a list or tuple was given.
+
+    Examples:
+        >>> as_groups("by", [1, "a"]).tolist()
+        [1, 'a']
+    """
     if isinstance(value, (list, tuple)):
         found = np.empty(len(value), dtype=object)
         for index, group in enumerate(value):

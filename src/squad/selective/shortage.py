@@ -37,6 +37,9 @@ def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Sho
         rule: Rule of a certificate.
         method: Method of the certificate.
         options: Options of the method.
+
+    Returns:
+        The shortages.
     """
     if rule.certified:
         return []
@@ -51,7 +54,16 @@ def shortages(rule: "Rule", method: str, options: Mapping[str, Any]) -> list[Sho
 
 
 def min_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
-    """Return the smallest number of calibration cases that could certify a rule, if all predictions were correct."""
+    """Return the smallest number of calibration cases that could certify a rule, if all predictions were correct.
+
+    Args:
+        rule: Rule of a certificate.
+        method: Method of the certificate.
+        options: Options of the method.
+
+    Returns:
+        Number of cases.
+    """
     settings = Options(options.get("ranks", 20), options.get("r_max", 0.1))
     return max(
         min_cases_of_harm(method, risk, rule.level, settings, harm in rule.costs) for harm, risk in rule.risks.items()
@@ -59,7 +71,16 @@ def min_cases(rule: "Rule", method: str, options: Mapping[str, Any]) -> int:
 
 
 def shortage_text(rule: "Rule", method: str, options: Mapping[str, Any]) -> str:
-    """Describe the shortages of a rule; empty if there are none."""
+    """Describe the shortages of a rule; empty if there are none.
+
+    Args:
+        rule: Rule of a certificate.
+        method: Method of the certificate.
+        options: Options of the method.
+
+    Returns:
+        The description, or an empty text.
+    """
     found = shortages(rule, method, options)
     if not found:
         return ""

@@ -23,6 +23,12 @@ class Tally:
         n: (rules,), how many of these each rule accepts; non-decreasing.
         errors: (rules,), number of harmed cases among the n; for costs, their total cost.
         losses: (m,), costs, in the order in which rules accept the cases; None for a harm that either occurs or not.
+
+    Examples:
+        >>> wrong = np.array([False, True, False])
+        >>> tally = Tally.of(wrong, np.array([0, 2, 1]), np.array([1, 2, 3]))
+        >>> tally.n.tolist(), tally.errors.tolist()
+        ([1, 2, 3], [0, 0, 1])
     """
 
     m: int
@@ -43,6 +49,9 @@ class Tally:
             accepted: (rules,), number of cases that each rule accepts.
             costs: Whether costs between 0 and 1 are possible.  The choice of the test must not depend on the cases
                 themselves.
+
+        Returns:
+            The tally of one harm, by rule.
         """
         sorted_ = loss[order].astype(np.float64) if costs else loss[order]
         if sorted_.dtype == np.bool_:
@@ -64,13 +73,29 @@ class Tally:
 
         With the same number of errors, a larger n passes more easily.  With costs, bets depend on n, so any rule may
         fail.
+
+        Args:
+            begin: Index of the first rule.
+            end: Index after the last rule.
+
+        Returns:
+            (end - begin - 1,), booleans.
         """
         if self.losses is not None:
             return np.ones(max(end - begin - 1, 0), dtype=np.bool_)
         return np.asarray(np.diff(self.errors[begin:end]) > 0)
 
     def passes(self, rules: ArrayLike, risk: float, level: float) -> NDArray[np.bool_]:
-        """Whether each of these rules (by index) shows a risk of at most ``risk`` at ``level``."""
+        """Whether each of these rules (by index) shows a risk of at most ``risk`` at ``level``.
+
+        Args:
+            rules: Indices of rules, of any shape.
+            risk: Target.
+            level: Significance level.
+
+        Returns:
+            Booleans, of the shape of ``rules``.
+        """
         rules = np.asarray(rules)
         if self.losses is None:
             return passes(self.errors[rules], self.n[rules], risk, level)
