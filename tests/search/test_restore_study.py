@@ -21,7 +21,7 @@ from squad.search.study_source import StudySource
 from squad.search.trial import Outcome
 from tests.search.sources import problem
 
-SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 25}}
+SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 3}}
 
 
 def tune(out: Path, **options: Any) -> Search:

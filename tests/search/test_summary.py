@@ -327,10 +327,10 @@ def begun(folder: Path, trials: int, finished: int, name: str = "mine") -> None:
 
 def test_the_record_is_updated_from_the_study(shown: Shown) -> None:
     Path("study").mkdir()
-    begun(Path("study"), 30, 20)
+    begun(Path("study"), 30, 12)
     result = shown("study")
     assert result.exit_code == 0
-    assert "20 measured, 1 running, or interrupted" in result.stdout
+    assert "12 measured, 1 running, or interrupted" in result.stdout
     assert "a note" in result.stdout
     search = read("study")
     best = search.best()

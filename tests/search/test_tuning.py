@@ -31,6 +31,11 @@ from squad.train.slots import Slots
 from tests.search.sources import Listed, problem
 
 SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 3}}
+#: A part of the default space: a trial takes its storage a time proportional to the number of settings.
+FEW: dict[str, Any] = {
+    "network": {"bins": {"low": 5, "high": 21, "step": 2}, "dropout": {"low": 0.0, "high": 0.95}},
+    "training": {"lr": {"low": 1e-4, "high": 1e-2, "log": True}},
+}
 
 
 def rows(count: int = 120, classes: int = 3, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -54,8 +59,10 @@ def interruptible() -> Iterator[None]:
 
 
 def tune(out: Path, x: Any = None, labels: Any = None, **options: Any) -> Search:
-    """Run a small search, unless ``options`` say otherwise."""
+    """Run a small search, unless ``options`` say otherwise; of the default space for other rows or settings."""
     own = rows()
+    if x is None and not options.keys() & {"settings", "model", "space"}:
+        options["space"] = FEW
     return squad.tune(
         own[0] if x is None else x,
         own[1] if labels is None else labels,
@@ -492,11 +499,11 @@ def test_an_interrupt_anywhere_in_training(out: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(Slots, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
-            tune(out, trials=4, slots=2)
+            tune(out, trials=4, slots=2, space=None)  # with batch sizes, which separate groups
     stopped = read(out).trials
     assert not [trial for trial in stopped if trial.state == "running"]
     assert sum(trial.state == "waiting" for trial in stopped) == 2
-    found = [trial for trial in tune(out, trials=4, slots=2).trials if trial.state != "failed"]
+    found = [trial for trial in tune(out, trials=4, slots=2, space=None).trials if trial.state != "failed"]
     assert [trial.state for trial in found] == ["complete"] * 4
     assert len({tuple(trial.params.items()) for trial in found}) == 4
 
