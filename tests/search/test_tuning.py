@@ -1,6 +1,7 @@
 """squad.tune: from rows to the best settings."""
 
 import re
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -151,7 +152,7 @@ def test_the_model_of_a_space(out: Path) -> None:
 
 def test_one_slot_trains_one_trial_after_the_other(out: Path) -> None:
     """Each trial is proposed after all earlier ones have ended."""
-    times = [(trial.started, trial.finished) for trial in tune(out, trials=4, slots=1).trials]
+    times = [(trial.started, trial.finished) for trial in tune(out, trials=3, slots=1).trials]
     assert all(before[1] <= after[0] for before, after in pairwise(times) if before[1] and after[0])
     assert all(all(each) for each in times)
 
@@ -166,16 +167,25 @@ def test_a_space_of_few_points(out: Path) -> None:
         assert all(re.search("2 points.*3 trials", text) for text in said)
 
 
-def test_fewer_trials_than_exist(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = tune(out, trials=3)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of three trials, to be copied."""
+    folder = tmp_path_factory.mktemp("made") / "study"
+    tune(folder, trials=3)
+    return folder
+
+
+def test_fewer_trials_than_exist(made: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, out)
+    found = read(made)
     monkeypatch.setattr(Population, "run", None)  # nothing is trained
     told = RecordedProgress()
     assert tune(out, trials=2, progress=told).trials == found.trials
     assert ("start", (3, 3)) in told.calls
 
 
-def test_restart_after_damage(out: Path) -> None:
-    tune(out, trials=3)
+def test_restart_after_damage(made: Path, out: Path) -> None:
+    shutil.copytree(made, out)
     whole = (out / "study.db").read_bytes()
     (out / "history.png").touch()
     for damaged in (b"not a database\n" * 100, whole[:4096] + b"\x7f" * (len(whole) - 4096)):
