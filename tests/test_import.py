@@ -22,7 +22,9 @@ def modules_after(statement: str) -> set[str]:
 
 LAYER = "import squad; squad.SquadLinear"
 COMMANDS = "import squad.cli.commands"
-LAZY = "import squad; assert 'SquadClassifier' in dir(squad); assert 'sklearn' not in sys.modules; squad.SquadClassifier"
+LAZY = (
+    "import squad; assert 'SquadClassifier' in dir(squad); assert 'sklearn' not in sys.modules; squad.SquadClassifier"
+)
 METRICS = "import squad; squad.metrics.aurc"
 
 

@@ -30,7 +30,9 @@ def tune(out: Path, **options: Any) -> Search:
     random = np.random.default_rng(0)
     labels = np.arange(90) % 3
     x = random.normal(size=(90, 5)) + 1.5 * np.eye(5)[labels]
-    return squad.tune(x, labels, **{"objective": "aurc", "settings": SMALL, "out": out, "trials": 2, "space": FEW, **options})
+    return squad.tune(
+        x, labels, **{"objective": "aurc", "settings": SMALL, "out": out, "trials": 2, "space": FEW, **options}
+    )
 
 
 def without_database(out: Path, to: Path) -> Path:
