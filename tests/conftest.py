@@ -27,6 +27,17 @@ settings.load_profile("squad")
 SUITES = {"slow": "make test-slow", "gpu": "make test-gpu"}
 
 
+FSYNC = os.fsync
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """os.fsync, which guards against power failures and takes milliseconds, only checks its file descriptor."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> Iterator[None]:
     """Every test starts from the same state of torch's generator, and leaves torch's settings as they were."""

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from squad.cli import terminal
+from squad.cli import main, terminal
 from squad.cli.answer_files import spreadsheet_safe
 from tests.cli.conftest import QUICK, Run, listing
 from tests.cli.test_main import COMMAND
@@ -68,15 +69,22 @@ def test_a_long_list_of_columns_is_cut(run: Run, here: Path) -> None:
         assert "'column39'" not in refusal
 
 
-@pytest.fixture
-def evil(run: Run, here: Path) -> Path:
-    """A model whose classes and columns contain control characters."""
-    table = pd.read_csv(here / "train.csv", dtype=str).rename(columns={"sex": "s\x1b[31mex"})
+@pytest.fixture(scope="module")
+def prepared_evil(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose classes and columns contain control characters, and tables for it."""
+    folder = tmp_path_factory.mktemp("evil")
+    table = pd.read_csv(prepared / "train.csv", dtype=str).rename(columns={"sex": "s\x1b[31mex"})
     table["y"] = table["y"].replace({"ill": EVIL})
-    table.to_csv(here / "evil.csv", index=False)
-    table.drop(columns="y")[:20].to_csv(here / "evil-new.csv", index=False)
-    assert run("fit", "evil.csv", *QUICK, "--out", "evil").code == 0
-    return here
+    table.to_csv(folder / "evil.csv", index=False)
+    table.drop(columns="y")[:20].to_csv(folder / "evil-new.csv", index=False)
+    assert main(["fit", str(folder / "evil.csv"), *QUICK, "--out", str(folder / "evil")]) == 0
+    return folder
+
+
+@pytest.fixture
+def evil(here: Path, prepared_evil: Path) -> Path:
+    """A copy of these files in the working directory."""
+    return Path(shutil.copytree(prepared_evil, here, dirs_exist_ok=True))
 
 
 def test_control_characters_in_labels_are_escaped(run: Run, evil: Path) -> None:

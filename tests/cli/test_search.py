@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from squad.cli import main
 from squad.output_paths import exclusive_output
 from tests.cli.conftest import Run, listing
 from tests.cli.test_main import COMMAND
+from tests.search.migrations import loaded_once
 
 #: A study of few rows, small networks and few epochs.
 QUICK = [
@@ -86,6 +88,12 @@ def wait(process: "subprocess.Popen[str]", folder: Path, complete: int) -> None:
         assert process.poll() is None, f"it had ended: {process.communicate()}"
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def migrations() -> Iterator[None]:
+    with loaded_once():
+        yield
 
 
 @pytest.fixture(scope="module")

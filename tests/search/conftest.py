@@ -1,25 +1,20 @@
 """Storages of studies for tests."""
 
-import functools
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
-from alembic import util
 
 from squad.search.storage import close_storage, file_url, open_storage
-from tests.search.workers import (
-    close_all,
-)
+from tests.search.migrations import loaded_once
+from tests.search.workers import close_all
 
 
 @pytest.fixture(scope="session", autouse=True)
 def migrations() -> Iterator[None]:
-    """Load Optuna's migration scripts once; otherwise Alembic compiles all of them whenever a storage is opened."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(util, "load_python_file", functools.cache(util.load_python_file))
+    with loaded_once():
         yield
 
 

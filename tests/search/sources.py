@@ -51,9 +51,13 @@ def clouds(dtype: torch.dtype = torch.float32, rows: int = 240, validation: int 
 
 
 def problem(
-    model: str = "squad", data: TrainingData | None = None, objective: str = "aurc", **training: Any
+    model: str = "squad",
+    data: TrainingData | None = None,
+    objective: str = "aurc",
+    space: Space | None = None,
+    **training: Any,
 ) -> Problem:
-    """A small problem."""
+    """A small problem, by default of all settings."""
     settings = {
         "model": model,
         "network": {"hidden": [5, 4]},
@@ -61,4 +65,4 @@ def problem(
     }
     fixed = [f"{table}.{name}" for table in ("network", "training") for name in settings[table]]
     goal = Objective.parse(objective)
-    return Problem(settings, Space.default(model, fixed), goal, goal, data or clouds())
+    return Problem(settings, space or Space.default(model, fixed), goal, goal, data or clouds())

@@ -141,7 +141,7 @@ def test_defaults_win_ties_in_the_standing(url: str) -> None:
 def test_defaults_outside_the_space_are_tried_with_a_note(out: Path) -> None:
     space = {"network": {"bins": {"low": 5, "high": 9, "step": 2}}, "training": {"lr": {"low": 0.1, "high": 0.2}}}
     told = RecordedProgress()
-    found = tune(out, space=space, trials=8, progress=told, objective="aurc")
+    found = tune(out, space=space, trials=5, progress=told, objective="aurc")
     [text] = [text for name, text in told.calls if name == "message"]
     assert "network.bins = 15, training.lr = 0.003" in text
     assert "--no-defaults" in text
@@ -154,9 +154,9 @@ def test_defaults_outside_the_space_are_tried_with_a_note(out: Path) -> None:
     study_figures.history(found)
     # The record is enough to go on from, as they were.
     (out / "study.db").unlink()
-    again = tune(out, space=space, trials=9, objective="aurc")
-    assert again.trials[:8] == found.trials
-    assert [trial.defaults for trial in again.trials] == [True, *[False] * 8]
+    again = tune(out, space=space, trials=6, objective="aurc")
+    assert again.trials[:5] == found.trials
+    assert [trial.defaults for trial in again.trials] == [True, *[False] * 5]
 
 
 def test_no_defaults(out: Path) -> None:

@@ -26,7 +26,7 @@ def rates(found: Any) -> list[float]:
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_random_sampler(out: Path) -> None:
-    drawn = [rates(tune(out.with_name(name), space=LR, trials=5, sampler=sampler)) for name, sampler in (
+    drawn = [rates(tune(out.with_name(name), space=LR, trials=3, sampler=sampler)) for name, sampler in (
         ("a", optuna.samplers.RandomSampler(seed=1)),
         ("b", optuna.samplers.RandomSampler(seed=1)),
         ("c", optuna.samplers.RandomSampler(seed=2)),

@@ -31,13 +31,13 @@ def settings(count: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("large", [False, True])
 def test_every_trial_equals_a_separate_fit(slots: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("squad.search.problem.LARGE", 1 if large else 1 << 40)
-    posed, source = problem(), Listed(settings(9))
+    posed, source = problem(), Listed(settings(6))
     population = Population(posed, source, slots)
     population.run()
-    assert source.told.keys() == set(range(9))
+    assert source.told.keys() == set(range(6))
     assert population.running == []
-    assert max(map(len, source.beats)) == min(slots, 9)
-    for number, own in enumerate(settings(9)):
+    assert max(map(len, source.beats)) == min(slots, 6)
+    for number, own in enumerate(settings(6)):
         wanted = posed.fit_settings(own)
         fitted = fit(wanted.network, wanted.training, posed.data, [wanted.seed])
         outcome = source.told[number]
@@ -51,7 +51,7 @@ def test_populations_are_reproducible() -> None:
     """To the bit, except times: the order of trials does not depend on a clock."""
 
     def outcomes() -> tuple[list[Any], list[int], list[list[int]]]:
-        source = Listed(settings(7))
+        source = Listed(settings(5))
         Population(problem(), source, 3).run()
         kept = [{k: v for k, v in one.details.items() if k != "seconds"} for one in source.told.values()]
         return kept, source.asked, source.beats

@@ -20,15 +20,19 @@ from squad.search.study import load_study, open_study
 from squad.search.study_source import StudySource
 from squad.search.trial import Outcome
 from tests.search.sources import problem
+from tests.search.test_tuning import FEW
+from tests.search.workers import SPACE
 
-SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 25}}
+SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 3}}
 
 
 def tune(out: Path, **options: Any) -> Search:
     random = np.random.default_rng(0)
     labels = np.arange(90) % 3
     x = random.normal(size=(90, 5)) + 1.5 * np.eye(5)[labels]
-    return squad.tune(x, labels, **{"objective": "aurc", "settings": SMALL, "out": out, "trials": 2, **options})
+    return squad.tune(
+        x, labels, **{"objective": "aurc", "settings": SMALL, "out": out, "trials": 2, "space": FEW, **options}
+    )
 
 
 def without_database(out: Path, to: Path) -> Path:
@@ -57,7 +61,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study with complete, pruned, given back and surplus trials."""
     folder = tmp_path_factory.mktemp("original") / "troubled"
     folder.mkdir()
-    posed = problem()
+    posed = problem(space=SPACE)
     storage = open_storage(file_url(folder / "study.db"), stale_after=600)
     meta = {**posed.meta(), "study": "troubled", "slots": 3, "notes": ["one", "two"]}
     study = open_study(storage, "troubled", meta)
@@ -131,7 +135,7 @@ def test_the_next_proposals_are_the_same(troubled: Path, tmp_path: Path) -> None
     for place in (troubled, folder):
         storage = open_storage(file_url(place / "study.db"), stale_after=600)
         study, _ = load_study(storage, "troubled")
-        source = StudySource(study, problem().space, 40, worker="first", seed=7, shared=False, prune=True)
+        source = StudySource(study, problem(space=SPACE).space, 40, worker="first", seed=7, shared=False, prune=True)
         source.reclaim()
         trials = [source.ask() for _ in range(8)]
         asked.append([(trial.number, trial.settings) for trial in trials if trial is not None])
@@ -243,7 +247,7 @@ def test_running_trials_are_queued(troubled: Path, tmp_path: Path) -> None:
     restore(folder, folder / "study.db")
     storage = open_storage(file_url(folder / "study.db"), stale_after=600)
     study, _ = load_study(storage, "troubled")
-    source = StudySource(study, problem().space, 18, worker="new", seed=7, shared=True)
+    source = StudySource(study, problem(space=SPACE).space, 18, worker="new", seed=7, shared=True)
     taken = [source.ask() for _ in range(4)]
     assert 2 in {trial.number for trial in taken if trial is not None}
     close_storage(storage)

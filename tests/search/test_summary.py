@@ -272,7 +272,7 @@ def test_the_whole_space_fits_into_80_columns(shown: Shown) -> None:
 
 def test_too_few_trials_for_importances(shown: Shown) -> None:
     Path("study").mkdir()
-    saved(Path("study"), count=8)
+    saved(Path("study"), count=8, space=Space.of("squad", SPACE))
     result = shown("study")
     assert result.exit_code == 0
     assert re.search("importances.png left out: .*16 .*8", result.stderr)
@@ -327,10 +327,10 @@ def begun(folder: Path, trials: int, finished: int, name: str = "mine") -> None:
 
 def test_the_record_is_updated_from_the_study(shown: Shown) -> None:
     Path("study").mkdir()
-    begun(Path("study"), 30, 20)
+    begun(Path("study"), 30, 12)
     result = shown("study")
     assert result.exit_code == 0
-    assert "20 measured, 1 running, or interrupted" in result.stdout
+    assert "12 measured, 1 running, or interrupted" in result.stdout
     assert "a note" in result.stdout
     search = read("study")
     best = search.best()
@@ -352,10 +352,10 @@ def test_the_record_is_updated_from_the_study(shown: Shown) -> None:
 
 def test_showing_takes_no_trials(shown: Shown) -> None:
     Path("study").mkdir()
-    begun(Path("study"), 30, 20)
+    begun(Path("study"), 30, 5)
     shown("study", "--no-figures")
     study = optuna.load_study(study_name="mine", storage=open_storage(file_url("study/" + DATABASE), stale_after=60))
-    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 20 + ["RUNNING"]
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 5 + ["RUNNING"]
     study._storage.remove_session()
 
 
@@ -398,7 +398,7 @@ def test_a_named_database_must_exist(shown: Shown) -> None:
 
 def test_old_figures_are_deleted(shown: Shown) -> None:
     Path("study").mkdir()
-    saved(Path("study"), count=8)
+    saved(Path("study"), count=8, space=Space.of("squad", SPACE))
     Path("study/importances.png").write_bytes(b"old")
     assert shown("study").exit_code == 0
     assert not Path("study/importances.png").exists()

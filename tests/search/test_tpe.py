@@ -48,7 +48,7 @@ def run(seed: int, value: Callable[[Mapping[str, Any]], float] = deceptive, tria
 
 @pytest.fixture(scope="module")
 def studies() -> list[list[FrozenTrial]]:
-    return [run(seed) for seed in range(4)]
+    return [run(seed) for seed in range(2)]  # tests/slow has more
 
 
 class TestExploration:

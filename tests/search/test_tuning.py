@@ -1,6 +1,7 @@
 """squad.tune: from rows to the best settings."""
 
 import re
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,11 @@ from squad.train.slots import Slots
 from tests.search.sources import Listed, problem
 
 SMALL: dict[str, Any] = {"network": {"hidden": [4]}, "training": {"max_epochs": 3}}
+#: A part of the default space: a trial takes its storage a time proportional to the number of settings.
+FEW: dict[str, Any] = {
+    "network": {"bins": {"low": 5, "high": 21, "step": 2}, "dropout": {"low": 0.0, "high": 0.95}},
+    "training": {"lr": {"low": 1e-4, "high": 1e-2, "log": True}},
+}
 
 
 def rows(count: int = 120, classes: int = 3, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -54,8 +60,10 @@ def interruptible() -> Iterator[None]:
 
 
 def tune(out: Path, x: Any = None, labels: Any = None, **options: Any) -> Search:
-    """Run a small search, unless ``options`` say otherwise."""
+    """Run a small search, unless ``options`` say otherwise; of the default space for other rows or settings."""
     own = rows()
+    if x is None and not options.keys() & {"settings", "model", "space"}:
+        options["space"] = FEW
     return squad.tune(
         own[0] if x is None else x,
         own[1] if labels is None else labels,
@@ -144,7 +152,7 @@ def test_the_model_of_a_space(out: Path) -> None:
 
 def test_one_slot_trains_one_trial_after_the_other(out: Path) -> None:
     """Each trial is proposed after all earlier ones have ended."""
-    times = [(trial.started, trial.finished) for trial in tune(out, trials=4, slots=1).trials]
+    times = [(trial.started, trial.finished) for trial in tune(out, trials=3, slots=1).trials]
     assert all(before[1] <= after[0] for before, after in pairwise(times) if before[1] and after[0])
     assert all(all(each) for each in times)
 
@@ -159,16 +167,25 @@ def test_a_space_of_few_points(out: Path) -> None:
         assert all(re.search("2 points.*3 trials", text) for text in said)
 
 
-def test_fewer_trials_than_exist(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = tune(out, trials=3)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of three trials, to be copied."""
+    folder = tmp_path_factory.mktemp("made") / "study"
+    tune(folder, trials=3)
+    return folder
+
+
+def test_fewer_trials_than_exist(made: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, out)
+    found = read(made)
     monkeypatch.setattr(Population, "run", None)  # nothing is trained
     told = RecordedProgress()
     assert tune(out, trials=2, progress=told).trials == found.trials
     assert ("start", (3, 3)) in told.calls
 
 
-def test_restart_after_damage(out: Path) -> None:
-    tune(out, trials=3)
+def test_restart_after_damage(made: Path, out: Path) -> None:
+    shutil.copytree(made, out)
     whole = (out / "study.db").read_bytes()
     (out / "history.png").touch()
     for damaged in (b"not a database\n" * 100, whole[:4096] + b"\x7f" * (len(whole) - 4096)):
@@ -497,11 +514,11 @@ def test_an_interrupt_anywhere_in_training(out: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(Slots, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
-            tune(out, trials=4, slots=2)
+            tune(out, trials=4, slots=2, space=None)  # with batch sizes, which separate groups
     stopped = read(out).trials
     assert not [trial for trial in stopped if trial.state == "running"]
     assert sum(trial.state == "waiting" for trial in stopped) == 2
-    found = [trial for trial in tune(out, trials=4, slots=2).trials if trial.state != "failed"]
+    found = [trial for trial in tune(out, trials=4, slots=2, space=None).trials if trial.state != "failed"]
     assert [trial.state for trial in found] == ["complete"] * 4
     assert len({tuple(trial.params.items()) for trial in found}) == 4
 

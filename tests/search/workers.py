@@ -17,7 +17,16 @@ from squad.search.study import open_study
 from squad.search.study_source import StudySource
 from squad.search.trial import Outcome, Trial
 
-SPACE = Space.default("squad")
+#: Few settings, because a trial takes its storage a time proportional to their number.
+SPACE = Space.of(
+    "squad",
+    {
+        "network": {"bins": {"low": 5, "high": 21, "step": 2}, "dropout": {"low": 0.01, "high": 0.95},
+                    "prior": {"choices": ["uniform", "gaussian"]}},
+        "training": {"lr": {"low": 1e-4, "high": 1e-2, "log": True},
+                     "batch_size": {"low": 16, "high": 512, "octaves": 0.5}},
+    },
+)  # fmt: skip
 META = {"fingerprint": "one", "model": "squad"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -71,6 +71,7 @@ ANY = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(ANY)
 def test_valid_certificates_are_read(pair: tuple[Certificate, Scores]) -> None:
     certificate, scores = pair

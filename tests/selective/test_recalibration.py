@@ -1,5 +1,6 @@
 """Recalibration: better calibrated on fresh rows, with the order of rows and classes preserved to the last bit."""
 
+import functools
 import json
 import math
 import pickle
@@ -42,9 +43,16 @@ def heated(temperature: float, classes: int = 3) -> Recalibration:
     return Recalibration("temperature", classes, temperature, 1)
 
 
+@functools.cache
 def isotonic(classes: int, seed: int = 0, rows: int = 60) -> Recalibration:
     """The steps alone, without the temperature."""
     return steps_of(*model(rows, classes, 2.0, seed))
+
+
+@functools.cache
+def fitted() -> Recalibration:
+    """A temperature above 1."""
+    return fit_recalibration(*model(100, 3, 3.0, 0))
 
 
 def steps_of(p: Array, y: NDArray[np.int64]) -> Recalibration:
@@ -197,7 +205,7 @@ def test_small_probabilities_are_not_lost_near_1() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", [2.0, 0.5], ids=["overconfident", "underconfident"])
-@pytest.mark.parametrize("count", [2, 3, 10])
+@pytest.mark.parametrize("count", [2, 10])
 def test_nll_and_ece_are_better_on_fresh_rows(count: int, scale: float, method: str) -> None:
     recalibration = fit_recalibration(*model(400, count, scale, 0), method)
     p, y = model(8000, count, scale, 1)
@@ -242,18 +250,19 @@ def test_degenerate_rows(rows: int, method: str) -> None:
     p = softmax(np.random.default_rng(0).normal(0, 2, size=(rows, 3)))
     best, worst = p.argmax(1), p.argmin(1)
     certain, alike = np.eye(3)[best], np.full((rows, 3), 1 / 3)
+    made = []
     for probabilities, labels in ((p, best), (p, worst), (certain, best), (certain, worst), (alike, best)):
         recalibration = fit_recalibration(probabilities, labels, method)
         mapped = recalibration.apply(p)
         assert np.isfinite(mapped).all()
         assert recalibration.nll[1] <= recalibration.nll[0]
+        made.append(recalibration)
     if rows == 10:
         return
     # All rows are correct, but a future error is not impossible.
-    sure = fit_recalibration(p, best, method)
+    sure, doubtful = made[:2]
     assert sure.confidence_mean[1] > sure.confidence_mean[0]
     assert nll(sure.apply(p), worst) < 150
-    doubtful = fit_recalibration(p, worst, method)
     assert doubtful.confidence_mean[1] < doubtful.confidence_mean[0]
 
 
@@ -270,8 +279,8 @@ def test_few_rows_change_little() -> None:
 def test_few_rows_of_a_calibrated_model_change_nothing() -> None:
     """Any change makes such a model worse; with 50 rows there is always something that looks like a gain."""
     for method in METHODS:
-        made = [fit_recalibration(*model(50, 3, 1.0, seed), method) for seed in range(12)]
-        assert sum(one.unchanged for one in made) >= 10
+        made = [fit_recalibration(*model(50, 3, 1.0, seed), method) for seed in range(6)]
+        assert sum(one.unchanged for one in made) >= 5
     p, _ = model(50, 3, 1.0, 100)
     left = next(one for one in made if one.unchanged)
     np.testing.assert_array_equal(left.apply(p), p)
@@ -305,7 +314,7 @@ def test_the_report_is_out_of_sample(method: str) -> None:
     assert "in 5-fold cross-validation" in str(made)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(10, 40), st.integers(2, 4), st.floats(0, 10), seeds)
 def test_no_change_that_loses(rows: int, count: int, sharp: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -458,7 +467,7 @@ def test_round_trip(method: str) -> None:
     ],
 )
 def test_invalid_saved_recalibrations_are_refused(change: dict[str, Any], message: str) -> None:
-    data = {**fit_recalibration(*model(100, 3, 3.0, 0)).to_json(), **change}
+    data = {**fitted().to_json(), **change}
     with pytest.raises(ArgumentError, match=message):
         Recalibration.from_json({name: value for name, value in data.items() if value is not ...})
 
@@ -567,8 +576,7 @@ def test_one_saved_by_an_earlier_version(data: dict[str, Any], row: list[float],
 # ---- beside the softmax temperature
 
 
-@pytest.mark.parametrize("scale", [2.0, 0.5], ids=["overconfident", "underconfident"])
-@pytest.mark.parametrize("count", [3, 10, 100])
+@pytest.mark.parametrize(("count", "scale"), [(3, 2.0), (3, 0.5), (10, 2.0), (100, 0.5)])
 def test_little_is_lost_against_the_softmax_temperature(count: int, scale: float) -> None:
     """On rows of that very family, where nothing can be better: at least nine tenths of its gain."""
     fit, (p, y) = model(1000, count, scale, 0), model(8000, count, scale, 1)
