@@ -17,7 +17,10 @@ def patched_once() -> Iterator[None]:
     from triton import language
     from triton.runtime import interpreter
 
-    patch = interpreter._patch_lang
+    patch = getattr(interpreter, "_patch_lang", None)
+    if patch is None or not hasattr(interpreter, "_LangPatchScope"):  # another version of Triton: as slow as it is
+        yield
+        return
     patched: set[Any] = set()  # modules of the language whose functions are replaced now
 
     @cache
