@@ -365,7 +365,7 @@ def test_errors_before_rows_are_read(
 @pytest.mark.parametrize(
     ("data", "options", "pattern"),
     [
-        ("train.csv", [], r"--target .*train\.csv.*'patient_id', 'age"),
+        ("train.csv", [], r"train\.csv.* --target.*'patient_id', 'age"),
         ("train.csv", ["--target", "Y"], r"'Y'.*[Dd]id you mean 'y'\?"),
         ("train.csv", ["--target", "y", "--drop", "ag"], r"'ag'.*[Dd]id you mean 'age'\?"),
         ("train.csv", ["--target", "y", "--group", "patient"], r"[Dd]id you mean 'patient_id'\?"),

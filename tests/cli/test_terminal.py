@@ -51,7 +51,10 @@ def test_facts_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
-MESSAGES = "from squad.cli.terminal import complain, say, warn; say('note'); warn('look\\x1b[2J'); complain('bad', 2)"
+MESSAGES = (
+    "from squad.cli.terminal import print_error, print_message, warn;"
+    " print_message('note'); warn('look\\x1b[2J'); print_error('bad', 2)"
+)
 
 
 def stderr_of(code: str, terminal: bool, **variables: str) -> str:
