@@ -105,3 +105,18 @@ def test_subpackages_need_no_import_of_their_own(name: str) -> None:
 def test_a_subpackage_is_imported_when_it_is_first_used() -> None:
     assert "squad.metrics" not in modules_after("import squad")
     assert "squad.metrics" in modules_beyond_torch()[METRICS]
+
+
+def test_threads_may_use_names_for_the_first_time_together() -> None:
+    code = (
+        "import squad, threading\n"
+        "errors = []\n"
+        "def use(name):\n"
+        "    try: getattr(squad, name)\n"
+        "    except BaseException as error: errors.append(error)\n"
+        "threads = [threading.Thread(target=use, args=(name,)) for name in ('load', 'metrics', 'report', 'certify')]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+        "assert not errors, errors\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

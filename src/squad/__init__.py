@@ -5,6 +5,7 @@ So the command can handle Ctrl-C before imports that take seconds, and a layer d
 """
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -93,11 +94,17 @@ _MODULES = (
 )  # fmt: skip
 
 
+#: Threads that use names for the first time import one after another: numpy and torch do not bear concurrent imports.
+_IMPORTING = RLock()
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
-        thing = getattr(import_module(_MODULE_OF[name]), name)
+        with _IMPORTING:
+            thing = getattr(import_module(_MODULE_OF[name]), name)
     elif name in _MODULES:
-        thing = import_module(f"squad.{name}")
+        with _IMPORTING:
+            thing = import_module(f"squad.{name}")
     elif name == "__version__":
         thing = _version()
     else:

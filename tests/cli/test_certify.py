@@ -148,7 +148,7 @@ class TestCertify:
             ("f", {"wrong": 0.3}),
             ("m", {"wrong": 0.3}),
         ]
-        assert "Choose with --risk" in run("predict", "model", "new.csv").refusal
+        assert "Choose one with --risk" in run("predict", "model", "new.csv").refusal
         loaded = squad.load(model)
         for text, risk in ((".3", 0.3), (".2,missed ill=.15", {"wrong": 0.2, "missed ill": 0.15})):
             done = run("predict", "model", "test.csv", "--risk", text, "--out", "answers.csv", "--overwrite")

@@ -142,3 +142,10 @@ def cpu_seconds(*arguments: str) -> float:
 def test_help_is_fast() -> None:
     """It takes about 0.1 s; the limit leaves room for slow machines.  All commands are measured in tests/slow."""
     assert min(cpu_seconds("--help") for _ in range(2)) < 1.0
+
+
+def test_the_version_is_all_that_is_done(run: Run, here: Path) -> None:
+    shown = run("--version", "fit", "train.csv", "--target", "y", "--drop", "patient_id", "--out", "versioned")
+    assert shown.code == 0
+    assert shown.out.startswith("squad-torch ")
+    assert not (here / "versioned").exists()

@@ -56,6 +56,39 @@ class TestPredict:
             assert found[answer.accepted].tolist() == answer.label[answer.accepted].tolist()
             assert all(label is abstain_label for label in found[~answer.accepted])
 
+    @pytest.mark.parametrize(
+        ("abstain_label", "found"),
+        [("a", "'a'"), ((1, 2), r"\(1, 2\)"), (["refer"], "refer"), (np.str_("b"), "'b'"), ({}, "{}")],
+    )
+    def test_labels_that_cannot_mean_abstention(self, safe: Predictor, abstain_label: Any, found: str) -> None:
+        """A class would make abstentions look like predictions."""
+        with pytest.raises(squad.ArgumentError, match=f"abstain_label.*{found}"):
+            safe.predict(points(3, 2)[0], abstain_label=abstain_label)
+
+    def test_equal_values_of_other_types_are_classes_too(self, numbered: Predictor) -> None:
+        for label in (1, True, 1.0, np.int64(1)):
+            with pytest.raises(squad.ArgumentError, match="differ from the classes"):
+                numbered.predict(points(3, 2)[0], abstain_label=label)
+        assert numbered.predict(points(3, 2)[0], abstain_label=np.int64(-1)).dtype.kind == "i"
+        assert numbered.predict(points(3, 2)[0][:0], abstain_label=-1).dtype.kind == "i"
+
+    def test_a_target_is_chosen_by_risk(self, fitted: Predictor) -> None:
+        x, y = points(2000, 1)
+        both = fitted.certify(x, y, risk=[0.05, 0.2], delta=0.05)
+        new, _ = points(300, 2)
+        with pytest.raises(squad.ArgumentError, match="several targets"):
+            both.predict(new, abstain_label="refer")
+        for risk in (0.05, 0.2):
+            expected = both.answer(new, risk=risk).accepted
+            assert ((both.predict(new, abstain_label="refer", risk=risk) != "refer") == expected).all()
+
+    def test_groups_and_risk_need_an_abstain_label(self, fitted: Predictor, safe: Predictor) -> None:
+        x, _ = points(3, 2)
+        for predictor in (fitted, safe):
+            for options in ({"by": ["u"] * 3}, {"risk": 0.05}):
+                with pytest.raises(squad.ArgumentError, match="abstain_label"):
+                    predictor.predict(x, **options)
+
     def test_abstaining_needs_a_certificate(self, fitted: Predictor) -> None:
         with pytest.raises(squad.ArgumentError, match="abstain_label"):
             fitted.predict(points(3, 2)[0], abstain_label="refer")
@@ -92,7 +125,7 @@ class TestHtml:
         assert safe.certificate is not None
         for text in ("2 - 8 - 3", "8 stratified samples", "a, b, c", "540", safe.certificate.headline):
             assert text in page
-        assert page.count("<table>") == page.count("</table>") == 1
+        assert page.count("<table") == page.count("</table>") == 2  # its own, and that of the certificate
 
     def test_hostile_class_names_are_escaped(self) -> None:
         x, y = points(60, 0)

@@ -66,5 +66,6 @@ def options(
     """
     if version:
         typer.echo(f"squad-torch {squad.__version__}")
-    elif context.invoked_subcommand is None:
+        raise typer.Exit
+    if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -142,6 +142,7 @@ def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
     from squad.cli.certify_settings import target_of
     from squad.errors import ArgumentError
     from squad.predictor.harms import expand
+    from squad.selective.risk_text import risks_text
 
     if predictor.certificate is None:
         if risk is not None:
@@ -151,10 +152,10 @@ def _target_of(predictor: Any, model: Path, risk: str | None) -> Any:
         return None
     certified = {name for target in predictor.certificate.targets for name in target}
     target = None if risk is None else expand(target_of(risk), predictor.classes, certified)
-    try:
-        predictor.certificate.target(target)
-    except ArgumentError as cause:
-        raise ArgumentError(f"{cause} Choose with --risk.") from cause
+    if target is None and len(predictor.certificate.targets) > 1:
+        shown = "; ".join(risks_text(one) for one in predictor.certificate.targets)
+        raise ArgumentError(f"The certificate of {model} has several targets: {shown}. Choose one with --risk.")
+    predictor.certificate.target(target)
     return target
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from squad.core.portable_math import exp_neg, log
+from squad.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +88,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """As a table in notebooks: the first and last rows."""
-        return str(self.to_frame()._repr_html_())
+        return printable(str(self.to_frame()._repr_html_()))
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas data frame: label, confidence, decision, entropy, mutual_information and reason."""

@@ -456,24 +456,44 @@ class Predictor:
         answer = predict(self, encode_in_chunks(self, rows), len(rows), progress)
         return answer if self.certificate is None else decide(self, rows, answer, by, risk)
 
-    def predict(self, x: Any, *, abstain_label: Any = None, by: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(
+        self,
+        x: Any,
+        *,
+        abstain_label: Any = None,
+        by: ArrayLike | None = None,
+        risk: float | Mapping[str, float] | None = None,
+    ) -> NDArray[Any]:
         """Return the most likely class of each row, (N,), like the ``predict`` of scikit-learn's classifiers.
 
         Args:
             x: Rows, as :meth:`answer` takes them.
-            abstain_label: Label of the rows that the certificate refers to a reviewer, such as -1 or "refer"; it needs
-                a certified model.  None: the most likely class of every row, whether it is accepted or not.
-            by: (N,), the group of each row, if the certificate is by groups that were given as an array.
+            abstain_label: Label of the rows that the certificate refers to a reviewer, such as -1 or "refer"; it must
+                differ from the classes, and needs a certified model.  None: the most likely class of every row,
+                whether it is accepted or not.
+            by: (N,), the group of each row, as in :meth:`answer`; only with ``abstain_label``.
+            risk: Target of the certificate that decides, as in :meth:`answer`; only with ``abstain_label``.
+
+        Returns:
+            The labels; of type object if the abstain label has another type than the classes.
         """
         if abstain_label is None:
+            if by is not None or risk is not None:
+                raise ArgumentError("`by` and `risk` decide where to abstain. Pass `abstain_label` too, or omit them.")
             return predict_readable(self, input_rows(self.transform, x)).label
         if self.certificate is None:
             raise ArgumentError("`abstain_label` needs a certified model. Certify it first.")
-        answer = self.answer(x, by=by)
+        given = abstain_label.item() if isinstance(abstain_label, np.generic) else abstain_label
+        if not isinstance(given, str | int | float | bool):
+            raise ArgumentError.of("abstain_label", repr(given)[:60], "a text or a number")
+        if given in self.classes:
+            raise ArgumentError(f"abstain_label must differ from the classes, got {given!r}. Use another label.")
+        answer = self.answer(x, by=by, risk=risk)
         label = answer.label.astype(object)
-        label[~answer.accepted] = abstain_label
-        # An array of one type, if the labels and the abstain label have one.
-        return np.array(label.tolist()) if type(abstain_label) is type(self.classes[0]) else label
+        label[~answer.accepted] = given
+        if type(given) is not type(self.classes[0]):
+            return label
+        return label.astype(np.result_type(np.array(self.classes), np.array(given)))
 
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         """Return the probability of each class, (N, classes), in the order of ``classes``."""

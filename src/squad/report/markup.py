@@ -2,6 +2,8 @@
 
 import html
 
+from squad.printable import printable
+
 __all__ = ["Markup", "element", "join", "plain_table"]
 
 #: Elements without an end tag.
@@ -25,10 +27,13 @@ def join(*children: object) -> Markup:
         'a &lt; b<br>'
     """
     return Markup(
-        "".join(
-            child if isinstance(child, Markup) else html.escape(str(child)) for child in children if child is not None
-        )
+        "".join(child if isinstance(child, Markup) else _escape(child) for child in children if child is not None)
     )
+
+
+def _escape(value: object) -> str:
+    """Return a value as text for HTML, without control characters and marks of writing direction."""
+    return html.escape(printable(str(value)))
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -48,7 +53,7 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
         '<p class="note">a &lt; b</p>'
     """
     written = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{_escape(value)}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )

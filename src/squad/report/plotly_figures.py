@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from squad.metrics.calibration import Bin
+from squad.printable import printable
 from squad.report.number_format import count, percent
 from squad.report.report_data import ModelReport
 from squad.report.slider import SliderPosition
@@ -394,4 +395,4 @@ def _layout(**options: Any) -> dict[str, Any]:
 
 
 def _escape(text: str) -> str:
-    return html.escape(text, quote=False)
+    return html.escape(printable(text), quote=False)

@@ -333,8 +333,7 @@ class Certificate:
     def _require_one_target(self, name: str) -> None:
         if len(targets := self.targets) > 1:
             raise ArgumentError(
-                f"{name} needs a single target, and this certificate has several: {_list_targets(targets)}. Choose one"
-                " with risk=..."
+                f"This certificate has several targets: {_list_targets(targets)}. Choose one as the risk for {name}."
             )
 
     def _only_harm(self, name: str, values: Mapping[str, Any]) -> Any:
