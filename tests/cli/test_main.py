@@ -33,6 +33,8 @@ def test_version(run: Run) -> None:
         (["data", "fetch"], ["NAME", "See squad data fetch --help."]),
         (["data", "lst"], ["'lst'", "'list'", "See squad data --help."]),
         (["--bogus"], ["--bogus", "See squad --help."]),
+        (["fit", "train.csv", "--max-epochs", "1e3"], ["--max-epochs must be an integer"]),
+        (["plan", "--risk", "2%"], ["--risk must be a number"]),
     ],
 )
 def test_a_wrong_command_line_is_one_line(run: Run, arguments: list[str], words: list[str]) -> None:

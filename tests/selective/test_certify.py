@@ -267,7 +267,7 @@ class TestTogether:
             (rule,) = both.target(risk)
             assert (rule.n, rule.threshold, rule.level) == (alone.n, alone.threshold, 0.005)
             assert (both.accepts(confidence, risk=risk) == alone.accepts(confidence)).all()
-        with pytest.raises(squad.ArgumentError, match=r"several: wrong 0\.02; wrong 0\.05"):
+        with pytest.raises(squad.ArgumentError, match=r"several targets: wrong 0\.02; wrong 0\.05"):
             both.accepts(confidence)
         with pytest.raises(squad.ArgumentError, match=r"risk.*one of those certified.*got"):
             both.accepts(confidence, risk=0.03)

@@ -1,6 +1,7 @@
 """Run an application of commands; every error becomes one line on stderr and an exit code."""
 
 import io
+import re
 import signal
 import sys
 import warnings
@@ -73,6 +74,8 @@ def _report(error: BaseException, received: int | None, name: str) -> int:
     if isinstance(error, UsageError):
         command = error.ctx.command_path if error.ctx else name
         text = error.format_message()
+        text = re.sub(r"^Invalid value for '(.+?)': Input should be a valid integer.*", r"\1 must be an integer.", text)
+        text = re.sub(r"^Invalid value for '(.+?)': Input should be a valid number.*", r"\1 must be a number.", text)
         return print_error(f"{text}{'' if text.endswith(('.', '?')) else '.'} See {command} --help.", 2)
     if isinstance(error, SquadError):
         return print_error(str(error), 2)
