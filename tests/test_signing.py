@@ -277,3 +277,21 @@ def test_without_cryptography(model: Path, keys: tuple[Path, Path], monkeypatch:
     ):
         with pytest.raises(SignatureError, match=r"pip install 'squad-torch\[sign\]'"):
             call()
+
+
+def test_signing_never_writes_through_a_link_or_into_a_pipe(tmp_path: Path) -> None:
+    """A folder from somebody else may hold a link to any file of the signer."""
+    private, _ = signing.new_key(tmp_path / "key.pem")
+    folder, victim = tmp_path / "model", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("mine", encoding="utf-8")
+    file = signing.signature_of(folder)
+    file.symlink_to(victim)
+    signing.sign(folder, "squad-torch model", "0" * 64, private)
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert file.is_file()
+    assert not file.is_symlink()
+    file.unlink()
+    os.mkfifo(file)
+    signing.sign(folder, "squad-torch model", "0" * 64, private)  # it would wait for a reader for ever
+    assert file.is_file()

@@ -160,7 +160,8 @@ def sign(path: str | Path, kind: str, digest: str, key: str | Path | bytes) -> P
     file = signature_of(path)
     try:
         # Scratch next to the folder, not in it: a file left there by a crash would not belong to the model.
-        return write_json(file, data, indent=1, scratch_for=Path(os.path.realpath(path)))
+        scratch_for = Path(os.path.realpath(path))
+        return write_json(file, data, indent=1, scratch_for=scratch_for, follow_links=False)
     except OSError as cause:
         raise SignatureError(f"{file} cannot be written: {cause.strerror or cause}.") from cause
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,18 @@ def test_types_that_json_does_not_know() -> None:
     assert plain_json([float("nan"), np.inf, -np.inf]) == [None, None, None]
     with pytest.raises(ArgumentError, match="object"):
         plain_json({"a": object()})
+
+
+def test_numbers_that_are_not_finite_may_be_kept() -> None:
+    found = plain_json({"a": np.array([np.inf, np.nan]), "b": -np.inf}, nonfinite=True)
+    assert repr(found) == "{'a': [inf, nan], 'b': -inf}"
+
+
+def test_only_numpy_is_converted() -> None:
+    tensor = torch.tensor([4, 4])
+    assert plain_settings(tensor) is tensor
+    with pytest.raises(ArgumentError, match="Tensor"):
+        plain_json(tensor)
 
 
 def test_settings_are_tuples_of_python_numbers() -> None:

@@ -169,5 +169,5 @@ def test_invalid_arguments_are_refused(metric: Callable[..., object]) -> None:
 
 @pytest.mark.parametrize("level", [0, 1.1, float("nan")])
 def test_level_must_be_a_fraction(level: float) -> None:
-    with pytest.raises(ArgumentError, match=r"level.*got"):
+    with pytest.raises(ArgumentError, match=rf"level.*got {level}"):
         reliability([0.5], [True], level=level)

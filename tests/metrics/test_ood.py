@@ -79,5 +79,5 @@ def test_invalid_arguments_are_refused(metric: Callable[..., float]) -> None:
 
 @pytest.mark.parametrize("tpr", [0.0, 1.5, float("nan")])
 def test_tpr_must_be_a_fraction(tpr: float) -> None:
-    with pytest.raises(ArgumentError, match=r"tpr.*got"):
+    with pytest.raises(ArgumentError, match=rf"tpr.*got {tpr}"):
         ood_fpr([0.5], [0.5], tpr)

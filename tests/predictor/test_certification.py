@@ -105,7 +105,7 @@ class TestDecisions:
         assert answer.decision[2] == "referred"
         assert answer.reason.tolist()[:2] == ["", ""]
         assert answer.reason[2] == "nothing was certified where group is none"
-        with pytest.raises(squad.ArgumentError, match="by"):
+        with pytest.raises(squad.ArgumentError, match=r"threshold per group.*by=groups"):
             safe.answer(x)
         with pytest.raises(squad.ArgumentError, match=r"by .*\(3000,\), .*got shape \(1,\)"):
             safe.answer(x, by=["odd"])

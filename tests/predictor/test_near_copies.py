@@ -136,4 +136,4 @@ def test_deduplicated_training_rows_do_not_cause_refusals() -> None:
     assert certificate is not None
     assert certificate.m == 800
     assert seen_in_training(predictor, encode(predictor, new), np.ones(800, dtype=np.bool_)) == 0
-    assert "calibration rows also occur in the training set, as expected by chance" in str(certificate)
+    assert "calibration rows also occur in the training set" in str(certificate)

@@ -180,3 +180,23 @@ def test_recalibrate_encodes_and_predicts_every_row_once(fitted: Predictor, monk
     predicted = Spy(monkeypatch, Sampler, "__call__", len)
     fitted.recalibrate(*points(500, 7))
     assert sum(encoded.rows) == sum(predicted.rows) == 500
+
+
+def test_a_pickle_of_another_version_is_refused(fitted: Predictor) -> None:
+    state = fitted.__getstate__()
+    state["_memory"] = state.pop("_seen_rows")  # as version 0.1.0 called it
+    with pytest.raises(squad.SquadError, match=r"another version.*squad\.load"):
+        Predictor.__new__(Predictor).__setstate__(state)
+
+
+def test_the_assumptions_of_a_certificate_word_by_word(safe: Predictor) -> None:
+    """They are what an auditor judges: a word that is lost here changes the guarantee."""
+    assert safe.certificate is not None
+    text = str(safe.certificate)
+    for clause in (
+        "calibration cases come from the same source, drawn independently",
+        "no calibration case was used to train, select or recalibrate the model, or for a certificate that is not"
+        " recorded with the model",
+        "selective risk does not decrease as coverage grows",
+    ):
+        assert clause in text

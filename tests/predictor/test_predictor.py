@@ -23,7 +23,7 @@ from squad.layers.quantized import SquadLayer
 from squad.models import CONFIGS, build, network_config
 from squad.predictor import Predictor, choose_device, row_pass
 from squad.predictor.input_rows import class_positions
-from squad.predictor.row_pass import _mean_over_members
+from squad.predictor.row_pass import _mean_over_members, decide, encode, encode_in_chunks, predict
 from squad.train import TrainConfig
 from tests.contracts.guaranteed import CLOSE, EXACT, assert_guaranteed, assert_same
 
@@ -506,3 +506,32 @@ def test_labels_match_as_text_and_then_as_numbers() -> None:
     assert class_positions(predictor.classes, ["0", 1, "x", "1.0", 0.0]).tolist() == [0, 1, 2, 1, 0]
     with pytest.raises(ArgumentError, match="got 2"):
         class_positions(predictor.classes, [2])
+
+
+def test_decisions_leave_the_predictions_as_they_were() -> None:
+    """One prediction serves several targets."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(900, 2))
+    y = np.where(x[:, 0] + 0.3 * random.normal(size=900) > 0, "a", "b")
+    site = np.where(random.random(900) < 0.5, "u", "v")
+    made = fit_predictor(x[:300], y[:300], FitSettings(training=TrainConfig(max_epochs=3)))
+    safe = made.certify(x[300:], y[300:], [0.3, 0.4], by=site[300:])
+    rows = x[:50]
+    answer = predict(safe, encode_in_chunks(safe, rows), 50)
+    for target in (0.3, 0.4):
+        decided = decide(safe, rows, answer, np.full(50, "w"), target)  # a group that was not certified
+        assert set(decided.reason) == {"nothing was certified where group is w"}
+    assert set(answer.reason) == {""}
+    assert set(answer.decision) == {"uncertified"}
+
+
+def test_problems_of_later_chunks_stay_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_pass, "CHUNK", 4)
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(200, 2)), np.arange(200) % 2
+    made = fit_predictor(x, y, FitSettings(training=TrainConfig(max_epochs=1)))
+    rows = x[:11].copy()
+    rows[9] = 1e6
+    encoded = encode(made, rows)
+    assert np.flatnonzero(predict(made, encoded, 11).novel).tolist() == [9]
+    assert np.flatnonzero(predict(made, encode_in_chunks(made, rows), 11).novel).tolist() == [9]

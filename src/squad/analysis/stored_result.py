@@ -17,7 +17,7 @@ class Plain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types; arrays become lists."""
-        return {name: plain_json(value) for name, value in vars(self).items()}
+        return {name: plain_json(value, nonfinite=True) for name, value in vars(self).items()}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:

@@ -58,7 +58,7 @@ def evaluate(
     from squad.errors import DataError
     from squad.predictor.calibration_rows import seen_in_training
     from squad.predictor.input_rows import class_positions, input_rows
-    from squad.predictor.row_pass import encode, predict
+    from squad.predictor.row_pass import encode, encode_in_chunks, predict
 
     # Observations are not guarantees, so other sampling modes may be evaluated than the certified one.
     predictor = load_for_prediction(
@@ -71,13 +71,16 @@ def evaluate(
     positions = np.full(len(rows), -1)
     positions[readable] = class_positions(predictor.classes, rows.labels[readable])
     taken = input_rows(predictor.transform, rows.x)
-    encoded = encode(predictor, taken)
+    # In bounded memory, unless the leakage check needs all encoded rows.
+    encoded = None if predictor.seen_rows is None else encode(predictor, taken)
     with row_progress() as progress:
-        answer = predict(predictor, encoded, len(taken), progress)
+        chunks = encode_in_chunks(predictor, taken) if encoded is None else encoded
+        answer = predict(predictor, chunks, len(taken), progress)
     usable = answer.reason == ""
     if not usable.any():
         raise DataError(f"{data} has no row that can be used; the first: {answer.reason[0]}.")
-    if seen := seen_in_training(predictor, encoded, usable):
+    seen = 0 if encoded is None else seen_in_training(predictor, encoded, usable)
+    if seen:
         warn(
             f"{seen:,} of {rows_text(len(answer))} also occur in the training set: these results are too optimistic."
             " Evaluate on rows that were not used for fitting."

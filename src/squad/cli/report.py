@@ -68,6 +68,8 @@ def report(
     with row_progress() as progress:
         write_report(out, predictors, rows.x, rows.labels, source=rows.source, progress=progress)
     for name, predictor in predictors.items():
+        if predictor.seen_rows is None:
+            continue
         encoded = encode(predictor, input_rows(predictor.transform, rows.x))
         if seen := seen_in_training(predictor, encoded, np.ones(len(rows), dtype=np.bool_)):
             warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: the report is too optimistic.")

@@ -139,13 +139,13 @@ def refresh(folder: Path, storage: str | None = None, name: str | None = None) -
         storage = file_url(folder / DATABASE)
     _check_exists(storage)
     try:
-        open_regular = open_storage(storage, stale_after=NO_TIMEOUT)
+        opened = open_storage(storage, stale_after=NO_TIMEOUT)
         try:
-            study, meta = load_study(open_regular, name or _name(known, open_regular))
+            study, meta = load_study(opened, name or _name(known, opened))
             with quiet_optuna():
                 record = export_record(study, meta, earlier=None if known is None else known.record)
         finally:
-            close_storage(open_regular)
+            close_storage(opened)
     except SearchError as error:
         if isinstance(error, DamagedError) and known is None and not named:
             raise SearchError(

@@ -10,11 +10,15 @@ from squad.errors import ArgumentError
 __all__ = ["plain_json", "plain_settings"]
 
 
-def plain_json(value: Any) -> Any:
+def plain_json(value: Any, *, nonfinite: bool = False) -> Any:
     """Return data that JSON can hold: dicts, lists, text, numbers, booleans and None.
 
     Arrays and tuples become lists, keys become text, objects with ``to_dict`` become dicts, and numbers that are not
     finite become None.
+
+    Args:
+        value: The value.
+        nonfinite: Keep NaN and infinity, which Python's JSON can read but others cannot.
 
     Raises:
         ArgumentError: Something is not plain data.
@@ -27,17 +31,17 @@ def plain_json(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, Mapping):
-        return {str(name): plain_json(item) for name, item in value.items()}
+        return {str(name): plain_json(item, nonfinite=nonfinite) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_json(item) for item in value]
-    if hasattr(value, "tolist"):  # numpy's numbers, booleans and arrays
-        return plain_json(value.tolist())
+        return [plain_json(item, nonfinite=nonfinite) for item in value]
+    if _is_numpy(value):
+        return plain_json(value.tolist(), nonfinite=nonfinite)
     if hasattr(value, "to_dict"):
-        return plain_json(value.to_dict())
+        return plain_json(value.to_dict(), nonfinite=nonfinite)
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
-        return float(value) if math.isfinite(value) else None
+        return float(value) if nonfinite or math.isfinite(value) else None
     raise ArgumentError(f"{value!r} ({type(value).__name__}) cannot be stored as JSON. Use plain Python data.")
 
 
@@ -49,6 +53,11 @@ def plain_settings(value: Any) -> Any:
         >>> plain_settings([np.int64(32), np.array([0.5, 1.0])])
         (32, (0.5, 1.0))
     """
-    if hasattr(value, "tolist"):
+    if _is_numpy(value):
         value = value.tolist()
     return tuple(plain_settings(item) for item in value) if isinstance(value, (tuple, list)) else value
+
+
+def _is_numpy(value: Any) -> bool:
+    """Return whether a value is an array or a number of numpy; does not import numpy."""
+    return type(value).__module__ == "numpy"

@@ -32,7 +32,9 @@ NEW_FILE_MODE = 0o666
 
 
 @contextmanager
-def atomic_write(path: str | Path, *, like: Path | None = None, scratch_for: Path | None = None) -> Iterator[BinaryIO]:
+def atomic_write(
+    path: str | Path, *, like: Path | None = None, scratch_for: Path | None = None, follow_links: bool = True
+) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` at the end of the ``with`` block, unless an exception ends it.
 
     Missing folders are created.  A new file has the permissions that the umask allows; a replaced one keeps its
@@ -43,13 +45,17 @@ def atomic_write(path: str | Path, *, like: Path | None = None, scratch_for: Pat
         path: File to write.
         like: Existing file whose permissions a new one receives; ignored if missing.
         scratch_for: Path next to which the scratch file is created; by default ``path`` itself.
+        follow_links: Replace what a link points to.  False replaces whatever is at ``path`` itself, be it a link or a
+            pipe: for folders that come from somebody else.
 
     Yields:
         The open binary file.
     """
-    target = Path(os.path.realpath(path))
+    target = (
+        Path(os.path.realpath(path)) if follow_links else Path(os.path.realpath(Path(path).parent)) / Path(path).name
+    )
     target.parent.mkdir(parents=True, exist_ok=True)
-    old = _status(target)
+    old = _status(target) if follow_links or (target.is_file() and not target.is_symlink()) else None
     if old is not None and not stat.S_ISREG(old.st_mode):
         if stat.S_ISDIR(old.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -86,9 +92,16 @@ def atomic_write_all(paths: Iterable[str | Path]) -> Iterator[list[BinaryIO]]:
                 os.fsync(file.fileno())
 
 
-def write_bytes(path: str | Path, data: bytes, *, like: Path | None = None, scratch_for: Path | None = None) -> Path:
+def write_bytes(
+    path: str | Path,
+    data: bytes,
+    *,
+    like: Path | None = None,
+    scratch_for: Path | None = None,
+    follow_links: bool = True,
+) -> Path:
     """Write bytes atomically; the arguments are those of :func:`atomic_write`."""
-    with atomic_write(path, like=like, scratch_for=scratch_for) as file:
+    with atomic_write(path, like=like, scratch_for=scratch_for, follow_links=follow_links) as file:
         file.write(data)
     return Path(path)
 
@@ -98,7 +111,14 @@ def write_text(path: str | Path, text: str) -> Path:
     return write_bytes(path, text.encode("utf-8"))
 
 
-def write_json(path: str | Path, data: Any, indent: int | None = 2, *, scratch_for: Path | None = None) -> Path:
+def write_json(
+    path: str | Path,
+    data: Any,
+    indent: int | None = 2,
+    *,
+    scratch_for: Path | None = None,
+    follow_links: bool = True,
+) -> Path:
     """Write plain data as JSON, atomically: in ASCII, so that any text survives, and without NaN, which JSON lacks.
 
     Args:
@@ -106,6 +126,7 @@ def write_json(path: str | Path, data: Any, indent: int | None = 2, *, scratch_f
         data: Plain data.
         indent: Indentation; None writes one line.
         scratch_for: As in :func:`atomic_write`.
+        follow_links: As in :func:`atomic_write`.
 
     Returns:
         The path.
@@ -114,7 +135,7 @@ def write_json(path: str | Path, data: Any, indent: int | None = 2, *, scratch_f
         ValueError: ``data`` contains NaN or infinity.
     """
     text = json.dumps(data, indent=indent, allow_nan=False) + "\n"
-    return write_bytes(path, text.encode("ascii"), scratch_for=scratch_for)
+    return write_bytes(path, text.encode("ascii"), scratch_for=scratch_for, follow_links=follow_links)
 
 
 def move_into_place(scratch: Path, target: Path) -> None:

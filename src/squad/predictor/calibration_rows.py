@@ -295,9 +295,7 @@ def _notes(
     if by_chance is None:
         notes.append("no calibration row is in the training set (not checked: the model stores no row hashes)")
     elif by_chance:
-        notes.append(
-            f"{by_chance:,} of {rows:,} calibration rows also occur in the training set, as expected by chance"
-        )
+        notes.append(f"it is by chance that {by_chance:,} of {rows:,} calibration rows also occur in the training set")
     different = len(np.unique(hashes))
     if rows - different > RARE * rows:
         notes.append(

@@ -15,7 +15,7 @@ from squad.data.chance_repeats import NOTHING_KNOWN, add_repeats
 from squad.data.novelty import RowDistance
 from squad.data.seen_rows import SeenRows
 from squad.data.transforms import TableTransform
-from squad.errors import ArgumentError
+from squad.errors import ArgumentError, SquadError
 from squad.layers import stack
 from squad.models import Network, NetworkConfig, Sampler
 from squad.predictor import saving
@@ -201,6 +201,14 @@ class Predictor:
     def __getstate__(self) -> dict[str, Any]:
         # The sampler is rebuilt when needed, and a copy must load on machines without a GPU.
         return {**vars(self), "_sampler": None, "_sampler_state": (), "network": copy.deepcopy(self.network).cpu()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        if "_seen_rows" not in state:
+            raise SquadError(
+                "This pickle was made by another version of squad-torch. Save models with Predictor.save, which keeps"
+                " them readable, and load them with squad.load."
+            )
+        vars(self).update(state)
 
     def _check_certificate(self) -> None:
         """Check that the certificate belongs to the network as it is; unchanged weights are not hashed again."""

@@ -225,7 +225,7 @@ def data_use_assumption(certificate: "Certificate") -> str:
     Returns:
         The clause, without a full stop.
     """
-    unused = "no calibration case was used to train or select the model"
+    unused = "no calibration case was used to train, select or recalibrate the model"
     if certificate.attempt is None:
         return f"{unused}, or for another certificate"
     if certificate.attempt == 1:

@@ -54,8 +54,8 @@ def certify(
     """Find the lowest threshold on confidence whose selective risk is guaranteed to be at most ``risk``.
 
     The guarantee holds with confidence level 1 - ``delta`` over the calibration set, which must be from the same
-    distribution as future cases and must not have been used to train or select the model.  It works with any model: all
-    it sees is confidences, and whether the predictions were correct.
+    distribution as future cases and must not have been used to train, select or recalibrate the model.  It works with
+    any model: all it sees is confidences, and whether the predictions were correct.
 
     Args:
         confidence: (m,), confidence scores of the calibration cases, on any scale; higher means more confident.
