@@ -210,3 +210,15 @@ class TestMerged:
         assert merge_attempts([first], [first, other]) == [first, other]
         assert merge_attempts([first, one], []) == [first, one]
         assert attempts_in({"attempts": merge_attempts([first, one], [first, other])})
+
+
+def test_the_assumption_about_the_calibration_cases_word_by_word() -> None:
+    """It is what an auditor judges, attempt by attempt."""
+    unused = "no calibration case was used to train, select or recalibrate the model"
+    ends = {
+        None: ", or for another certificate",
+        1: ", or for a certificate that is not recorded with the model",
+        2: ", and labels reused from earlier attempts did not influence which cases or which risk came next",
+    }
+    for attempt, end in ends.items():
+        assert unused + end in str(certify(*scores(), 0.1, 0.05, attempt=attempt))
