@@ -86,7 +86,9 @@ def plan(
     else:
         condition = f"if new rows are from the same distribution as the {len(scores[0]):,} of {pilot} (an estimate)"
     coverage_text = (
-        "at least one row" if scores is not None and coverage is None else f"at least {percent(0.9 * (coverage or 1.0))}"
+        "at least one row"
+        if scores is not None and coverage is None
+        else f"at least {percent(0.9 * (coverage or 1.0))}"
     )
     print_message(
         f"labelled rows to certify risk {percent(risk)} at confidence level {confidence_level(delta)}"
