@@ -11,6 +11,7 @@ booleans, and lists, which are held as tuples so that a range is immutable.
 import json
 import math
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -129,7 +130,7 @@ class Choices:
         return {"choices": [_with_lists(choice) for choice in self.choices]}
 
 
-class _Range:
+class _Range(ABC):
     """Methods shared by the ranges of numbers."""
 
     prefix: ClassVar[str] = ""
@@ -142,9 +143,9 @@ class _Range:
         """The smallest and the largest value."""
         return self.low, self.high
 
+    @abstractmethod
     def setting(self, param: Any) -> Any:
         """Convert Optuna's value to that of the setting."""
-        raise NotImplementedError
 
     def param(self, setting: Any) -> Any:
         """Convert the value of the setting to Optuna's."""
@@ -154,8 +155,9 @@ class _Range:
         """Return Optuna's value for the nearest value of the range; None outside the range."""
         return self._nearest(setting) if self.low <= setting <= self.high else None
 
+    @abstractmethod
     def _nearest(self, setting: Any) -> Any:
-        raise NotImplementedError
+        """Return Optuna's value for the nearest value of the range, of a setting that lies inside."""
 
     def plain(self) -> dict[str, Any]:
         """Return the entry as in TOML."""
