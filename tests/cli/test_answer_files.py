@@ -2,10 +2,7 @@
 
 import io
 import json
-import os
-import pty
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +14,7 @@ import pytest
 from squad.cli import main, terminal
 from squad.cli.answer_files import spreadsheet_safe
 from tests.cli.conftest import QUICK, Run, listing
+from tests.cli.pseudo_terminal import on_pseudo_terminal
 from tests.cli.test_main import COMMAND
 
 #: Clears the screen, and reverses the direction of writing.
@@ -120,19 +118,7 @@ def test_control_characters_in_groups_are_escaped(run: Run, here: Path) -> None:
 
 def on_a_terminal(arguments: Sequence[str], folder: Path) -> str:
     """Run the command on a pseudo-terminal; returns what the terminal receives."""
-    main, other = pty.openpty()
-    process = subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdin=other, stdout=other, stderr=other)
-    os.close(other)
-    sent = b""
-    try:
-        while chunk := os.read(main, 1 << 16):
-            sent += chunk
-    except OSError:  # Linux ends the stream with an error
-        pass
-    finally:
-        process.wait(timeout=60)
-        os.close(main)
-    return sent.decode()
+    return on_pseudo_terminal([*COMMAND, *arguments], ("stdin", "stdout", "stderr"), cwd=folder)[1]
 
 
 def test_answers_on_a_terminal_and_in_a_pipe(run: Run, evil: Path) -> None:

@@ -1,13 +1,13 @@
 """Output on terminals: wrapped text, tables of facts, coloured prefixes of errors and warnings."""
 
 import os
-import pty
 import subprocess
 import sys
 
 import pytest
 
 from squad.cli.terminal import facts, print_wrapped, wrapped
+from tests.cli.pseudo_terminal import on_pseudo_terminal
 
 TEXT = (
     "Certified at risk 5 %, confidence level 99 %: accepts 672 of 2,000 calibration cases (33.6 %), 23 of them wrong.\n"
@@ -65,19 +65,9 @@ def stderr_of(code: str, terminal: bool, **variables: str) -> str:
         return subprocess.run(
             [sys.executable, "-c", code], stderr=subprocess.PIPE, env=environment, check=True
         ).stderr.decode()
-    main, other = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=other, env=environment)
-    os.close(other)
-    sent = b""
-    try:
-        while chunk := os.read(main, 1 << 16):
-            sent += chunk
-    except OSError:  # Linux ends the stream with an error
-        pass
-    finally:
-        assert process.wait(timeout=60) == 0
-        os.close(main)
-    return sent.decode().replace("\r\n", "\n")
+    exit_code, sent = on_pseudo_terminal([sys.executable, "-c", code], ("stderr",), env=environment)
+    assert exit_code == 0
+    return sent.replace("\r\n", "\n")
 
 
 def test_prefixes_are_coloured_on_a_terminal() -> None:
