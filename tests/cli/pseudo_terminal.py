@@ -10,7 +10,8 @@ from typing import Any
 def on_pseudo_terminal(command: Sequence[str], streams: Sequence[str], **options: Any) -> tuple[int, str]:
     """Run a command whose streams ("stdin", "stdout", "stderr") are a terminal; returns exit code and output."""
     main, other = pty.openpty()
-    process = subprocess.Popen(command, **dict.fromkeys(streams, other), **options)
+    settings: dict[str, Any] = {**dict.fromkeys(streams, other), **options}
+    process = subprocess.Popen(command, **settings)
     os.close(other)
     sent = b""
     try:
