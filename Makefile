@@ -11,7 +11,7 @@ LOCKED := $(PIP) install --require-hashes --no-deps --requirement
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-fashion paper docs lock clean
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-fashion paper docs site lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,11 @@ paper: $(VENV)/installed-dev ## tables and figures of the paper from the committ
 
 docs: $(VENV)/installed-dev ## write what README.md and docs/ show from the demo and the records
 	$(BIN)/python -m docs.write
+
+site: $(VENV)/installed-dev ## build the documentation site in docs/_build/html, run its gallery and check its links
+	rm -rf docs/_build docs/auto_gallery # a removed page or example must not linger
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python tools/check_site.py docs/_build/html
 
 lock: $(VENV)/installed-dev ## write constraints.txt from what is installed, and the locks with their hashes from the index
 	{ sed '/^[^#]/,$$d' constraints.txt; $(PIP) freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new

@@ -26,6 +26,9 @@ def leave_scratch(namespace: dict[str, Any]) -> None:
     namespace["_scratch"].cleanup()
 
 
+#: Written by `make site`.
+collect_ignore_glob = ["docs/auto_*", "docs/_build"]
+
 pages = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"], setup=enter_scratch, teardown=leave_scratch
 )

@@ -1,20 +1,35 @@
-"""Write the generated parts of README.md and docs/ from the code and the records.
+"""Write the generated parts of docs/ from the code and the records.
 
-README.md: the output of ``squad demo``; docs/images/latent.png: a few latents of its network; docs/prediction.md: the
-table of sampling modes, from the records in benchmarks/results; docs/selection.md: coverage and validity of
-certificates, from records; docs/performance.md: claims, tables and figures, from records (docs/performance);
-docs/settings.md: the settings, from their classes; docs/search.md: the speed of populations, from records;
+docs/start/demo.md: the comparison of ``squad demo``; docs/images/hero.png: the digits that
+its certified network accepts; docs/images/latent.png: a few latents of that network;
+docs/explanation/sampling.md: the table of sampling modes, from the records in benchmarks/results;
+docs/evidence/validity.md: coverage and validity of certificates, from records;
+docs/evidence/performance.md: claims, tables and figures, from records (docs/performance);
+docs/reference/command.md: the help of every command; docs/reference/settings.md: the settings, from their classes;
+docs/guides/search.md: the speed of populations;
 experiments/paper: its pages and figures, from the records there. The sections are in docs/sections.
 """
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from docs import performance
-from docs.sections import calibration, certification, data, leakage, prediction, readme, search, settings
+from docs.sections import (
+    calibration,
+    certification,
+    commands,
+    data,
+    hero,
+    leakage,
+    prediction,
+    readme,
+    search,
+    settings,
+)
 from experiments.paper import pipeline
-from squad.cli import demo
+from squad.cli import demo, demo_comparison
 from squad.data.images import load_images
 from squad.records import Record
 
@@ -23,7 +38,7 @@ DOCS = ROOT / "docs"
 PAPER = ROOT / "experiments" / "paper"
 RESULTS = ROOT / "benchmarks" / "results"
 
-#: Sections of docs/selection.md by the name of their markers: the function that writes each, and its record.
+#: Sections of docs/evidence/validity.md by the name of their markers: the function that writes each, and its record.
 SELECTION: dict[str, tuple[Callable[[Record], str], str]] = {
     "coverage": (certification.coverage_table, "certify_coverage"),
     "overconfident": (certification.overconfident_table, "certify_coverage"),
@@ -58,33 +73,37 @@ def replace_section(page: Path, name: str, text: str) -> None:
 
 
 def selection_sections() -> dict[str, str]:
-    """Return the sections of docs/selection.md, by the names of their markers."""
+    """Return the sections of docs/evidence/validity.md, by the names of their markers."""
     return {name: write(Record.load(RESULTS / f"{record}.json")) for name, (write, record) in SELECTION.items()}
 
 
 def sampling_table() -> str:
-    """Return the table of sampling modes in docs/prediction.md."""
+    """Return the table of sampling modes in docs/explanation/sampling.md."""
     gpu, cpu = (Record.load(RESULTS / f"fashion_mnist-{device}.json") for device in ("cuda", "cpu"))
     return prediction.sampling_table(gpu, cpu)
 
 
 def main() -> None:
     """Write all generated sections, pages and figures."""
-    replace_section(DOCS / "settings.md", "settings", settings.all_settings())
+    replace_section(DOCS / "reference/settings.md", "settings", settings.all_settings())
+    replace_section(DOCS / "reference/command.md", "commands", commands.all_commands())
     population = Record.load(RESULTS / "search_population.json")
     text = search.population_text(PAPER / "search" / "fashion-mnist" / "squad", population)
-    replace_section(DOCS / "search.md", "search", text)
+    replace_section(DOCS / "guides/search.md", "search", text)
     pipeline.write_pages(PAPER, PAPER)
     for name, section in selection_sections().items():
-        replace_section(DOCS / "selection.md", name, section)
-    replace_section(DOCS / "data.md", "novelty", data.novelty_text(Record.load(RESULTS / "novelty.json")))
+        replace_section(DOCS / "evidence/validity.md", name, section)
+    replace_section(DOCS / "guides/tables.md", "novelty", data.novelty_text(Record.load(RESULTS / "novelty.json")))
     digits = load_images("digits")
-    predictors = demo.train(digits, 100, 0)
-    replace_section(ROOT / "README.md", "demo", readme.demo_output(digits, predictors))
-    readme.draw_latents(digits, predictors["squad"], DOCS / "images" / "latent.png")
-    replace_section(DOCS / "prediction.md", "ways", sampling_table())
+    sets = demo_comparison.folds(digits)
+    predictors = demo.train_folds(sets, 100, 0)
+    replace_section(DOCS / "start/demo.md", "demo", readme.demo_output(sets, predictors))
+    readme.draw_latents(digits, predictors[0]["squad"], DOCS / "images" / "latent.png")
+    certified = demo.certified(digits, predictors[0]["squad"], io.StringIO())
+    hero.draw_hero(digits, certified, DOCS / "images" / "hero.png")
+    replace_section(DOCS / "explanation/sampling.md", "ways", sampling_table())
     for name, write in performance.PARTS.items():
-        replace_section(DOCS / "performance.md", name, write())
+        replace_section(DOCS / "evidence/performance.md", name, write())
     performance.draw_all()
 
 

@@ -1,22 +1,29 @@
-"""Generated sections of the documentation are up to date."""
+"""Generated sections of the documentation are up to date, and the figures of README.md are those of the records."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from docs import write
+from docs.sections.commands import all_commands
 from docs.sections.settings import all_settings
 from squad.records import Record
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 
 
 def test_settings_are_up_to_date() -> None:
-    assert all_settings() in (DOCS / "settings.md").read_text(encoding="utf-8"), "run `make docs`"
+    assert all_settings() in (DOCS / "reference/settings.md").read_text(encoding="utf-8"), "run `make docs`"
+
+
+def test_the_commands_are_up_to_date() -> None:
+    assert all_commands() in (DOCS / "reference/command.md").read_text(encoding="utf-8"), "run `make docs`"
 
 
 def test_the_table_of_sampling_modes_is_up_to_date() -> None:
-    assert write.sampling_table() in (DOCS / "prediction.md").read_text(encoding="utf-8"), "run `make docs`"
+    assert write.sampling_table() in (DOCS / "explanation/sampling.md").read_text(encoding="utf-8"), "run `make docs`"
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -27,14 +34,14 @@ def test_the_default_sampling_mode_is_accurate(device: str) -> None:
 
 
 def test_tables_of_certification_are_up_to_date() -> None:
-    page = (DOCS / "selection.md").read_text(encoding="utf-8")
+    page = (DOCS / "evidence/validity.md").read_text(encoding="utf-8")
     for name, text in write.selection_sections().items():
         assert f"<!-- {name}: begin -->\n{text}\n<!-- {name}: end -->" in page, f"{name}: run `make docs`"
 
 
 def test_failed_cells_of_the_validity_table_are_shown() -> None:
     """The table is computed by an exact binomial test; the page must not hide a cell that failed it."""
-    page = (DOCS / "selection.md").read_text(encoding="utf-8")
+    page = (DOCS / "evidence/validity.md").read_text(encoding="utf-8")
     validity = Record.load(write.RESULTS / "certify_validity.json")
     assert all(cell["verdict"].startswith("held") for cell in validity.results) == ("**some**" not in page)
 
@@ -46,3 +53,30 @@ def test_a_section_without_markers_is_an_error(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8") == "<!-- a: begin -->\nnew\n<!-- a: end -->\n"
     with pytest.raises(AssertionError, match="markers of b"):
         write.replace_section(page, "b", "new")
+
+
+def coverage_at_1_percent(row: str) -> list[str]:
+    """Return the coverages of a row of table 1, of single networks and then of ensembles."""
+    page = (ROOT / "experiments" / "paper" / "table1.md").read_text(encoding="utf-8")
+    return [line.split("|")[3].split("(")[0].strip() for line in page.splitlines() if line.startswith(f"| {row} |")]
+
+
+def test_readme_has_the_results_of_the_paper() -> None:
+    """Pages of the paper are written from records and tested; README.md repeats a few of their numbers by hand."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    squad, maxout = (
+        coverage_at_1_percent(f"{name}, ours")[:2] for name in ("SQUAD, relaxed, T = 32", "Maxout MC dropout")
+    )
+    mlp, published = coverage_at_1_percent("Plain MLP, ours")[0], coverage_at_1_percent("**SQUAD**, paper")[0]
+    text = " ".join(readme.split())
+    assert f"accepts {squad[0]} % of cases at a selective risk of 1 %; the paper has {published}." in text
+    assert f"A plain MLP accepts {mlp} %, tuned Maxout MC dropout {maxout[0]} %." in text
+    assert f"Ensembles of ten reach {squad[1]} % (SQUAD) and {maxout[1]} % (Maxout)." in text
+
+
+def test_readme_is_short_and_its_links_resolve() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150
+    targets = [target for target in re.findall(r"\]\(([^)#]+)\)", readme) if not target.startswith("https://")]
+    assert len(targets) > 15
+    assert [target for target in targets if not (ROOT / target).is_file()] == []

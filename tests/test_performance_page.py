@@ -1,4 +1,4 @@
-"""docs/performance.md agrees with the benchmark records; a target is met only according to its record."""
+"""docs/evidence/performance.md agrees with the benchmark records; a target is met only according to its record."""
 
 import dataclasses
 import re
@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from docs import performance
+from docs.performance import pictures
 from docs.performance.claims import CLAIMS, claims_table
-from docs.performance.pictures import plot_samples
+from docs.performance.pictures import plot_members, plot_samples
 from docs.performance.recommended_samples import recommendation
 from docs.performance.records import COMMANDS, MissingRecordError, exactly, only, read, where
 from squad.errors import SquadError
 from squad.records import Record
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "evidence" / "performance.md"
 MACHINE = {"cpu": "a CPU", "threads": 2, "gpu": "a GPU"}
 
 
@@ -28,7 +29,7 @@ def test_the_page_agrees_with_the_records(name: str) -> None:
 
 
 def test_the_figures_of_the_page_exist_and_are_drawn_by_the_package() -> None:
-    shown = re.findall(r"\]\(images/([\w-]+)\.png\)", PAGE.read_text(encoding="utf-8"))
+    shown = re.findall(r"\]\(../images/([\w-]+)\.png\)", PAGE.read_text(encoding="utf-8"))
     assert shown
     assert set(shown) <= set(performance.PICTURES)
     for name in shown:
@@ -55,7 +56,7 @@ def test_whether_a_target_is_met_depends_on_its_record(tmp_path: Path) -> None:
     _, reached, quartiles, _, date, met, link = line(fast, "Training step of ten members")
     assert (reached, quartiles, met) == ("140 µs", "126 to 168", "yes")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
-    assert link == "[step_gpu.py](../benchmarks/step_gpu.py)"
+    assert link == "[step_gpu.py](../../benchmarks/step_gpu.py)"
     # 1.4 times; at worst the slow quartile of ten relative to the fast one of one, 168 / 90.
     assert line(fast, "Ten members relative to one")[1:3] == ["1.4 times", "1.05 to 1.87"]
     slow = table_for_step_times(tmp_path, 100e-6, 151e-6)
@@ -150,3 +151,34 @@ def test_the_device_is_the_one_used_not_the_one_available() -> None:
     cpu, gpu = (Record("benchmark", "x", {"device": device}, {}, machine=MACHINE) for device in ("cpu", "cuda"))
     assert where(cpu) == "a CPU, 2 threads"
     assert where(gpu) == "a GPU"
+
+
+def test_separate_networks_take_m_times_the_time_of_one() -> None:
+    members = {
+        str(m): {"seconds": {"median": t, "q25": t, "q75": t}, "floor_seconds": t / 2}
+        for m, t in ((10, 5e-6), (1, 2e-6))
+    }
+    record = Record("benchmark", "x", {"device": "cuda"}, {"members": members}, machine=MACHINE)
+    figure, axis = plt.subplots()
+    plot_members(axis, record)
+    lines = {str(line.get_label()): np.asarray(line.get_xydata()) for line in axis.get_lines()}
+    plt.close(figure)
+    (separate,) = (line for label, line in lines.items() if label.startswith("M separate networks (computed"))
+    np.testing.assert_allclose(separate, [[1, 2], [10, 20]])
+    np.testing.assert_allclose(lines["M members trained together"], [[1, 2], [10, 5]])
+
+
+@pytest.mark.parametrize("name", list(performance.PICTURES))
+def test_points_without_a_line_are_explained_in_the_figure(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = []
+    monkeypatch.setattr(pictures, "finish", lambda figure, *_, **__: figures.append(figure))
+    performance.PICTURES[name]()
+    (figure,) = figures
+    for axis in figure.axes:
+        notes = {text.get_text() for text in axis.texts}
+        for line in axis.get_lines():
+            if len(np.asarray(line.get_xdata())) == 1:
+                label = str(line.get_label())
+                assert label.removeprefix("_") in notes or "one pass" in label
+                assert line.get_linestyle() == "None"
+    plt.close(figure)

@@ -58,7 +58,7 @@ def resealed(file: Path, change: Callable[[dict[str, Any]], None], checksum: Cal
 
 
 def test_the_signed_message(model: Path, keys: tuple[Path, Path]) -> None:
-    # As documented in docs/signing.md: the settings without their checksum, in canonical form.
+    # As documented in docs/guides/sign.md: the settings without their checksum, in canonical form.
     import hashlib
 
     settings = json.loads((model / "config.json").read_text())

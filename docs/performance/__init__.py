@@ -1,4 +1,4 @@
-"""Generated parts of docs/performance.md: claims, tables and figures, all from the records in benchmarks/results."""
+"""Generated parts of docs/evidence/performance.md: claims, tables and figures, from benchmarks/results."""
 
 from collections.abc import Callable
 

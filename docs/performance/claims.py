@@ -12,7 +12,7 @@ from docs.performance.records import BIG, COMMANDS, MissingRecordError, Spread, 
 from squad.records import Record
 
 #: Folder of the benchmark scripts, relative to the page.
-SCRIPTS = "../benchmarks"
+SCRIPTS = "../../benchmarks"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ BACKENDS = {
 }
 #: Style of lower bounds.
 FLOOR: dict[str, Any] = {"color": "#555555", "linestyle": "--", "linewidth": 1.2}
+#: Style of times that are computed from other times, not measured.
+COMPUTED: dict[str, Any] = {"color": "#c0562f", "linestyle": ":", "linewidth": 1.6}
 
 
 def plain_numbers(axis: Any, subs: tuple[float, ...] = (1.0, 2.0, 5.0)) -> None:
@@ -57,12 +59,39 @@ def times(axis: Axes, x: list[float], seconds: list[Spread], unit: float, **look
     axis.vlines(x, low, high, color=line.get_color(), alpha=0.5)
 
 
-def finish(figure: Figure, name: str) -> None:
-    """Add one legend for all axes below the figure, where it covers no lines, and save the figure."""
+def single_time(axis: Axes, x: float, seconds: Spread, unit: float, note: str, color: str, up: float = 0) -> None:
+    """Plot a time that was measured for one x only, with a note beside it instead of an entry in the legend.
+
+    Args:
+        axis: Axes to plot into.
+        x: Where it was measured.
+        seconds: The time.
+        unit: Units per second.
+        note: The note, to the left of the point.
+        color: Colour of both.
+        up: Points by which the note is moved up, away from a neighbour's.
+    """
+    median = unit * seconds["median"]
+    axis.plot([x], [median], color=color, marker="o", markersize=4.5, linestyle="none", label="_" + note)
+    axis.vlines([x], unit * seconds["q25"], unit * seconds["q75"], color=color, alpha=0.5)
+    axis.annotate(
+        note, (x, median), (-7, up), textcoords="offset points", ha="right", va="center", fontsize=8, color=color
+    )
+
+
+def finish(figure: Figure, name: str, columns: int | None = None) -> None:
+    """Add one legend for all axes below the figure, where it covers no lines, and save the figure.
+
+    Args:
+        figure: The figure; lines whose label begins with an underscore are not in the legend.
+        name: Name of the file.
+        columns: Columns of the legend; None for four, or three if there are more than four labels.
+    """
     labels: dict[str, Any] = {}
     for axis in figure.axes:
         labels |= {str(line.get_label()): line for line in axis.get_lines()}
-    columns = 4 if len(labels) <= 4 else 3
+    labels = {label: line for label, line in labels.items() if not label.startswith("_")}
+    columns = columns or (4 if len(labels) <= 4 else 3)
     figure.legend(labels.values(), labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     figure.savefig(IMAGES / f"{name}.png", dpi=140)
     plt.close(figure)

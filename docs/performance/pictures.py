@@ -1,16 +1,29 @@
-"""Figures of docs/performance.md; a missing record is an error that names the command to run."""
+"""Figures of docs/evidence/performance.md; a missing record is an error that names the command to run."""
 
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from docs.performance.drawing import BACKENDS, FLOOR, SAMPLINGS, finish, logarithmic, plain_numbers, tidy, times
+from docs.performance.drawing import (
+    BACKENDS,
+    COMPUTED,
+    FLOOR,
+    SAMPLINGS,
+    finish,
+    logarithmic,
+    plain_numbers,
+    single_time,
+    tidy,
+    times,
+)
 from docs.performance.records import BIG, MissingRecordError, Spread, read, sampling_key, where
 from squad.records import Record
 
 #: Label of the lower bound of the operation.
 MEMORY_FLOOR_LABEL = "floor: logits read twice, gradient written once"
+#: The times of these two are close, so their notes would touch: points by which they are moved up.
+NOTES_UP = {"reference": 3.5, "eager": -3.5}
 
 
 def draw_quality() -> None:
@@ -29,7 +42,11 @@ def draw_quality() -> None:
         for row, (name, unit) in zip(axes, (("aurc", 1000), ("coverage@0.01", 100)), strict=True):
             for axis, x in zip(row, columns, strict=True):
                 y = [unit * entry["each"][name]["mean"] for entry in entries]
-                axis.plot(x, y, color=color, marker=marker, markersize=4.5, linewidth=1.4, label=sampling)
+                # The mean takes one pass without samples, so it is a point: no line, in the legend either.
+                line = "none" if len(entries) == 1 else "-"
+                label = f"{sampling} (no samples, one pass)" if sampling == "mean" else sampling
+                look = {"color": color, "marker": marker, "linestyle": line, "label": label}
+                axis.plot(x, y, markersize=4.5, linewidth=1.4, **look)
     for row in axes:
         for axis, label in zip(row, ("number of samples T", "ms on two CPU cores", "ms on a GPU"), strict=True):
             axis.set(xscale="log", xlabel=label)
@@ -57,7 +74,11 @@ def _operation(axis: Axes, record: Record, variable: str) -> None:
     for backend in dict.fromkeys(one["backend"] for one in sizes):
         entries = sorted((one for one in sizes if one["backend"] == backend), key=lambda one: one[variable])
         x, seconds = [one[variable] for one in entries], [one["seconds"] for one in entries]
-        times(axis, x, seconds, 1e3, label=backend, color=BACKENDS[backend], marker="o")
+        if len(entries) == 1:
+            note = f"{backend} (only {variable} = {x[0]})"
+            single_time(axis, x[0], seconds[0], 1e3, note, BACKENDS[backend], NOTES_UP.get(backend, 0))
+        else:
+            times(axis, x, seconds, 1e3, label=backend, color=BACKENDS[backend], marker="o")
     # Memory traffic is linear in C and in K, and the floor was measured at BIG.
     floor = [1e3 * record.results["floor_seconds"] * tick / BIG[variable] for tick in ticks]
     axis.plot(ticks, floor, label=MEMORY_FLOOR_LABEL, **FLOOR)
@@ -95,18 +116,28 @@ def draw_neurons() -> None:
 def draw_members() -> None:
     """Plot the time of a training step against the number of members, with the floor."""
     record = read("step_gpu")
+    figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
+    plot_members(axis, record)
+    finish(figure, "performance-members", columns=1)
+
+
+def plot_members(axis: Axes, record: Record) -> None:
+    """Plot the time of a training step against the number of members M.
+
+    The line of M separate networks, trained one after the other, is M times the time of one network.
+    """
     entries = sorted((int(members), one) for members, one in record.results["members"].items())
-    figure, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
     x = [float(members) for members, _ in entries]
-    times(
-        axis, x, [one["seconds"] for _, one in entries], 1e6, label="training step", color=BACKENDS["eager"], marker="o"
-    )
+    one_network = 1e6 * record.results["members"]["1"]["seconds"]["median"]
+    label = "M separate networks (computed: M x the time of one)"
+    axis.plot(x, [members * one_network for members in x], label=label, **COMPUTED)
+    seconds = [one["seconds"] for _, one in entries]
+    times(axis, x, seconds, 1e6, label="M members trained together", color=BACKENDS["eager"], marker="o")
     floor = [1e6 * one["floor_seconds"] for _, one in entries]
-    axis.plot(x, floor, label="floor: its arithmetic and memory traffic", **FLOOR)
+    axis.plot(x, floor, label="floor of M members: arithmetic and memory traffic", **FLOOR)
     logarithmic(axis, x)
-    axis.set(xlabel="members", ylabel="µs per step")
+    axis.set(xlabel="number of members M", ylabel="µs per step")
     axis.set_title(f"784-32-32-10, batch 244: {where(record)}", fontsize=9)
-    finish(figure, "performance-members")
 
 
 def draw_samples() -> None:

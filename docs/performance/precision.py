@@ -12,9 +12,10 @@ def precision_text(results: Path | None = None) -> str:
     default = next(one for one in record.results if (one["network"], one["sampling"], one["samples"]) == DEFAULT)
     return (
         f"On a CPU, prediction is computed in float64, so that confidences and decisions are the same on every"
-        f" processor ([prediction.md](prediction.md)). This takes {min(ratios):.1f} to {max(ratios):.1f} times as long"
+        f" processor ([determinism](../explanation/determinism.md)). This takes"
+        f" {min(ratios):.1f} to {max(ratios):.1f} times as long"
         f" as in the network's own float32, and {default['ratio']:.1f} times for the default, 8 stratified samples"
-        f" ([predict_precision.py](../benchmarks/predict_precision.py); {where(record)}, {record.date[:10]})."
+        f" ([predict_precision.py](../../benchmarks/predict_precision.py); {where(record)}, {record.date[:10]})."
     )
 
 

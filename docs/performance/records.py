@@ -1,4 +1,4 @@
-"""Benchmark records that docs/performance.md is generated from: their paths and commands, and ratios of their times."""
+"""Benchmark records that docs/evidence/performance.md is generated from: paths, commands, ratios of times."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -44,7 +44,7 @@ def read(name: str, results: Path | None = None) -> Record:
     path = (results or RESULTS) / f"{name}.json"
     if not path.exists():
         raise MissingRecordError(
-            f"docs/performance.md needs the record {name}.json, which is missing in benchmarks/results. "
+            f"docs/evidence/performance.md needs the record {name}.json, which is missing in benchmarks/results. "
             f"Run `{COMMANDS[name][0]}` (benchmarks/{COMMANDS[name][1]})."
         )
     return Record.load(path)

@@ -1,4 +1,4 @@
-"""docs/selection.md: tables about recalibration and intervals of metrics."""
+"""docs/evidence/validity.md: tables about recalibration and intervals of metrics."""
 
 from docs.sections.markdown import table
 from squad.records import Record

@@ -1,4 +1,4 @@
-"""docs/selection.md: tables about coverage and validity of certificates."""
+"""docs/evidence/validity.md: tables about coverage and validity of certificates."""
 
 from docs.sections.markdown import table
 from squad.records import Record

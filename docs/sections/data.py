@@ -1,4 +1,4 @@
-"""docs/data.md: how well rows unlike the training rows are found."""
+"""docs/guides/tables.md: how well rows unlike the training rows are found."""
 
 from docs.sections.markdown import table
 from squad.records import Record

@@ -1,4 +1,4 @@
-"""docs/selection.md: tables about dependent rows and the leakage check."""
+"""docs/evidence/validity.md: tables about dependent rows and the leakage check."""
 
 from docs.sections.markdown import table
 from squad.records import Record

@@ -1,4 +1,4 @@
-"""docs/prediction.md: the table of sampling modes."""
+"""docs/explanation/sampling.md: the table of sampling modes."""
 
 from docs.sections.markdown import table
 from squad.records import Record

@@ -1,4 +1,4 @@
-"""README.md and docs/images/latent.png: the output of ``squad demo``, and a figure of latents of its network."""
+"""docs/start/demo.md and docs/images/latent.png: the comparison of ``squad demo``, and latents of its network."""
 
 import io
 from pathlib import Path
@@ -21,12 +21,10 @@ __all__ = ["demo_output", "draw_latents"]
 TITLES = ("nearly sure", "between two values", "between three")
 
 
-def demo_output(digits: ImageSet, predictors: dict[str, Predictor]) -> str:
-    """Return what ``squad demo`` prints after training, as a code block."""
+def demo_output(sets: list[ImageSet], predictors: list[dict[str, Predictor]]) -> str:
+    """Return the comparison that ``squad demo`` prints after training, as a code block."""
     stream = io.StringIO()
-    demo.compare(digits, predictors, stream)
-    demo.show_least_confident(digits, predictors["squad"], stream)
-    demo.certified(digits, predictors["squad"], stream)
+    demo.compare(sets, predictors, stream)
     return "```text\n" + "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n```"
 
 

@@ -1,4 +1,4 @@
-"""docs/settings.md: all settings with their defaults, from the classes and their docstrings."""
+"""docs/reference/settings.md: all settings with their defaults, from the classes and their docstrings."""
 
 import dataclasses
 import inspect
@@ -35,7 +35,7 @@ def _settings_table(config: type, skip: tuple[str, ...] = ()) -> str:
 
 
 def all_settings() -> str:
-    """Return the sections of docs/settings.md: training, all networks, and each network."""
+    """Return the sections of docs/reference/settings.md: training, all networks, and each network."""
     shared = tuple(field.name for field in dataclasses.fields(NetworkConfig))
     parts = ["### `[training]`", _settings_table(TrainConfig), "### `[network]`, all", _settings_table(NetworkConfig)]
     for name, config in CONFIGS.items():

@@ -9,6 +9,7 @@ import pytest
 
 from squad import load
 from squad.cli import demo
+from squad.cli.demo_comparison import Comparison, meaning
 from tests.cli.conftest import Run, listing
 
 
@@ -19,6 +20,13 @@ def test_demo_in_few_epochs(run: Run, here: Path, monkeypatch: pytest.MonkeyPatc
     assert done.code == 0
     assert [line.split("│")[1].strip() for line in done.out.splitlines() if line.startswith("│")] == ["squad", "mlp"]
     assert load(here / "demo/model").config.name == "squad"
+    assert done.out.index("certify SQUAD at risk 2 %") < done.out.index("Comparison on all 1,797 digits")
+
+
+def test_differences_are_judged_by_their_intervals() -> None:
+    squad = Comparison("squad", 0.9, 0.1, 0.9)
+    ahead, same = Comparison("a", 0.9, 0.1, 1, 0.1, 0.01, 0.2), Comparison("b", 0.9, 0.1, 0.9, 0, -0.1, 0.1)
+    assert "fewer digits than a; its difference from b is within chance" in meaning([squad, ahead, same])
 
 
 def test_demo_refuses_before_training(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is guaranteed about predictions for equal rows on a CPU, however they are batched (docs/prediction.md)."""
+"""Guarantees about predictions for equal rows on a CPU, however they are batched (docs/explanation/determinism.md)."""
 
 from collections.abc import Mapping
 from typing import Any

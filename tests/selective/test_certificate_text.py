@@ -304,7 +304,7 @@ def test_names_cannot_forge_lines() -> None:
 
 
 def test_the_documentation_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "certify.md").read_text(encoding="utf-8")
     (found,) = re.findall(r"```python\n([^`]*print\(certificate\)[^`]*)```\n\nprints\n\n```text\n([^`]*)```", page)
     exec(found[0], {})
     assert capsys.readouterr().out == found[1]

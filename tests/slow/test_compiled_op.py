@@ -16,6 +16,9 @@ from tests.needs import need_command
 
 class TestCompiled(BackendContract):
     name = "compile"
+    # The compiler chooses vectors and threads by shape, and with them the order of sums; noise of another seed would
+    # differ by far more.
+    rounding = 1e-5
 
     @pytest.fixture(autouse=True)
     def serving(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -20,10 +20,11 @@ def test_demo_compares_and_saves(run: Run, here: Path, monkeypatch: pytest.Monke
         if line.startswith("│")
     }
     assert list(rows) == ["squad", "squad-factorized", "mlp"]
-    accuracy, nll, *coverage = rows["squad"]
+    accuracy, nll, coverage = rows["squad"][:3]
     assert accuracy > 90
     assert nll < 0.5
-    assert coverage == sorted(coverage, reverse=True)
+    assert 0 <= coverage <= 100
+    assert "In short: at 1 % risk, SQUAD" in done.out.replace("\n", " ")
     assert max(map(len, done.out.splitlines())) <= 80
     assert "lowest confidence" in done.out
     commands = re.findall(r"^  squad (.*)$", done.out, re.M)

@@ -1,6 +1,7 @@
 """Predictions are the same with every instruction set that can be selected on this machine, and any number of threads.
 
-The guarantee (docs/prediction.md): labels, confidences and decisions are equal to the bit, probabilities to 1e-6.
+The guarantee (docs/explanation/determinism.md): labels, confidences and decisions are equal to the bit,
+probabilities to 1e-6.
 """
 
 import os

@@ -48,7 +48,8 @@ class GaussianLinear(StochasticModule):
 
     References:
         Rezende, Mohamed, Wierstra. "Stochastic Backpropagation and Approximate Inference in Deep Generative Models",
-            2014.
+        2014.
+
         Veeling, van den Berg, Welling. "Predictive Uncertainty through Quantization", 2018. arXiv:1810.05500.
 
     Examples:

@@ -57,7 +57,7 @@ class Problem:
     """The problem of a study, as plain data and tensors, so that it can be sent to another machine.
 
     Attributes:
-        settings: Settings shared by all trials, as tables of a fit (docs/settings.md).
+        settings: Settings shared by all trials, as tables of a fit (docs/reference/settings.md).
         space: Search space.
         requested: Objective of the request.
         objective: Objective that is maximized; it may differ if there are few validation rows.

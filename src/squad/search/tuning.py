@@ -55,11 +55,13 @@ def tune(
         model: "squad", "squad-factorized", "maxout-dropout", "relu-dropout", "dlgm" or "mlp"; by default that of the
             space, or else "squad".
         trials: Total number of trials, including those of earlier runs.
-        objective: "coverage@risk=R", "coverage@risk=R,delta=D", "aurc" (which is minimized) or "accuracy".
+        objective: ``"coverage@risk=R"``, ``"coverage@risk=R,delta=D"``, ``"aurc"`` (which is minimized) or
+            ``"accuracy"``.
         out: Folder of the study.
-        space: Search space as tables (docs/search.md) or as a TOML file; "paper" for the paper's space, None for the
-            default space of the model.
-        settings: Settings shared by all trials, as tables (docs/settings.md), such as {"network": {"hidden": [64]}}.
+        space: Search space as tables (docs/guides/search.md) or as a TOML file; "paper" for the paper's space, None for
+            the default space of the model.
+        settings: Settings shared by all trials, as tables (docs/reference/settings.md), such as
+            {"network": {"hidden": [64]}}.
         target: Column of the labels, if ``x`` is a table.
         drop: Columns to leave out, if ``x`` is a table.
         group: Column of the groups, if ``x`` is a table.  Rows of one group always land in the same split.

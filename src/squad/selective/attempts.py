@@ -2,9 +2,9 @@
 
 The first attempt to certify a model is tested at :data:`FIRST_SHARE` of delta, the second at half of the rest, and so
 on.  The shares sum to at most 1 for any number of attempts, so the probability that any of the certificates is false is
-at most delta (docs/selection.md has the proof and its assumptions).  An attempt that could not have succeeded whatever
-the labels, because it has too few cases, or too few of a class whose miss rate is to be bounded, uses nothing and does
-not count.
+at most delta (docs/explanation/guarantees.md has the proof and its assumptions).  An attempt that could not
+have succeeded whatever the labels, because it has too few cases, or too few of a class whose miss rate is to be
+bounded, uses nothing and does not count.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -3,7 +3,7 @@
 The risk of a threshold is P(wrong and accepted) / P(accepted).  The numerator is bounded from above for every number of
 errors up to K, the denominator from below at some ranks, all of them jointly at ``delta``: nine tenths of it for the
 errors, one tenth for the ranks.  Both are bounds on order statistics of uniform numbers, whose joint level is computed
-(:mod:`squad.selective.boundary_crossing`; docs/selection.md has the proof).
+(:mod:`squad.selective.boundary_crossing`; docs/explanation/guarantees.md has the proof).
 
 Certificates of earlier versions divided delta by the number of bounds instead (``DIVIDED``), and are still checked that
 way.

@@ -3,7 +3,7 @@
 All of them use the exact binomial test (:mod:`squad.selective.bounds`), Beta quantiles, or, for costs, betting
 (:mod:`squad.selective.betting`); they differ in which rules they test, and at which level.  Each returns a mask over
 the rules, so that several harms can be required of one rule: it must pass for each of them.  That does not divide delta
-(an intersection-union test; docs/selection.md has the proof).
+(an intersection-union test; docs/explanation/guarantees.md has the proof).
 
 References:
     Y. Geifman and R. El-Yaniv, Selective classification for deep neural networks, NeurIPS 2017 (SGR).

@@ -77,7 +77,7 @@ class LeastFavourable:
     """Least favourable population: constant error rate among accepted cases, and all other cases are wrong.
 
     Among all populations whose risk increases with coverage and in which a rule accepts this fraction at this error
-    rate, none makes it harder for a method (docs/selection.md has the proof).
+    rate, none makes it harder for a method (docs/explanation/guarantees.md has the proof).
 
     Args:
         coverage: Fraction of accepted cases.

@@ -1,0 +1,1 @@
+"""Extensions of Sphinx for this site: formulas, links to files of the repository, pages of the experiments."""
