@@ -114,31 +114,18 @@ def comparisons(probabilities: Mapping[str, Any], labels: Any, reference: str = 
     """
     from functools import partial
 
-    import numpy as np
+    from squad.metrics import accuracy, coverage_at_risk, nll, paired_difference
 
-    from squad.metrics import accuracy, coverage_at_risk, nll
-    from squad.metrics.resampled import on_counts
-
-    count = len(labels)
-    draws = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
-    counts = np.stack([np.bincount(draw, minlength=count) for draw in draws]).astype(np.int32)
     metric = partial(coverage_at_risk, risk=RISK)
-    coverage, resampled = {}, {}
-    for name, p in probabilities.items():
-        rows = [p.max(1), p.argmax(1) == labels]
-        coverage[name] = metric(*rows)
-        measure = on_counts(metric, rows)
-        assert measure is not None
-        resampled[name] = measure(counts)
+    rows = {name: (p.max(1), p.argmax(1) == labels) for name, p in probabilities.items()}
     found = []
     for name, p in probabilities.items():
-        numbers = (name, accuracy(p, labels), nll(p, labels), coverage[name])
+        numbers = (name, accuracy(p, labels), nll(p, labels), metric(*rows[name]))
         if name == reference:
             found.append(Comparison(*numbers))
             continue
-        tail = 50 * (1 - INTERVAL_LEVEL)
-        low, high = np.percentile(resampled[name] - resampled[reference], (tail, 100 - tail))
-        found.append(Comparison(*numbers, coverage[name] - coverage[reference], float(low), float(high)))
+        gap = paired_difference(metric, rows[reference], rows[name], INTERVAL_LEVEL, RESAMPLES)
+        found.append(Comparison(*numbers, gap.value, gap.low, gap.high))
     return found
 
 

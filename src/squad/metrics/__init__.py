@@ -9,6 +9,7 @@ from squad.metrics.bootstrap import Interval, bootstrap
 from squad.metrics.calibration import Bin, ece, reliability
 from squad.metrics.failure import failure_ap, failure_auroc
 from squad.metrics.ood import ood_ap, ood_auroc, ood_fpr
+from squad.metrics.paired import paired_difference
 from squad.metrics.probabilistic import accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, coverage_at_risk, e_aurc, risk_at_coverage
 
@@ -29,6 +30,7 @@ __all__ = [
     "ood_ap",
     "ood_auroc",
     "ood_fpr",
+    "paired_difference",
     "reliability",
     "risk_at_coverage",
     "scores",

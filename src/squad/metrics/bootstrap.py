@@ -1,7 +1,7 @@
 """Confidence intervals for any metric: bootstrap, DeLong and exact binomial."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,15 @@ from squad.metrics.failure import failure_ap, failure_auroc
 from squad.metrics.ood import ood_auroc
 from squad.metrics.probabilistic import accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, e_aurc, risk_at_coverage
-from squad.metrics.resampled import OOD_METRICS, Counts, MetricOfCounts, on_counts, unwrap_partial
+from squad.metrics.resampled import (
+    MAX_COUNTS_IN_MEMORY,
+    OOD_METRICS,
+    Counts,
+    MetricOfCounts,
+    draw_counts,
+    on_counts,
+    unwrap_partial,
+)
 
 __all__ = ["Interval", "bootstrap"]
 
@@ -40,9 +48,6 @@ MIN_EVENTS: dict[Callable[..., float], int] = {
 #: Up to this many rows, the jackknife leaves out single rows; beyond, groups of rows.
 MAX_LEFT_OUT_SINGLY = 400
 
-#: Maximum number of row counts held in memory at once.
-MAX_COUNTS_IN_MEMORY = 2**21
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -56,9 +61,9 @@ class Interval:
             without any error.
         approximate: Whether the interval may cover the true value less often than its level says: the metric is not
             smooth, is not one of :mod:`squad.metrics`, or the interval rests on few events, such as few errors.
-        method: "bca" (bias-corrected and accelerated bootstrap), "delong" (AUROC, on the log-odds scale), "exact"
-            (binomial) or "bound" (no errors observed: the worst value compatible with an exact bound on the error
-            rate).
+        method: "bca" (bias-corrected and accelerated bootstrap), "percentile" (bootstrap, of a difference), "delong"
+            (AUROC, on the log-odds scale), "exact" (binomial) or "bound" (no errors observed: the worst value
+            compatible with an exact bound on the error rate).
 
     See Also:
         bootstrap: Computes these.
@@ -181,7 +186,7 @@ def _resampled(
 ) -> Resampled:
     samples = [len(rows[0])] if paired else [len(array) for array in rows]
     measure = _measure(metric, _sorted_rows(rows, paired), samples)
-    values = np.concatenate([measure(counts) for counts in _drawn(draws, samples, repeats)])
+    values = np.concatenate([measure(counts) for counts in draw_counts(draws, samples, repeats)])
     function, _ = unwrap_partial(metric)
     reliable = function in MIN_EVENTS and _rarer_events(metric, rows, value) >= MIN_EVENTS[function]
     return Resampled(value, values, _jackknife(measure, samples, draws), reliable)
@@ -287,18 +292,6 @@ def _measure(metric: Callable[..., float], rows: list[NDArray[Any]], samples: li
         return np.array(found)
 
     return slow
-
-
-def _drawn(draws: np.random.Generator, samples: list[int], repeats: int) -> Iterator[Counts]:
-    """Yield row counts (B, rows) of resamples in blocks; samples are drawn independently."""
-    block = max(1, MAX_COUNTS_IN_MEMORY // sum(samples))
-    for start in range(0, repeats, block):
-        many = min(block, repeats - start)
-        parts = []
-        for size in samples:
-            picks = draws.integers(size, size=(many, size)) + size * np.arange(many)[:, None]
-            parts.append(np.bincount(picks.ravel(), minlength=many * size).reshape(many, size))
-        yield np.concatenate(parts, 1).astype(np.int32)
 
 
 def _jackknife(measure: MetricOfCounts, samples: list[int], draws: np.random.Generator) -> list[NDArray[np.float64]]:

@@ -3,7 +3,7 @@
 A row that is left out has count 0, so the jackknife uses the same functions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,11 +19,23 @@ from squad.metrics.probabilistic import SMALLEST, accuracy, brier, nll
 from squad.metrics.ranking import augrc, aurc, coverage_at_risk, e_aurc, risk_at_coverage
 from squad.metrics.ties import SLACK
 
-__all__ = ["DEFAULT_BINS", "OOD_METRICS", "Counts", "MetricOfCounts", "on_counts", "unwrap_partial"]
+__all__ = [
+    "DEFAULT_BINS",
+    "MAX_COUNTS_IN_MEMORY",
+    "OOD_METRICS",
+    "Counts",
+    "MetricOfCounts",
+    "draw_counts",
+    "on_counts",
+    "unwrap_partial",
+]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.signedinteger[Any]]
 MetricOfCounts = Callable[[Counts], Floats]
+
+#: Maximum number of row counts held in memory at once.
+MAX_COUNTS_IN_MEMORY = 2**21
 
 #: Default number of bins of :func:`squad.metrics.ece`.
 DEFAULT_BINS = 15
@@ -65,6 +77,24 @@ def on_counts(metric: Callable[..., float], rows: list[NDArray[Any]]) -> MetricO
     if function in RANKING_METRICS and set(named) <= {"risk", "coverage"}:
         return _on_ranked_counts(partial(RANKING_METRICS[function], **named), *check_confidence(*rows))
     return None
+
+
+def draw_counts(draws: np.random.Generator, samples: list[int], repeats: int) -> Iterator[Counts]:
+    """Yield row counts (B, rows) of resamples in blocks.
+
+    Args:
+        draws: Random number generator.
+        samples: Numbers of rows of the samples, which are drawn independently and concatenated.
+        repeats: Number of resamples.
+    """
+    block = max(1, MAX_COUNTS_IN_MEMORY // sum(samples))
+    for start in range(0, repeats, block):
+        many = min(block, repeats - start)
+        parts = []
+        for size in samples:
+            picks = draws.integers(size, size=(many, size)) + size * np.arange(many)[:, None]
+            parts.append(np.bincount(picks.ravel(), minlength=many * size).reshape(many, size))
+        yield np.concatenate(parts, 1).astype(np.int32)
 
 
 def _losses(function: Callable[..., float], probabilities: NDArray[Any], labels: NDArray[Any]) -> Floats:

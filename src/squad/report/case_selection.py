@@ -10,7 +10,8 @@ from squad.data.array_transform import ArrayTransform
 from squad.data.tables import Table
 from squad.predictor import Answer, Predictor
 from squad.report.case_latents import CaseLatents, case_latents
-from squad.report.pictures import array_row, is_picture, png, table_row, value_range
+from squad.report.case_values import CaseValue, case_values
+from squad.report.pictures import is_picture, png, value_range
 
 __all__ = ["Case", "row_name", "select_cases"]
 
@@ -34,7 +35,7 @@ class Case:
         disagreement: Fraction of the predictive entropy that is due to disagreement between samples (and members):
             mutual information over entropy. None for a single sample.
         picture: The image as a ``data:`` URL; None for a row that is not an image.
-        row: Feature names and values; empty for an image.
+        values: Values of its features, the most unusual first; empty for an image.
         latents: Latent distributions; None for a network without quantized latents.
     """
 
@@ -46,7 +47,7 @@ class Case:
     classes: list[tuple[str, float]]
     disagreement: float | None
     picture: str | None
-    row: list[tuple[str, str]]
+    values: list[CaseValue]
     latents: CaseLatents | None
 
 
@@ -85,6 +86,7 @@ def select_cases(
     latents = case_latents(predictor, _take_rows(rows, used[selected]))
     pictures = isinstance(predictor.transform, ArrayTransform) and is_picture(predictor.transform.shape)
     limits = value_range(rows) if pictures else (0.0, 1.0)
+    values = [] if pictures or not selected else case_values(predictor.transform, rows, used[selected].tolist())
     names = [str(name) for name in predictor.classes]
     several_samples = predictor.members > 1 or (predictor.num_samples > 1 and predictor.sampling != "mean")
     cases = []
@@ -102,7 +104,7 @@ def select_cases(
                 [(names[k], float(p[k])) for k in np.argsort(-p, kind="stable")[:MAX_CLASSES_SHOWN].tolist()],
                 (min(1.0, mutual / entropy) if entropy > 0 else 0.0) if several_samples else None,
                 png(rows[row], limits) if pictures else None,
-                [] if pictures else _named_values(predictor, rows, row),
+                [] if pictures else values[index],
                 None if latents is None else latents[index],
             )
         )
@@ -127,9 +129,3 @@ def _take_rows(rows: Any, indices: NDArray[np.int64]) -> Any:
     if isinstance(rows, Table):
         return Table(rows.frame.iloc[indices].reset_index(drop=True), rows.source)
     return rows[indices]
-
-
-def _named_values(predictor: Predictor, rows: Any, row: int) -> list[tuple[str, str]]:
-    if isinstance(predictor.transform, ArrayTransform):
-        return array_row(rows[row])
-    return table_row(rows, row, [column.name for column in predictor.transform.columns])

@@ -15,22 +15,24 @@ from squad.data.cells import cell_text
 from squad.data.chance_repeats import NOTHING_KNOWN
 from squad.data.leakage import find_leaked_rows
 from squad.data.seen_rows import row_hashes
-from squad.data.tables import Table
 from squad.errors import ArgumentError
 from squad.metrics import coverage_at_risk
 from squad.models import Sampler
 from squad.predictor import Predictor
 from squad.predictor.answer import ACCEPTED
 from squad.predictor.harms import known_harm
-from squad.predictor.input_rows import class_positions
+from squad.predictor.input_rows import class_positions, input_rows
 from squad.predictor.row_pass import ARRAY, encode
 from squad.report.case_selection import row_name, select_cases
+from squad.report.comparison import compare_models
+from squad.report.cost_frontier import cost_frontier
 from squad.report.provenance import flatten, model_facts, test_facts
 from squad.report.report_data import Curve, Guarantee, MemberSpread, ModelReport, ReportData, RuleRow
 from squad.report.risk_coverage import curve_ranks, expected_risk, rank_cases, thin
-from squad.report.slider import BandSettings, accepted_range, make_slider, slider_risks, smallest_slider_risk
-from squad.report.summaries import by_class, by_harm, confidence_bins, reliability_bins
-from squad.selective import Certificate
+from squad.report.slider import BandSettings, accepted_range, make_slider, slider_range, slider_risks
+from squad.report.summaries import ClassRow, by_class, by_harm, confidence_bins, count_confusions, reliability_bins
+from squad.report.weakest_class import WeakestClass, find_weakest_class
+from squad.selective import Certificate, Scores
 from squad.selective.attempts import delta_share
 from squad.selective.certificate_text import (
     assumptions,
@@ -51,7 +53,8 @@ CURVE_POINTS, SPREAD_POINTS = 400, 240
 MAX_REASONS = 5
 #: The guarantee counts as violated if it would give that many errors in fewer than 1 % of test sets.
 SURPRISE_LEVEL = 0.01
-#: Largest risk of the slider without a certificate.
+#: Largest risk that the slider's guarantee covers, unless the certificate says otherwise; also the slider's only risk
+#: if none can be guaranteed.
 DEFAULT_R_MAX = 0.1
 #: Selective risks in the table of observed coverages.
 TABLE_RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -68,6 +71,8 @@ def compute_report(
     source: str = "the test set",
     by: ArrayLike | None = None,
     progress: Callable[[int, int], None] | None = None,
+    title: str | None = None,
+    intended_use: str | None = None,
 ) -> ReportData:
     """Predict every row with every model, and compute what the report shows.
 
@@ -78,34 +83,58 @@ def compute_report(
         source: Name of the test set, such as that of its file.
         by: (N,), group of each row, for certificates whose groups are not a column of the rows.
         progress: Progress callback of :meth:`squad.predictor.Predictor.answer`, called for each model.
+        title: Title of the report; by default the name of the model.
+        intended_use: What the models are meant for, and for whom, in a sentence or two.
 
     Returns:
         The content of the report.
 
     Raises:
-        ArgumentError: If there is no model, if rows and labels differ in number, or if a model can read no labelled
-            row.
+        ArgumentError: If there is no model, if rows and labels differ in number, if models have different classes, or
+            if there is no labelled row that all models can read.
     """
     if not predictors:
         raise ArgumentError.of("predictors", "none", "a mapping with at least one model")
-    rows = _as_rows(x)
+    _check_same_classes(predictors)
     label_list = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    if len(label_list) != len(rows):
-        raise ArgumentError(
-            f"labels must have one entry per row of x, got {len(label_list)} labels for {len(rows)} rows."
-        )
     evaluations = [
-        _Evaluation(str(name), predictor, rows, label_list, by, progress) for name, predictor in predictors.items()
+        _Evaluation(str(name), predictor, x, label_list, by, progress) for name, predictor in predictors.items()
     ]
-    risks = _slider_risks([evaluation.predictor for evaluation in evaluations])
+    rows = evaluations[0].rows
+    # Models are compared on the same rows, and with guarantees only if all of them have calibration scores.
+    usable = np.logical_and.reduce([evaluation.usable for evaluation in evaluations])
+    if not usable.any():
+        raise ArgumentError(f"None of the {len(rows)} rows of x has a label and can be read. {evaluations[0].hint()}")
+    guaranteed = all(evaluation.has_scores for evaluation in evaluations)
+    delta, r_max = _common_band([evaluation.predictor for evaluation in evaluations])
+    for evaluation in evaluations:
+        evaluation.keep(usable, guaranteed, delta, r_max)
+    risks = _slider_risks(evaluations)
     models = [evaluation.model_report(risks) for evaluation in evaluations]
     guarantees = [model.guarantee for model in models if model.guarantee]
     certified_risks = [risk for guarantee in guarantees for _, risk in guarantee.points]
-    requested_risks = [rule.risks[WRONG] for guarantee in guarantees for rule in guarantee.rules if WRONG in rule.risks]
-    start = _initial_position(risks, (certified_risks or requested_risks or [DEFAULT_RISK])[0], models)
+    start = _initial_position(risks, (certified_risks or [DEFAULT_RISK])[0], models)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     name, facts = test_facts(rows, label_list, source, date)
-    return ReportData(name, date, models, start, facts)
+    comparison = compare_models(
+        {evaluation.name: (evaluation.confidence, ~evaluation.wrong) for evaluation in evaluations}
+    )
+    return ReportData(title or _title(models), intended_use, name, date, models, start, comparison, facts)
+
+
+def _title(models: Sequence[ModelReport]) -> str:
+    return models[0].name if len(models) == 1 else f"{len(models)} models compared"
+
+
+def _check_same_classes(predictors: Mapping[str, Predictor]) -> None:
+    """Raise an ArgumentError unless all models have the same classes: nothing else could be compared."""
+    names = {str(name): sorted(map(str, predictor.classes)) for name, predictor in predictors.items()}
+    first, *others = names
+    for other in others:
+        if names[other] != names[first]:
+            raise ArgumentError(
+                f"{first} and {other} have different classes, so they cannot be compared. Write one report per model."
+            )
 
 
 def _initial_position(risks: Sequence[float], risk: float, models: Sequence[ModelReport]) -> int:
@@ -124,12 +153,18 @@ class _Evaluation:
         self,
         name: str,
         predictor: Predictor,
-        rows: Any,
+        x: Any,
         labels: list[Any],
         by: ArrayLike | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.name, self.predictor, self.rows = name, predictor, rows
+        self.name, self.predictor = name, predictor
+        rows = self.rows = _rows_of(predictor, x)
+        if len(labels) != len(rows):
+            raise ArgumentError(
+                f"labels must have one entry per row of x, got {len(labels)} labels for {len(rows)} rows."
+            )
+        self.guaranteed, self.band = False, _band_settings(predictor)
         known = {str(label) for label in predictor.classes}
         has_label = np.array([str(label) in known or cell_text(label) is not None for label in labels], dtype=bool)
         # Before predicting, so that an unknown label fails early.
@@ -149,19 +184,37 @@ class _Evaluation:
         readable = np.isfinite(self.answer.confidence) & ~self.answer.novel
         self.unreadable = np.flatnonzero(~readable)
         self.unlabelled = int((readable & ~has_label).sum())
-        self.used = np.flatnonzero(readable & has_label)
-        if not len(self.used):
-            hint = f"Reason for the first: {self.answer.reason[0]}." if len(self.unreadable) else "Pass labelled rows."
-            raise ArgumentError(f"None of the {len(labels)} rows of x has a label and can be read by {name}. {hint}")
-        self.truth = truth[self.used]
+        self.usable = readable & has_label
+        self.all_truth, self.by_group = truth, by
+
+    def hint(self) -> str:
+        """Return what to do if no row is usable."""
+        return f"Reason for the first: {self.answer.reason[0]}." if len(self.unreadable) else "Pass labelled rows."
+
+    def keep(self, usable: NDArray[np.bool_], guaranteed: bool, delta: float, r_max: float) -> None:
+        """Evaluate the model on these rows.
+
+        Args:
+            usable: (N,), rows that have a label and that all models can read.
+            guaranteed: Whether the slider shows guarantees, which needs calibration scores of all models.
+            delta: Probability with which the slider's guarantees may fail, the same for all models.
+            r_max: Largest risk that they cover, the same for all models.
+        """
+        self.guaranteed = guaranteed
+        self.band = BandSettings(delta, delta * self.band.level / self.band.delta, r_max)
+        self.excluded = int((self.usable & ~usable).sum())
+        self.used = np.flatnonzero(usable)
+        self.truth = self.all_truth[self.used]
         self.probabilities = self.answer.probabilities[self.used]
         self.predicted = self.probabilities.argmax(1)
         self.wrong = self.predicted != self.truth
         self.confidence = self.answer.confidence[self.used]
         self.accepted = self.answer.decision[self.used] == ACCEPTED if self.certificate is not None else None
         self.by_target = [self.accepted]
+        targets = [] if self.certificate is None else self.certificate.targets
         for target in targets[1:]:
-            self.by_target.append(predictor.answer(rows, by=by, risk=target).decision[self.used] == ACCEPTED)
+            decision = self.predictor.answer(self.rows, by=self.by_group, risk=target).decision
+            self.by_target.append(decision[self.used] == ACCEPTED)
 
     def model_report(self, risks: Sequence[float]) -> ModelReport:
         """Compute everything that the report shows about the model; ``risks`` are the slider's positions."""
@@ -171,17 +224,20 @@ class _Evaluation:
         mistakes, referred, cases = select_cases(
             predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted
         )
+        classes = by_class(predictor.classes, self.predicted, self.truth, counted)
         return ModelReport(
             name=self.name,
             about=_about(predictor),
             classes=[str(name) for name in predictor.classes],
             members=predictor.members,
+            training_rows=sum(predictor.record.get("rows", {}).values()) or None,
             has_latents=any(case.latents is not None for case in cases),
             rows=len(self.rows),
             used=len(self.used),
             unreadable=len(self.unreadable),
             reasons=[f"{row_name(self.rows, row)}: {self.answer.reason[row]}" for row in self.unreadable[:MAX_REASONS]],
             unlabelled=self.unlabelled,
+            excluded=self.excluded,
             wrong=int(self.wrong.sum()),
             accepted=None if accepted is None else int(accepted.sum()),
             accepted_wrong=None if accepted is None else int((accepted & self.wrong).sum()),
@@ -190,20 +246,44 @@ class _Evaluation:
             leakage_checked=predictor.seen_rows is not None,
             target=self.target,
             guarantee=None if self.certificate is None else self._guarantee(self.certificate),
-            slider=make_slider(risks, self.confidence, self.wrong, self.scores, _band_settings(predictor)),
+            has_scores=self.has_scores,
+            slider=make_slider(risks, self.confidence, self.wrong, self.slider_scores, self.band),
             curve=_risk_coverage_curve(self.confidence, self.wrong),
+            frontier=cost_frontier(rank_cases(self.confidence, self.wrong)),
             spread=self._member_spread(),
             coverages=[(risk, coverage_at_risk(self.confidence, ~self.wrong, risk)) for risk in TABLE_RISKS],
             reliability=reliability_bins(self.confidence, self.wrong),
             confidences=confidence_bins(self.confidence, self.wrong),
             harms=by_harm(self.certificate, self.scores, predictor.classes, self.predicted, self.truth, by_target),
-            by_class=by_class(predictor.classes, self.predicted, self.truth, counted),
+            by_class=classes,
             among_accepted=counted is not None,
+            weakest=self._weakest_class(classes),
+            confusions=count_confusions(len(predictor.classes), self.predicted, self.truth, accepted),
             mistakes=mistakes,
             referred=referred,
             cases=cases,
             facts=model_facts(predictor),
         )
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the model stores its calibration scores."""
+        return self.scores is not None and len(self.scores) > 0
+
+    @property
+    def slider_scores(self) -> Scores | None:
+        """Calibration scores that the slider's guarantees come from; None if it has none."""
+        return self.scores if self.guaranteed else None
+
+    def slider_range(self) -> tuple[float, float] | None:
+        """Return the range of risks worth choosing from for this model."""
+        return slider_range(self.confidence, self.wrong, self.slider_scores, self.band)
+
+    def _weakest_class(self, classes: Sequence[ClassRow]) -> WeakestClass | None:
+        certificate = self.certificate
+        risks = {} if certificate is None else self.target or certificate.targets[0]
+        delta, cases = (self.band.delta, 0) if certificate is None else (certificate.delta, certificate.m)
+        return find_weakest_class(classes, risks, float(self.wrong.mean()), delta, cases)
 
     def _guarantee(self, certificate: Certificate) -> Guarantee:
         rules = [
@@ -307,15 +387,10 @@ class _Evaluation:
         return MemberSpread(*(_six_digits(array) for array in (ranks / len(self.used), low, high)))
 
 
-def _as_rows(x: Any) -> Any:
-    """Convert to rows that can be sliced and indexed: a table or an array."""
-    if isinstance(x, Table):
-        return x
-    if isinstance(x, torch.Tensor):
-        return x.detach().cpu().numpy()
-    if hasattr(x, "columns") and hasattr(x, "iloc"):  # a data frame, recognised without importing pandas
-        return Table.of(x)
-    return np.asarray(x)
+def _rows_of(predictor: Predictor, x: Any) -> Any:
+    """Return rows as the model takes them, a table or an array, which can be sliced and indexed."""
+    rows = input_rows(predictor.transform, x)
+    return rows.detach().cpu().numpy() if isinstance(rows, torch.Tensor) else rows
 
 
 def _band_settings(predictor: Predictor) -> BandSettings:
@@ -328,16 +403,26 @@ def _band_settings(predictor: Predictor) -> BandSettings:
     return BandSettings(certificate.delta, level, float(r_max) if isinstance(r_max, (int, float)) else DEFAULT_R_MAX)
 
 
-def _slider_risks(predictors: Sequence[Predictor]) -> list[float]:
-    """Return the slider's risks, the same for all models."""
-    lows, highs, requested = [], [], []
-    for predictor in predictors:
-        settings = _band_settings(predictor)
-        lows.append(smallest_slider_risk(predictor.calibration, settings))
-        highs.append(settings.r_max)
-        targets = [] if predictor.certificate is None else predictor.certificate.targets
-        requested += [target[WRONG] for target in targets if WRONG in target]
-    return slider_risks(min(lows), max(highs), requested)
+def _common_band(predictors: Sequence[Predictor]) -> tuple[float, float]:
+    """Return the delta and the largest risk of the slider's guarantees, the same for all models."""
+    settings = [_band_settings(predictor) for predictor in predictors]
+    return min(one.delta for one in settings), min(one.r_max for one in settings)
+
+
+def _slider_risks(evaluations: Sequence[_Evaluation]) -> list[float]:
+    """Return the slider's risks, the same for all models: those worth choosing from, and those of the certificates."""
+    ranges = [found for evaluation in evaluations if (found := evaluation.slider_range()) is not None]
+    if not ranges:
+        return [evaluations[0].band.r_max]
+    certified = [
+        target[WRONG]
+        for evaluation in evaluations
+        if evaluation.certificate is not None
+        for target in evaluation.certificate.targets
+        if WRONG in target and any(rule.n for rule in evaluation.certificate.target(target))
+    ]
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    return slider_risks(low, high, [risk for risk in certified if risk <= evaluations[0].band.r_max])
 
 
 def _risk_coverage_curve(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> Curve:

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from squad.errors import SquadError
 from squad.files import write_text
 from squad.predictor import Predictor
-from squad.report import plotly_figures
-from squad.report.case_latents import CaseLatents
-from squad.report.case_selection import Case
 from squad.report.content import compute_report
 from squad.report.markup import join
-from squad.report.number_format import count, percent
+from squad.report.number_format import percent, percent_rounded_up
 from squad.report.page import body
+from squad.report.page.costs import cost_policies, threshold_text
+from squad.report.page.curve import curve_axes, selected_point
 from squad.report.page.operating_point import position_texts
+from squad.report.plot_area import Axis
 from squad.report.report_data import ModelReport, ReportData
 
 __all__ = ["ReportError", "check_report_path", "json_for_script", "render_page", "write_report"]
@@ -37,12 +37,16 @@ def write_report(
     *,
     source: str = "the test set",
     by: ArrayLike | None = None,
+    title: str | None = None,
+    intended_use: str | None = None,
     overwrite: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Evaluate models on labelled rows and write the results as one HTML file.
 
-    The file works offline and loads nothing from the network.  It is written atomically: completely or not at all.
+    The file works offline and loads nothing from the network; only its slider and its cost calculator need JavaScript.
+    It is written atomically: completely or not at all.  Several models are compared on the rows that all of them can
+    read, and with guarantees only if all of them have calibration scores.
 
     Args:
         path: File to write, ending in .html; its folder is created if needed.
@@ -51,6 +55,8 @@ def write_report(
         labels: (N,), true labels; rows with an empty label are left out and counted.
         source: Name of the test set; if it is the path of a file, the report includes the checksum of the file.
         by: (N,), group of each row, for certificates whose groups are not a column of the rows.
+        title: Title of the report; by default the name of the model.
+        intended_use: What the models are meant for, and for whom, in a sentence or two.
         overwrite: Whether to replace an existing file; if False, an existing file is an error.
         progress: Callback called with the number of rows a model has predicted so far and the total.
 
@@ -59,6 +65,7 @@ def write_report(
 
     Raises:
         ReportError: If the file cannot be written.
+        ArgumentError: If rows and labels do not match, or if the models have different classes.
 
     See Also:
         :meth:`squad.predictor.Predictor.certify`: Certify a model before reporting on it.
@@ -78,7 +85,7 @@ def write_report(
     """
     target = Path(path)
     check_report_path(target, overwrite)
-    text = render_page(compute_report(predictors, x, labels, source, by, progress))
+    text = render_page(compute_report(predictors, x, labels, source, by, progress, title, intended_use))
     try:
         return write_text(target, text)
     except OSError as cause:
@@ -113,16 +120,12 @@ def check_report_path(path: str | Path, overwrite: bool = True) -> None:
 
 def render_page(report: ReportData) -> str:
     """Return the complete HTML file as text."""
-    from plotly.offline import get_plotlyjs
-
-    names = report.models[0].name if len(report.models) == 1 else f"{len(report.models)} models"
     return Template(_read("page.html")).substitute(
-        title=join(f"Report on {names}: {report.source}"),
+        title=join(f"Report on {report.title}: {report.source}"),
         kind="single" if len(report.models) == 1 else "several",
         css=_read("page.css"),
         body=body(report),
         data=json_for_script(_page_data(report)),
-        plotly=get_plotlyjs().replace("</script", "<\\/script"),
         js=_read("page.js"),
     )
 
@@ -144,62 +147,26 @@ def _read(name: str) -> str:
 def _page_data(report: ReportData) -> dict[str, Any]:
     """Return the data that the page's script looks up."""
     models = report.models
-    figures: dict[str, Any] = {"curve": plotly_figures.risk_coverage(models, report.start)}
-    for index, model in enumerate(models):
-        figures[f"reliability{index}"] = plotly_figures.reliability(model.reliability, index)
-        figures[f"confidences{index}"] = plotly_figures.confidences(model.confidences)
-    zero = plotly_figures.zero_risk_height(models)
     return {
         "risks": [percent(position.risk) for position in models[0].slider.positions],
-        "figures": figures,
-        "models": [_model_data(model, index, zero) for index, model in enumerate(models)],
+        "models": [_model_data(model, *curve_axes(models)) for model in models],
     }
 
 
-def _model_data(model: ModelReport, index: int, zero: float) -> dict[str, Any]:
-    points = [plotly_figures.selected_point(position, model) for position in model.slider.positions]
+def _model_data(model: ModelReport, x: Axis, y: Axis) -> dict[str, Any]:
+    points = [selected_point(position, model) for position in model.slider.positions]
+    curve = model.curve
     return {
+        "name": model.name,
+        "used": model.used,
         "positions": position_texts(model),
-        "points": [[x, [value or zero for value in y]] for x, y in points],
-        "cases": [_case_data(case, model.members) for case in model.cases],
-        "latents": plotly_figures.latents(index),
+        "points": [point and [round(x.place(point[0]), 5), round(y.place(point[1]), 5)] for point in points],
+        "coverage": curve.coverage,
+        "readings": [
+            f"coverage {percent(coverage)}, selective risk {percent(risk)}, accepted "
+            + ("at any confidence" if threshold is None else f"above a confidence of {percent_rounded_up(threshold)}")
+            for coverage, risk, threshold in zip(curve.coverage, curve.risk, curve.threshold, strict=True)
+        ],
+        "frontier": [[point.accepted, point.wrong, threshold_text(point)] for point in model.frontier],
+        "policies": [[accepted, wrong] for _, accepted, wrong in cost_policies(model)],
     }
-
-
-def _case_data(case: Case, members: int) -> dict[str, Any]:
-    return {
-        "where": case.where,
-        "predicted": case.predicted,
-        "truth": case.truth,
-        "correct": case.predicted == case.truth,
-        "classes": [[name, percent(probability), round(probability, 4)] for name, probability in case.classes],
-        "disagreement": _disagreement_text(case),
-        "row": case.row,
-        "latents": None
-        if case.latents is None
-        else {"units": case.latents.units, "values": case.latents.values, "per_mille": case.latents.per_mille},
-        "latents_text": "" if case.latents is None else _latents_text(case.latents, members),
-    }
-
-
-def _disagreement_text(case: Case) -> str:
-    if case.disagreement is None:
-        return ""
-    return (
-        f"{percent(round(case.disagreement, 3))} of the uncertainty comes from samples that disagree with each other;"
-        " the rest is uncertainty within each sample."
-    )
-
-
-def _latents_text(latents: CaseLatents, members: int) -> str:
-    text = (
-        "Each row is a latent variable of the first layer; the stronger the colour of a cell, the more probable its"
-        " value. A row with several coloured cells is a latent variable that is uncertain about its value. For this"
-        f" case, {count(latents.settled)} of {count(latents.total)} latent variables give more than 90\u00a0%"
-        " probability to one value."
-    )
-    if latents.total > len(latents.units):
-        text += f" The {len(latents.units)} most uncertain ones are shown."
-    if members > 1:
-        text += f" They belong to the first of {members} ensemble members."
-    return text

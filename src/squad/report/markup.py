@@ -36,7 +36,7 @@ def _escape(value: object) -> str:
     return html.escape(printable(str(value)))
 
 
-def element(name: str, *children: object, **attributes: object) -> Markup:
+def element(name: str, /, *children: object, **attributes: object) -> Markup:
     """Build one element.
 
     Args:

@@ -1,22 +1,18 @@
-"""Cases in displayable form: images as small PNGs embedded in the page, rows as names and values."""
+"""Images as small PNGs that are embedded in the page."""
 
 import base64
 import io
-import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from squad.data.cells import cell_text
-from squad.data.tables import Table
-
-__all__ = ["array_row", "is_picture", "png", "table_row", "value_range"]
+__all__ = ["is_picture", "latent_map", "png", "value_range"]
 
 #: Maximum length of an image's longer side, in pixels; the page enlarges smaller images.
 MAX_SIDE = 128
-#: Maximum number of cells shown per row, and of characters per cell.
-MAX_CELLS, MAX_CELL_LENGTH = 16, 60
+#: Colour of the cells of a map of latent variables; it is visible on light and on dark pages.
+MAP_COLOUR = (47, 127, 184)
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
@@ -83,49 +79,32 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
     if longest > MAX_SIDE:
         width, height = (max(1, round(side * MAX_SIDE / longest)) for side in picture.size)
         picture = picture.resize((width, height), Image.Resampling.BOX)
+    return _data_url(picture)
+
+
+def latent_map(probabilities: ArrayLike) -> str:
+    """Draw distributions of latent variables as the ``data:`` URL of a PNG with a pixel per value.
+
+    Args:
+        probabilities: (units, bins), probabilities; a pixel is the more opaque the more probable its value.
+
+    Returns:
+        The URL.
+
+    Examples:
+        >>> latent_map([[0.5, 0.5], [0.0, 1.0]])[:22]
+        'data:image/png;base64,'
+    """
+    from PIL import Image
+
+    p = np.clip(np.asarray(probabilities, dtype=np.float64), 0, 1)
+    pixels = np.empty((*p.shape, 4), dtype=np.uint8)
+    pixels[..., :3] = MAP_COLOUR
+    pixels[..., 3] = (255 * np.sqrt(p)).round()  # the square root makes small probabilities visible
+    return _data_url(Image.fromarray(pixels))
+
+
+def _data_url(picture: Any) -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
-
-
-def table_row(table: Table, row: int, columns: list[str]) -> list[tuple[str, str]]:
-    """Return names and values of a model's input columns, and the number of columns not shown.
-
-    Args:
-        table: Table of the rows.
-        row: Index of the row, from 0.
-        columns: Input columns of the model.
-
-    Returns:
-        Pairs of name and text; at most ``MAX_CELLS`` columns, and a last pair for the rest.
-    """
-    cells = table.frame.iloc[row]
-    shown = [(name, _truncate(_shorten_number(cell_text(cells[name]) or "(empty)"))) for name in columns[:MAX_CELLS]]
-    return shown + _not_shown(len(columns))
-
-
-def array_row(values: NDArray[Any]) -> list[tuple[str, str]]:
-    """Return the values of a row without column names, as "feature 1", "feature 2", ..."""
-    flat = values.reshape(-1)
-    shown = [(f"feature {index + 1}", _format_number(value)) for index, value in enumerate(flat[:MAX_CELLS].tolist())]
-    return shown + _not_shown(len(flat))
-
-
-def _format_number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else str(value)
-
-
-def _not_shown(count: int) -> list[tuple[str, str]]:
-    return [("not shown", f"{count - MAX_CELLS:,} more features")] if count > MAX_CELLS else []
-
-
-def _shorten_number(text: str) -> str:
-    """Shorten a number to six digits; return any other text unchanged."""
-    try:
-        return f"{float(text):.6g}" if len(text) > 10 else text
-    except ValueError:
-        return text
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_CELL_LENGTH else text[: MAX_CELL_LENGTH - 1] + "…"

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 
 from squad.metrics.calibration import Bin
 from squad.report.case_selection import Case
+from squad.report.comparison import Difference
+from squad.report.cost_frontier import CostPoint
 from squad.report.slider import Slider
-from squad.report.summaries import ClassRow, ConfidenceBin, HarmRow
+from squad.report.summaries import ClassRow, ConfidenceBin, Confusions, HarmRow
+from squad.report.weakest_class import WeakestClass
 
 __all__ = ["Curve", "Guarantee", "MemberSpread", "ModelReport", "ReportData", "RuleRow"]
 
@@ -109,12 +112,14 @@ class ModelReport:
         about: Description in one line.
         classes: Names of the classes.
         members: Number of ensemble members.
+        training_rows: Number of rows it was trained and validated on; None if unknown.
         has_latents: Whether its cases have latent variables to show.
         rows: Number of test rows.
         used: Number of rows with a prediction and a label; all results are about these.
         unreadable: Number of rows without a usable prediction.
         reasons: Location and reason of the first of these.
         unlabelled: Number of rows without a label.
+        excluded: Number of further rows left out because another model of the report cannot read them.
         wrong: Number of errors among ``used`` if every prediction is accepted.
         accepted: Number of cases accepted by the certificate; None without one.
         accepted_wrong: Number of errors among these; None without a certificate.
@@ -123,15 +128,19 @@ class ModelReport:
         leakage_checked: Whether that could be checked, which needs a model with row hashes.
         target: Risks of the target by which cases are accepted here, if the certificate has several; else empty.
         guarantee: Its certificate, if any.
+        has_scores: Whether the model stores its calibration scores.
         slider: Positions of the risk slider.
         curve: Risk–coverage curve.
+        frontier: Thresholds among which the one with the lowest expected cost is found.
         spread: Curves of the individual members; None for a single member.
         coverages: Pairs (risk, largest coverage observed at that selective risk).
         reliability: Bins of the reliability diagram.
         confidences: Bins of the histogram of confidences.
         harms: Rows of the table of harms.
-        by_class: Rows of the table of classes.
+        by_class: Counts per class.
         among_accepted: Whether these tables count accepted cases only; if no case is accepted, they count all.
+        weakest: Class that is missed most often; None if none is missed.
+        confusions: Confusion matrices of all, accepted and referred cases.
         mistakes: Indices of the errors to show in ``cases``.
         referred: Indices of the referred cases to show in ``cases``.
         cases: Cases to show.
@@ -142,12 +151,14 @@ class ModelReport:
     about: str
     classes: list[str]
     members: int
+    training_rows: int | None
     has_latents: bool
     rows: int
     used: int
     unreadable: int
     reasons: list[str]
     unlabelled: int
+    excluded: int
     wrong: int
     accepted: int | None
     accepted_wrong: int | None
@@ -156,8 +167,10 @@ class ModelReport:
     leakage_checked: bool
     target: dict[str, float]
     guarantee: Guarantee | None
+    has_scores: bool
     slider: Slider
     curve: Curve
+    frontier: list[CostPoint]
     spread: MemberSpread | None
     coverages: list[tuple[float, float]]
     reliability: list[Bin]
@@ -165,6 +178,8 @@ class ModelReport:
     harms: list[HarmRow]
     by_class: list[ClassRow]
     among_accepted: bool
+    weakest: WeakestClass | None
+    confusions: Confusions
     mistakes: list[int]
     referred: list[int]
     cases: list[Case]
@@ -176,15 +191,21 @@ class ReportData:
     """Contents of a whole report.
 
     Attributes:
+        title: Title of the report.
+        intended_use: What the models are meant for; None if that was not stated.
         source: Name of the test set.
         date: Time of creation, UTC, ISO 8601.
         models: Results per model, in the order given.
         start: Index of the slider's initial position.
+        comparison: Differences from the first model, if there are several.
         facts: Test set and software versions.
     """
 
+    title: str
+    intended_use: str | None
     source: str
     date: str
     models: list[ModelReport]
     start: int
+    comparison: list[Difference]
     facts: list[tuple[str, str]]

@@ -23,8 +23,8 @@ __all__ = [
     "SliderPosition",
     "accepted_range",
     "make_slider",
+    "slider_range",
     "slider_risks",
-    "smallest_slider_risk",
 ]
 
 #: Round numbers, approximately evenly spaced on a log scale.
@@ -32,8 +32,8 @@ MANTISSAS = (
     *(1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8),
     *(3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0),
 )
-#: Smallest risk of the slider, unless smaller ones can be guaranteed; and its smallest possible value.
-DEFAULT_START, SMALLEST_START = 1e-3, 1e-4
+#: Smallest risk of the slider, and the number of digits to which the ends of its range are rounded.
+SMALLEST_START, END_DIGITS = 1e-4, 2
 #: Number of cases that counts on the page refer to.
 REFERENCE_CASES = 1000
 
@@ -94,10 +94,10 @@ def accepted_range(threshold: float) -> tuple[str, float | None]:
 
 
 def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
-    """Return round risks from ``low`` to ``high``, including ``high`` itself and the ``others`` in between.
+    """Return round risks from ``low`` to ``high``, including both, and the ``others`` wherever they are.
 
     Args:
-        low: Smallest risk; at most a tenth of ``high`` is used.
+        low: Smallest risk.
         high: Largest risk.
         others: Further risks, such as those of a certificate.
 
@@ -105,14 +105,12 @@ def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[
         Risks, ascending.
 
     Examples:
-        >>> slider_risks(0.01, 0.1)[:4]
-        [0.01, 0.011, 0.012, 0.013]
+        >>> slider_risks(0.017, 0.024, [0.01])
+        [0.01, 0.017, 0.018, 0.02, 0.022, 0.024]
     """
-    low = min(low, high / 10)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    risks = {round(mantissa * 10.0**exponent, 12) for exponent in exponents for mantissa in MANTISSAS}
-    risks |= {high, *others}
-    return sorted(risk for risk in risks if low * (1 - 1e-9) <= risk <= high * (1 + 1e-9))
+    rounded = {round(mantissa * 10.0**exponent, 12) for exponent in exponents for mantissa in MANTISSAS}
+    return sorted({risk for risk in rounded if low < risk < high} | {low, high, *others})
 
 
 class BandSettings(NamedTuple):
@@ -129,20 +127,44 @@ class BandSettings(NamedTuple):
     r_max: float
 
 
-def smallest_slider_risk(scores: Scores | None, settings: BandSettings) -> float:
-    """Return the smallest risk of a slider: 0.1 %, or the smallest that can be guaranteed if that is lower.
+def slider_range(
+    confidence: NDArray[np.float64], wrong: NDArray[np.bool_], scores: Scores | None, settings: BandSettings
+) -> tuple[float, float] | None:
+    """Return the risks between which the choice of a risk makes a difference for a model.
+
+    The range starts at the smallest risk that can be guaranteed (without calibration scores: the smallest observed one
+    above 0) and ends at the error rate of the model, where it need not abstain.  Both ends are rounded up.
 
     Args:
+        confidence: (N,), confidences of the test cases.
+        wrong: (N,), whether each prediction on the test set is wrong.
         scores: Calibration scores; None if they are not stored.
         settings: Settings of the guarantee.
 
     Returns:
-        The risk.
+        Smallest and largest risk; None if no risk can be guaranteed, or if the model makes no error.
     """
     if scores is None or not len(scores):
-        return DEFAULT_START
-    smallest = float(band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max).bound.min())
-    return max(SMALLEST_START, min(DEFAULT_START, smallest))
+        ranked = rank_cases(confidence, wrong)
+        # A threshold is worth choosing only if no later one, which accepts more cases, has a smaller risk.
+        worthwhile = np.minimum.accumulate((ranked.errors[WRONG] / ranked.n)[::-1])
+        if not worthwhile[0]:
+            return None
+        return _rounded_up(float(worthwhile[worthwhile > 0].min())), _rounded_up(float(worthwhile[0]))
+    band = band_of(scores.confidence, ~scores.harms[WRONG], settings.level, settings.r_max)
+    smallest, for_all_cases = float(band.bound.min()), float(band.bound[-1])
+    if smallest > settings.r_max:
+        return None
+    # The guarantee for all cases may need a larger risk than the error rate.
+    ends = (max(smallest, SMALLEST_START), max(float(wrong.mean()), for_all_cases, smallest))
+    low, high = (min(_rounded_up(risk), settings.r_max) for risk in ends)
+    return low, high
+
+
+def _rounded_up(risk: float) -> float:
+    """Round a risk up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(risk)) - END_DIGITS + 1)
+    return float(round(math.ceil(risk / unit - 1e-9) * unit, 12))
 
 
 def make_slider(

@@ -14,14 +14,22 @@ from squad.selective import Certificate, Scores
 from squad.selective.certificate_text import risks_text
 from squad.selective.scored_cases import WRONG
 
-__all__ = ["ClassRow", "ConfidenceBin", "HarmRow", "by_class", "by_harm", "confidence_bins", "reliability_bins"]
+__all__ = [
+    "ClassRow",
+    "ConfidenceBin",
+    "Confusions",
+    "HarmRow",
+    "by_class",
+    "by_harm",
+    "confidence_bins",
+    "count_confusions",
+    "reliability_bins",
+]
 
 #: Edges of the confidence bins: narrower towards 1, where most predictions are.
 CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 #: Number of bins of equal width in a reliability diagram.
 RELIABILITY_BINS = 10
-#: Maximum number of classes in a table; those with the most errors are kept.
-MAX_CLASSES = 30
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,21 @@ class ClassRow:
     false: int
     referred: int | None
     mistaken_for: str
+
+
+@dataclass(frozen=True)
+class Confusions:
+    """Confusion matrices: how many cases of each true class (row) were predicted as each class (column).
+
+    Attributes:
+        every: All test cases.
+        accepted: Accepted cases; None without a certificate.
+        referred: Referred cases; None without a certificate.
+    """
+
+    every: list[list[int]]
+    accepted: list[list[int]] | None
+    referred: list[list[int]] | None
 
 
 def confidence_bins(confidence: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[ConfidenceBin]:
@@ -190,7 +213,7 @@ def _sum_and_count(harm: NDArray[Any]) -> tuple[float, int]:
 def by_class(
     classes: Sequence[Any], predicted: NDArray[np.int64], truth: NDArray[np.int64], accepted: NDArray[np.bool_] | None
 ) -> list[ClassRow]:
-    """Count errors per class, in the order of the classes; of many classes, keep those with the most errors.
+    """Count errors per class, in the order of the classes.
 
     Args:
         classes: Classes of the model.
@@ -199,15 +222,14 @@ def by_class(
         accepted: (N,), which cases are accepted; None counts all cases.
 
     Returns:
-        One row per class shown.
+        One row per class.
 
     Examples:
         >>> by_class(["a", "b"], np.array([0, 0, 1]), np.array([0, 1, 1]), None)[0].name
         'a'
     """
     within = np.ones(len(predicted), dtype=bool) if accepted is None else accepted
-    size = len(classes)
-    confusion = np.bincount(truth[within] * size + predicted[within], minlength=size * size).reshape(size, size)
+    confusion = _confusion(len(classes), predicted[within], truth[within])
     hits = confusion.diagonal()
     rows = []
     for index, name in enumerate(classes):
@@ -225,6 +247,33 @@ def by_class(
                 str(classes[int(others.argmax())]) if others.any() else "",
             )
         )
-    if len(rows) <= MAX_CLASSES:
-        return rows
-    return sorted(rows, key=lambda row: -(row.missed + row.false))[:MAX_CLASSES]
+    return rows
+
+
+def count_confusions(
+    size: int, predicted: NDArray[np.int64], truth: NDArray[np.int64], accepted: NDArray[np.bool_] | None
+) -> Confusions:
+    """Count how often each class is predicted as each other, among all, accepted and referred cases.
+
+    Args:
+        size: Number of classes.
+        predicted: (N,), index of each predicted class.
+        truth: (N,), index of each true class.
+        accepted: (N,), which cases are accepted; None without a certificate.
+
+    Returns:
+        The confusion matrices.
+
+    Examples:
+        >>> count_confusions(2, np.array([0, 0, 1]), np.array([0, 1, 1]), None).every
+        [[1, 0], [1, 1]]
+    """
+    every = _confusion(size, predicted, truth)
+    if accepted is None:
+        return Confusions(every.tolist(), None, None)
+    kept = _confusion(size, predicted[accepted], truth[accepted])
+    return Confusions(every.tolist(), kept.tolist(), (every - kept).tolist())
+
+
+def _confusion(size: int, predicted: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.bincount(truth * size + predicted, minlength=size * size).reshape(size, size)

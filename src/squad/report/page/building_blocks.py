@@ -1,11 +1,12 @@
-"""Building blocks of the sections: headings, cards per model, and containers for figures."""
+"""Building blocks of the sections: headings, cards per model, folds and lists of facts."""
 
 from collections.abc import Callable, Sequence
 
 from squad.report.markup import Markup, element, join
+from squad.report.plot_area import model_class
 from squad.report.report_data import ModelReport
 
-__all__ = ["EMPTY_CELL", "facts", "figure", "fold", "section", "side_by_side"]
+__all__ = ["EMPTY_CELL", "facts", "fold", "fraction_bar", "section", "side_by_side"]
 
 #: Content of a table cell without a value.
 EMPTY_CELL = "\u2013"
@@ -39,22 +40,16 @@ def side_by_side(
     several = len(models) > 1
     cards = []
     for index, model in enumerate(models):
-        swatch = element("span", class_=f"swatch model{index % 6}", aria_hidden="true")
+        swatch = element("span", class_=f"swatch {model_class(index)}", aria_hidden="true")
         name = element("h3", swatch, model.name, class_="model") if several else None
         cards.append(element("article", name, render(index, model), class_="card"))
     return element("div", *cards, class_="models one" if wide or not several else "models")
 
 
-def figure(name: str, text: str, tall: bool = False) -> Markup:
-    """Render the container of a figure with a text alternative, which is also shown below it.
-
-    Args:
-        name: Name of the figure in the page's data.
-        text: What the figure shows, in a sentence.
-        tall: Whether the figure is higher than usual.
-    """
-    container = element("div", id=f"plot-{name}", class_="plot tall" if tall else "plot", role="img", aria_label=text)
-    return join(container, element("p", text, class_="remark"))
+def fraction_bar(fraction: float) -> Markup:
+    """Render a horizontal bar that is filled up to a fraction; the number itself stands next to it."""
+    filled = element("span", style=f"width:{100 * fraction:.1f}%")
+    return element("span", filled, class_="fraction-bar", aria_hidden="true")
 
 
 def fold(title: str, *children: object) -> Markup:

@@ -1,27 +1,16 @@
-"""Title of the page, and the section on what is guaranteed and what was observed."""
-
-from datetime import datetime
+"""Section on what is guaranteed, what was observed, and which class is missed most often."""
 
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.number_format import NBSP, count, exact_percent, percent, percent_rounded_up, plural
 from squad.report.page.building_blocks import EMPTY_CELL, fold, section, side_by_side
 from squad.report.page.mistakes import harm_name
 from squad.report.report_data import Guarantee, ModelReport, ReportData, RuleRow
+from squad.report.weakest_class import WeakestClass, certify_option
 from squad.selective.certificate_text import punctuated
+from squad.selective.risk_text import MISS_RATE
 
-__all__ = ["guarantee", "header"]
+__all__ = ["guarantee"]
 
-#: Ids of the sections and their names in the navigation.
-LINKS = (
-    ("guarantee", "Guarantee"),
-    ("operating-point", "Choose a risk"),
-    ("curve", "Risk and coverage"),
-    ("reliability", "Confidence"),
-    ("cases", "Cases"),
-    ("harms", "Errors"),
-    ("glossary", "Glossary"),
-    ("provenance", "Provenance"),
-)
 #: Definitions of the terms used throughout the page.
 DEFINITIONS = (
     "A prediction is accepted if its confidence is above a threshold. Otherwise the model abstains, and the case is"
@@ -34,17 +23,6 @@ VIOLATION = (
     " from a different distribution than the calibration cases, and new cases may, too. Do not rely on the guarantee"
     " until you know the reason."
 )
-
-
-def header(report: ReportData) -> Markup:
-    """Render the title, the test set and the navigation."""
-    models = report.models
-    title = models[0].name if len(models) == 1 else f"{len(models)} models compared"
-    created = datetime.fromisoformat(report.date)
-    date = f"{created.day} {created:%B %Y}"
-    about = element("p", f"Tested on {plural(models[0].rows, 'case')} of ", element("b", report.source), f", {date}.")
-    nav = element("nav", *(element("a", text, href=f"#{name}") for name, text in LINKS), aria_label="Sections")
-    return element("header", element("p", "Report on", class_="eyebrow"), element("h1", title), about, nav)
 
 
 def guarantee(report: ReportData) -> Markup:
@@ -76,21 +54,59 @@ def _model_card(model: ModelReport) -> Markup:
         text = f"{certificate.failure} Every case is referred to a reviewer.".lstrip()
         parts.append(element("p", _keep_percent_together(text)))
     else:
-        symbol, kind = ("!", "bad") if certificate.violated else ("✓", "good")
+        # A good average can hide a bad class, so the tick is for models without one.
+        weak = model.weakest is not None and model.weakest.exceeds
+        symbol, kind = ("!", "bad") if certificate.violated else ("!", "mixed") if weak else ("✓", "good")
         title = certificate.title
         parts.append(
             element("p", _keep_percent_together(f"{certificate.accepted[0].upper()}{certificate.accepted[1:]}."))
         )
     badge = element("span", symbol, class_=f"badge {kind}", aria_hidden="true")
     headline = element("p", _keep_percent_together(title), class_="headline")
-    parts = [element("div", badge, headline, class_="verdict"), *parts]
+    weakest = None if model.weakest is None else element("p", _weakest_text(model, model.weakest), class_="weakest")
+    parts = [element("div", badge, element("div", headline, weakest), class_="verdict"), *parts]
+    parts += [] if model.weakest is None else [_suggestion(model, model.weakest)]
     if certificate is not None:
         if certificate.violated:
             parts.append(_alert(VIOLATION))
         parts.append(_certificate_text(certificate))
     parts += [*(_alert(text) for text in _test_set_problems(model)), _observed_tiles(model)]
-    parts += [_rows_left_out(model)] if model.unreadable or model.unlabelled else []
+    parts += [_rows_left_out(model)] if model.unreadable or model.unlabelled or model.excluded else []
     return join(*parts)
+
+
+def _weakest_text(model: ModelReport, weakest: WeakestClass) -> str:
+    """Name the weakest class, with its miss rate."""
+    rate = percent(weakest.missed / weakest.n)
+    cases = "accepted cases" if model.among_accepted else "cases"
+    text = f"Weakest class: “{weakest.name}” is missed in {rate} of its {cases}"
+    return f"{text} ({count(weakest.missed)} of {count(weakest.n)} in the test set)."
+
+
+def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
+    """Say how the miss rate of the weakest class is bounded, or could be."""
+    if weakest.limit is not None:
+        return element("p", f"The certificate bounds the miss rate of this class at {exact_percent(weakest.limit)}.")
+    harm = f"{MISS_RATE} {weakest.name}"
+    if model.guarantee is None:
+        return element(
+            "p", "A certificate can bound the miss rate of this class, with the harm ", element("code", harm), "."
+        )
+    if not weakest.suggestion:
+        text = (
+            "The certificate does not bound the miss rate of this class. The calibration set probably has too few cases"
+            " of it to do so: collect more."
+        )
+        return element("p", text)
+    option = certify_option(weakest.suggestion)
+    code = f"certify(..., risk={weakest.suggestion})" if option is None else f"squad certify … --risk {option}"
+    return element(
+        "p",
+        "The certificate bounds the average over all classes only. To bound the miss rate of this class too: ",
+        element("code", code),
+        f". ({exact_percent(weakest.suggestion[harm])} is about the strictest limit that a calibration set of this size"
+        " can confirm for it.)",
+    )
 
 
 def _certificate_text(certificate: Guarantee) -> Markup:
@@ -187,6 +203,10 @@ def _rows_left_out(model: ModelReport) -> Markup:
             f"{count(model.unreadable)} of {plural(model.rows, 'case')} {are} referred because the model cannot use"
             f" {'it' if model.unreadable == 1 else 'them'}, and excluded from all results."
         )
+    if model.excluded:
+        are = "is" if model.excluded == 1 else "are"
+        text = f"{plural(model.excluded, 'further case')} {are} excluded because another model cannot use"
+        parts.append(f"{text} {'it' if model.excluded == 1 else 'them'}: models are compared on the same cases.")
     if model.unlabelled:
         have, are = ("has", "is") if model.unlabelled == 1 else ("have", "are")
         parts.append(f"{plural(model.unlabelled, 'case')} {have} no label and {are} excluded.")

@@ -1,21 +1,32 @@
-"""Section of errors: how often each harm occurs, and the errors per class."""
+"""Section of errors: how often each harm occurs, errors and coverage per class, and confusion matrices."""
 
 from squad.report.markup import Markup, join, plain_table
 from squad.report.number_format import count, exact_percent, percent
-from squad.report.page.building_blocks import EMPTY_CELL, section, side_by_side
+from squad.report.page.building_blocks import EMPTY_CELL, fraction_bar, section, side_by_side
+from squad.report.page.confusion import confusion_matrices
 from squad.report.report_data import ModelReport, ReportData
+from squad.report.summaries import ClassRow
 from squad.selective.risk_text import COST, FALSE, MISS_RATE, MISSED, WRONG, amount, split_harm
 
 __all__ = ["harm_name", "mistakes"]
 
+#: Maximum number of classes in a table; those with the most errors are kept.
+MAX_CLASSES = 30
+#: Up to this number of classes, the confusion matrices of several models fit next to each other.
+MAX_CLASSES_SIDE_BY_SIDE = 4
+
 
 def mistakes(report: ReportData) -> Markup:
-    """Render two tables per model: harms and classes."""
+    """Render the harms, the classes and the confusion matrices of each model."""
     return section(
-        "harms",
-        "Which errors does the model make?",
+        "classes",
+        "Which errors does the model make, and for which classes?",
         None,
-        side_by_side(report.models, lambda _, model: join(_harm_table(model), _class_table(model))),
+        side_by_side(
+            report.models,
+            lambda index, model: join(_harm_table(model), _class_table(model), confusion_matrices(index, model)),
+            wide=len(report.models[0].classes) > MAX_CLASSES_SIDE_BY_SIDE,
+        ),
     )
 
 
@@ -72,24 +83,35 @@ def _harm_table(model: ModelReport) -> Markup:
 
 
 def _class_table(model: ModelReport) -> Markup:
+    shown = model.by_class
+    if len(shown) > MAX_CLASSES:
+        shown = sorted(shown, key=lambda row: -(row.missed + row.false))[:MAX_CLASSES]
     rows: list[list[object]] = [
         [
             row.name,
+            *([_coverage_bar(row)] if model.among_accepted else []),
             _rate(row.missed, row.n),
             row.mistaken_for or EMPTY_CELL,
             _rate(row.false, row.predicted),
-            *([count(row.referred or 0)] if model.among_accepted else []),
         ]
-        for row in model.by_class
+        for row in shown
     ]
     head = [
         "class",
-        "cases predicted as another class",
+        *(["coverage: cases accepted"] if model.among_accepted else []),
+        "missed: predicted as another class",
         "most often as",
-        "predictions that are wrong",
-        *(["cases referred"] if model.among_accepted else []),
+        "predictions of it that are wrong",
     ]
-    title = f"Errors per class, among {_population(model)}"
-    if len(rows) < len(model.classes):
+    title = "Coverage and errors per class; errors among accepted cases" if model.among_accepted else "Errors per class"
+    if len(shown) < len(model.classes):
         title += f": the {len(rows)} of {count(len(model.classes))} classes with the most errors"
     return plain_table(head, rows, title)
+
+
+def _coverage_bar(row: ClassRow) -> Markup:
+    total = row.n + (row.referred or 0)
+    if not total:
+        return join(EMPTY_CELL)
+    coverage = row.n / total
+    return join(f"{percent(coverage)} of {count(total)}", fraction_bar(coverage))

@@ -1,8 +1,12 @@
 """Section with the slider: the reader chooses a selective risk and sees the resulting coverage."""
 
+from collections.abc import Sequence
+from typing import cast
+
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.number_format import approximate, count, exact_percent, percent, percent_rounded_up, plural, round_up
-from squad.report.page.building_blocks import EMPTY_CELL, section, side_by_side
+from squad.report.page.building_blocks import EMPTY_CELL, fold, section, side_by_side
+from squad.report.plot_area import marker
 from squad.report.report_data import ModelReport, ReportData
 from squad.report.slider import REFERENCE_CASES, SliderPosition
 
@@ -17,47 +21,91 @@ TABLE_ROWS = (
     ("selective risk", "rate", "observed_rate"),
 )
 OBSERVED = "observed on the test set"
-#: Risks labelled below the slider, besides the smallest and the largest.
-LABELLED_RISKS = (0.001, 0.01)
+#: Columns of squares, and the size of a square with its margin.
+SQUARE_COLUMNS, SQUARE_SIZE = 50, 10
 
 
 def operating_point(report: ReportData) -> Markup:
     """Render the slider and its consequences for each model."""
     models = report.models
     positions = models[0].slider.positions
-    start = percent(positions[report.start].risk)
-    last = len(positions) - 1
-    ticks = [
-        element("span", percent(position.risk), style=f"left:{100 * index / last:.3f}%")
-        for index, position in enumerate(positions)
-        if position.risk in LABELLED_RISKS or index in (0, last)
-    ]
-    selected = element("output", start, id="risk", for_="slider", class_="selected-risk")
-    control = element(
-        "div",
-        element("label", "I can accept a selective risk of ", selected, for_="slider"),
-        element(
-            "input",
-            type="range",
-            id="slider",
-            min="0",
-            max=last,
-            step="1",
-            value=report.start,
-            aria_valuetext=start,
-        ),
-        element("div", *ticks, class_="ticks", aria_hidden="true"),
-        class_="control card",
-    )
+    only_one = len(positions) == 1
+    many = "these models" if len(models) > 1 else "the model"
     return section(
         "operating-point",
-        "Which risk can I accept, and what does it cost?",
-        f"Move the slider. The lower the risk, the more cases {'these models' if len(models) > 1 else 'the model'} must"
-        " refer to a reviewer.",
-        control,
+        "Which risk can I accept, and how many cases does it refer?",
+        None if only_one else f"Move the slider. The lower the risk, the more cases {many} must refer to a reviewer.",
+        _fixed_risk(models[0]) if only_one else _slider(report),
         side_by_side(models, lambda index, model: _card(index, model, report.start)),
-        element("noscript", element("p", "The slider and the figures need JavaScript, which is disabled.")),
+        None if only_one else element("noscript", element("p", "The slider needs JavaScript, which is disabled.")),
     )
+
+
+def _fixed_risk(model: ModelReport) -> Markup:
+    """Say why there is nothing to choose from."""
+    if model.slider.guaranteed:
+        cases = plural(model.slider.calibration_cases, "calibration case")
+        text = f"There is no slider: no risk up to {percent(model.slider.r_max)} can be guaranteed with {cases}."
+    else:
+        text = "There is no slider: the model makes no error on the test set, whatever the threshold."
+    return element("p", text, class_="control card")
+
+
+def _slider(report: ReportData) -> Markup:
+    """Render the slider, with the certificates marked on its track."""
+    models = report.models
+    positions = models[0].slider.positions
+    last = len(positions) - 1
+    start = percent(positions[report.start].risk)
+    selected = element("output", start, id="risk", for_="slider", class_="selected-risk")
+    marks: dict[int, list[str]] = {}
+    for model in models:
+        for _, risk in [] if model.guarantee is None else model.guarantee.points:
+            for index, position in enumerate(positions):
+                if position.risk == risk:
+                    marks.setdefault(index, []).append(model.name)
+    several = len(models) > 1
+
+    def mark(index: int) -> Markup:
+        owners = f" of {', '.join(marks[index])}" if several else ""
+        text = f"certificate{owners}: {exact_percent(positions[index].risk)}"
+        side = "from-right" if index > last / 2 else "from-left"
+        return element("span", marker("star", "plain"), element("span", text), class_=side, style=_along(index, last))
+
+    ends = [element("span", percent(positions[index].risk), style=_along(index, last)) for index in (0, last)]
+    return element(
+        "div",
+        element("label", "I can accept a selective risk of ", selected, for_="slider"),
+        element("div", *map(mark, sorted(marks)), class_="marks") if marks else None,
+        element(
+            "input", type="range", id="slider", min="0", max=last, step="1", value=report.start, aria_valuetext=start
+        ),
+        element("div", *ends, class_="ticks", aria_hidden="true"),
+        _why_different(models),
+        class_="control card",
+    )
+
+
+def _along(index: int, last: int) -> str:
+    """Return the style that places an element at a position of the slider; page.css knows the width of its thumb."""
+    return f"--along:{index / last:.4f}"
+
+
+def _why_different(models: Sequence[ModelReport]) -> Markup | None:
+    """Say in one line why the slider's numbers differ from a certificate's."""
+    if not any(model.guarantee and model.guarantee.points for model in models):
+        return None
+    if models[0].slider.guaranteed:
+        text = (
+            "The slider is slightly more cautious than a certificate, because it guarantees all its positions at once;"
+            " a certificate guarantees one risk that was fixed in advance."
+        )
+    else:
+        text = (
+            "The slider shows what was observed on the test set; a certificate guarantees a risk, from calibration"
+            " cases."
+        )
+    return element("p", text, class_="remark")
 
 
 def _card(index: int, model: ModelReport, start: int) -> Markup:
@@ -89,9 +137,7 @@ def _card(index: int, model: ModelReport, start: int) -> Markup:
         " squares are referred to a reviewer.",
         class_="legend",
     )
-    squares = element(
-        "div", class_="squares", id=f"squares{index}", role="img", aria_label=f"{REFERENCE_CASES} cases as squares"
-    )
+    squares = _squares_figure(index, cast("list[int]", initial["squares"]))
     head = ["", "guaranteed", f"{OBSERVED}, not guaranteed"] if guaranteed else ["", f"{OBSERVED}, not guaranteed"]
     rows: list[list[object]] = [
         [label, *(field(name) for name in ((bound, observed) if guaranteed else (observed,)))]
@@ -100,29 +146,60 @@ def _card(index: int, model: ModelReport, start: int) -> Markup:
     return join(
         element("p", field("note"), class_="slider-note", aria_live="polite"),
         element("div", element("div", tiles, squares, legend), plain_table(head, rows), class_="operating-point"),
-        element("p", _guarantee_text(model) if guaranteed else _observation_text(), class_="remark"),
+        fold("What the slider guarantees", element("p", _guarantee_text(model)))
+        if guaranteed
+        else element("p", _observation_text(model), class_="remark"),
     )
 
 
-def _observation_text() -> str:
+def _squares_figure(index: int, counts: list[int]) -> Markup:
+    """Draw the cases as squares; page.js draws them again when the slider moves, in the same way."""
+    correct, wrong, referred = counts
+    text = (
+        f"Of {REFERENCE_CASES:,} cases, {correct} are accepted and correct, {wrong} accepted but wrong, {referred}"
+        " referred to a reviewer"
+    )
+    kinds = (
+        ("wrong", 0, wrong, "M{} {}l6 6m0-6l-6 6", 2.0),
+        ("accepted", wrong, correct, "M{} {}h7v7h-7z", 1.5),
+        ("referred", wrong + correct, referred, "M{} {}h6v6h-6z", 2.0),
+    )
+    paths = []
+    for name, first, many, path, margin in kinds:
+        corners = [divmod(square, SQUARE_COLUMNS) for square in range(first, first + many)]
+        drawn = "".join(
+            path.format(f"{SQUARE_SIZE * column + margin:g}", f"{SQUARE_SIZE * row + margin:g}")
+            for row, column in corners
+        )
+        paths.append(element("path", class_=name, d=drawn))
+    rows = REFERENCE_CASES // SQUARE_COLUMNS
+    svg = element("svg", *paths, viewBox=f"0 0 {SQUARE_SIZE * SQUARE_COLUMNS} {SQUARE_SIZE * rows}", aria_hidden="true")
+    return element("div", svg, class_="squares", id=f"squares{index}", role="img", aria_label=text)
+
+
+def _observation_text(model: ModelReport) -> str:
+    reason = (
+        "this model has no calibration scores"
+        if model.guarantee is None or not model.has_scores
+        else "another model of this report has no calibration scores, and models are compared on the same basis"
+    )
     return (
-        "Observed on the test set, not guaranteed: this model has no calibration scores. The threshold is chosen on the"
-        " same cases that it is evaluated on, so these results are optimistic."
+        f"Observed on the test set, not guaranteed: {reason}. The threshold is chosen on the same cases that it is"
+        " evaluated on, so these results are optimistic."
     )
 
 
 def _guarantee_text(model: ModelReport) -> str:
     slider = model.slider
-    feasible = [position.risk for position in slider.positions if position.accepts != "none"]
-    smallest = f" The smallest risk that can be guaranteed is about {percent(feasible[0])}." if feasible else ""
     delta = slider.delta or 0
     text = (
         f"At confidence level {percent(1 - delta)}, the guarantees hold for all slider positions simultaneously, so you"
-        " may choose the risk after looking at the results. They are therefore slightly more conservative than the"
-        " certificate, whose risk was fixed in advance. They are computed from"
-        f" {plural(slider.calibration_cases, 'calibration case')}.{smallest} The coverage is the one observed on these"
-        " cases, not a bound; on new cases it will differ slightly. The probability that a guarantee of the slider"
-        f" fails (at most {exact_percent(delta)}) is in addition to that of the certificate."
+        " may choose the risk after looking at the results. They are computed from"
+        f" {plural(slider.calibration_cases, 'calibration case')}. The range starts at the smallest risk that can be"
+        " guaranteed with them, and ends where the model need not abstain"
+        f" (at most {percent(slider.r_max)}, the largest risk that the guarantee covers). The coverage is the one"
+        " observed on these cases, not a bound; on new cases it will differ slightly. The probability that a guarantee"
+        f" of the slider fails (at most {exact_percent(delta)}) is in addition to that of the certificate."
     )
     if model.guarantee is not None and model.guarantee.by is not None:
         text += " The slider uses one threshold for all cases and does not guarantee the risk within each group."
@@ -170,8 +247,6 @@ def _texts(model: ModelReport, position: SliderPosition) -> dict[str, object]:
 
 def _refusal(model: ModelReport, position: SliderPosition) -> str:
     """Explain why no case is accepted at a position."""
-    if position.risk > model.slider.r_max:
-        return f"The guarantee of this model covers risks up to {percent(model.slider.r_max)}."
     cases = plural(model.slider.calibration_cases, "calibration case")
     text = f"This risk cannot be guaranteed with {cases}: every case would be referred."
     if model.guarantee and any(risk == position.risk for _, risk in model.guarantee.points):

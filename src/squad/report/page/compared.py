@@ -1,0 +1,44 @@
+"""Section that compares several models on the same cases."""
+
+from squad.report.markup import Markup, element, plain_table
+from squad.report.number_format import percent
+from squad.report.page.building_blocks import section
+from squad.report.report_data import ReportData
+
+__all__ = ["compared"]
+
+
+def compared(report: ReportData) -> Markup | None:
+    """Render the differences of all models from the first; nothing for a single model."""
+    if not report.comparison:
+        return None
+    rows: list[list[object]] = []
+    for row in report.comparison:
+        metric = "error rate, all cases" if row.risk is None else f"coverage at a selective risk of {percent(row.risk)}"
+        points = f"{_points(row.other - row.first)} ({_points(row.low)} to {_points(row.high)})"
+        better = (row.high < 0) if row.risk is None else (row.low > 0)
+        worse = (row.low > 0) if row.risk is None else (row.high < 0)
+        verdict = "better" if better else "worse" if worse else "within chance"
+        rows.append([metric, row.name, percent(row.other), percent(row.first), points, verdict])
+    first = report.models[0].name
+    table = plain_table(
+        ["", "model", "its result", first, "difference in points (95\u00a0% interval)", f"compared with {first}"],
+        rows,
+        "Differences from the first model, observed on the same test cases",
+    )
+    remark = (
+        "Intervals are from 1,000 paired bootstrap resamples of the test cases; they do not account for the random seed"
+        " of training, nor for the number of comparisons."
+    )
+    card = element("article", table, element("p", remark, class_="remark"), class_="card")
+    return section(
+        "comparison",
+        "Is one of them better?",
+        f"All models predict the same {report.models[0].used:,} cases.",
+        element("div", card, class_="models one"),
+    )
+
+
+def _points(difference: float) -> str:
+    """Format a difference of two percentages."""
+    return f"{100 * difference:+.1f}".replace("-", "\u2212").replace("+0.0", "0").replace("\u22120.0", "0")
