@@ -52,7 +52,10 @@ def test_every_network_and_kind_of_rows(name: str, kind: str) -> None:
     case = found.cases[found.referred[0]]
     assert case.confidence == answer.confidence.min()
     assert (case.picture is not None) == (kind == "images")
-    assert [name for name, _ in case.row][:1] == {"images": [], "features": ["feature 1"], "table": ["age"]}[kind]
+    names = {"images": set(), "features": {f"feature {k}" for k in range(1, 7)}, "table": {"age", "color", "dose"}}
+    assert {value.name for value in case.values} == names[kind]
+    assert found.confusions.accepted is None
+    assert np.trace(found.confusions.every) == 60 - found.wrong
 
 
 def test_the_slider_spends_the_attempts_part_of_delta() -> None:
@@ -104,6 +107,19 @@ def test_counts_under_a_certificate() -> None:
         assert (row.n, row.missed) == ((own & accepted).sum(), (own & wrong & accepted).sum())
         assert (row.predicted, row.false) == ((predicted & accepted).sum(), (predicted & wrong & accepted).sum())
         assert row.referred == (own & ~accepted).sum()
+    for name, matrix, within in [
+        ("every", found.confusions.every, np.ones(300, dtype=bool)),
+        ("accepted", found.confusions.accepted, accepted),
+        ("referred", found.confusions.referred, ~accepted),
+    ]:
+        for i, truth in enumerate(CLASSES):
+            for j, label in enumerate(CLASSES):
+                number = (within & (labels == truth) & (answer.label == label)).sum()
+                assert np.asarray(matrix)[i, j] == number, name
+    assert found.weakest is not None
+    own = next(row for row in found.by_class if row.name == found.weakest.name)
+    assert (found.weakest.n, found.weakest.missed) == (own.n, own.missed)
+    assert (found.frontier[-1].accepted, found.frontier[-1].wrong) == (300, wrong.sum())
     assert sum(group.n for group in found.confidences) == 300
     assert sum(group.wrong for group in found.confidences) == wrong.sum()
     assert sum(group.count for group in found.reliability) == 300
@@ -114,8 +130,11 @@ def test_the_slider_starts_at_the_certificates_risk() -> None:
     x = images(100, seed=4)
     found = compute_report({"it": predictor}, x, labels_for(predictor, x))
     assert found.models[0].slider.positions[found.start].risk == 0.083
+    slider = found.models[0].slider
+    assert slider.positions[0].accepts != "none"
+    # Without a certificate: the smallest risk worth choosing, if it is above 1 %.
     found = compute_report({"plain": model()}, x, labels_for(predictor, x))
-    assert found.models[0].slider.positions[found.start].risk == 0.01
+    assert found.models[0].slider.positions[found.start].risk == max(0.01, found.models[0].slider.positions[0].risk)
 
 
 def test_the_slider_starts_where_it_has_something_to_show() -> None:
@@ -128,7 +147,8 @@ def test_the_slider_starts_where_it_has_something_to_show() -> None:
     accepts = [position.accepts for position in one.slider.positions]
     assert one.slider.positions[content.start].risk > 0.03
     assert accepts[content.start] != "none"
-    assert accepts[content.start - 1] == "none"
+    assert (one.slider.positions[0].risk, accepts[0]) == (0.03, "none")  # the certificate's
+    assert accepts.count("none") == 1
 
 
 def test_without_scores_the_slider_has_no_guarantee() -> None:
@@ -253,7 +273,7 @@ def test_errors() -> None:
         compute_report({"it": predictor}, x, ["cat"] * 9)
     with pytest.raises(ArgumentError, match=r"predictors.*at least one model"):
         compute_report({}, x, ["cat"] * 10)
-    with pytest.raises(ArgumentError, match=r"None of the 10 rows .* read by it"):
+    with pytest.raises(ArgumentError, match=r"None of the 10 rows .* read.*Pass labelled rows"):
         compute_report({"it": predictor}, x, [""] * 10)
     with pytest.raises(ArgumentError, match=r"None of the 2 rows .*first: "):
         compute_report({"it": predictor}, np.full((2, 8, 8), np.nan), ["cat"] * 2)
@@ -329,7 +349,7 @@ def test_sizes_are_bounded() -> None:
     assert len(found.spread.coverage) <= 400
     assert (len(found.mistakes), len(found.referred)) == (24, 24)
     assert len(found.cases) <= 48
-    assert len(found.by_class) == 30
+    assert len(found.by_class) == 50
     assert len(json.dumps(asdict(found))) < 1_000_000
 
 

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from squad.errors import ArgumentError
@@ -15,10 +16,12 @@ from squad.predictor import Predictor
 from squad.report import ReportError, write_report
 from squad.report.content import compute_report
 from squad.report.html import json_for_script
+from squad.report.number_format import percent
+from squad.report.page.curve import curve_axes
 from squad.report.page.operating_point import position_texts
 from squad.report.slider import SliderPosition
 from squad.selective.certificate_text import rule_table
-from tests.report.builders import certified, frame, images, labels_for, model
+from tests.report.builders import certified, features, frame, images, labels_for, model
 
 HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "</style>&amp; \u2028 '")
 
@@ -69,8 +72,7 @@ def report(path: Path, predictors: dict[str, Predictor], x: Any, **settings: Any
 
 def test_the_file_is_self_contained(good: Predictor, tmp_path: Path) -> None:
     page = report(tmp_path, {"it": good, "other": model("mlp")}, images(80, seed=3))
-    assert [tag for tag, _ in page.elements].count("script") == 3
-    assert sum(len(script) > 1_000_000 for script in page.scripts) == 1  # Plotly, once
+    assert [tag for tag, _ in page.elements].count("script") == 2
     for tag, attributes in page.elements:
         for name in ("src", "href", "srcset", "action", "data"):
             address = attributes.get(name) or ""
@@ -90,13 +92,20 @@ def test_the_file_is_self_contained(good: Predictor, tmp_path: Path) -> None:
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     hostile = model(kind="table", classes=HOSTILE)
     x = frame(30)
-    page = report(tmp_path, {HOSTILE[0]: hostile, HOSTILE[1]: hostile}, x, source=HOSTILE[2])
-    assert [tag for tag, _ in page.elements].count("script") == 3
+    page = report(
+        tmp_path,
+        {HOSTILE[0]: hostile, HOSTILE[1]: hostile},
+        x,
+        source=HOSTILE[2],
+        title=HOSTILE[1],
+        intended_use=HOSTILE[0],
+    )
+    assert [tag for tag, _ in page.elements].count("script") == 2
     assert [tag for tag, _ in page.elements].count("style") == 1
-    assert not any(tag == "img" for tag, _ in page.elements)
+    assert all((a["src"] or "").startswith("data:image/png") for tag, a in page.elements if tag == "img")
     assert HOSTILE[0] in page.text
     assert HOSTILE[2].replace("\u2028", "\\u2028") in page.text
-    assert page.data["models"][0]["cases"][0]["predicted"] in HOSTILE
+    assert page.data["models"][0]["name"] == HOSTILE[0]
     assert page.scripts[0].isascii()
     assert not set("<>&") & set(page.scripts[0])
 
@@ -112,24 +121,100 @@ def test_positions_of_the_slider(good: Predictor, tmp_path: Path) -> None:
     data = page.data
     (one,) = data["models"]
     assert len(one["positions"]) == len(data["risks"]) == len(one["points"])
-    assert data["risks"][0] == "0.1\u00a0%"
-    refused, *_, last = one["positions"]
-    assert re.search("cannot be guaranteed.*400\u00a0calibration cases", refused["note"])
-    assert (refused["referred"], refused["wrong"], refused["squares"]) == ("all", "none", [0, 0, 1000])
-    assert last["note"] == ""
+    first, *_, last = one["positions"]
+    assert (first["note"], last["note"]) == ("", "")
     assert last["rate"] == "at most 10\u00a0%"
-    assert re.fullmatch(r"at most \d+", last["wrong"])
     x = images(200, seed=3)
-    slider = compute_report({"it": good}, x, labels_for(good, x)).models[0].slider
-    for texts, position in zip(one["positions"], slider.positions, strict=True):
-        if position.accepts != "none":
-            assert texts["wrong"] == f"at most {position.max_wrong}"
-    for position, point in zip(one["positions"], one["points"], strict=True):
-        assert sum(position["squares"]) == 1000
-        assert bool(point[0]) == (position["note"] == "")
+    found = compute_report({"it": good}, x, labels_for(good, x))
+    slider, (across, up) = found.models[0].slider, curve_axes(found.models)
+    for texts, position, point in zip(one["positions"], slider.positions, one["points"], strict=True):
+        assert texts["wrong"] == f"at most {position.max_wrong}"
+        assert sum(texts["squares"]) == 1000
+        assert position.coverage is not None
+        assert point == pytest.approx([across.place(position.coverage), up.place(position.risk)], abs=1e-5)
+        assert max(point) <= 1
     accepted = 1000 - last["squares"][2]
     assert last["referred"] == f"about {1000 - accepted}"
     assert int(last["wrong"].split()[-1]) >= 0.1 * accepted - 1
+    assert page.text.count("certificate: 10\u00a0%") == 1  # marked on the track
+    assert page.text.count("guarantees all its positions at once") == 1
+
+
+def test_a_risk_that_only_the_certificate_guarantees(tmp_path: Path) -> None:
+    page = report(tmp_path, {"it": certified(model("squad"), risk=0.03, delta=0.2)}, images(50))
+    first = page.data["models"][0]["positions"][0]
+    assert re.search("cannot be guaranteed.*400\u00a0calibration cases.*certificate does guarantee it", first["note"])
+    assert (first["referred"], first["wrong"], first["squares"]) == ("all", "none", [0, 0, 1000])
+    assert page.data["models"][0]["points"][0] is None
+
+
+def test_there_is_no_slider_where_there_is_nothing_to_choose(tmp_path: Path) -> None:
+    x = images(400, seed=7)
+    guesses = ["cat", "dog", "emu"] * 133 + ["cat"]
+    page = report(tmp_path, {"it": model().certify(x, guesses, 0.05, delta=0.05)}, images(50))
+    assert not any(a.get("id") == "slider" for _, a in page.elements)
+    assert re.search(r"no risk up to 10\u00a0% can be guaranteed with 400\u00a0calibration cases", page.text)
+    perfect, x = model("mlp", members=1), images(30)
+    path = write_report(tmp_path / "b.html", {"it": perfect}, x, perfect.answer(x).label)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert "makes no error on the test set" in page.text
+    assert "Weakest class" not in page.text
+
+
+def test_the_weakest_class_is_in_the_headline(good: Predictor, tmp_path: Path) -> None:
+    """A tick would hide that a class is missed."""
+    x = images(400, seed=3)
+    answer = good.answer(x)
+    labels = answer.label.copy()
+    dogs = np.flatnonzero((labels == "dog") & answer.accepted)
+    labels[dogs[:20]] = "emu"  # a third of the accepted emus is predicted as dogs, and 6 % of all are wrong
+    page = Page(write_report(tmp_path / "a.html", {"it": good}, x, labels).read_text(encoding="utf-8"))
+    emus = (answer.accepted & (labels == "emu")).sum()
+    assert f"Weakest class: “emu” is missed in {percent(20 / emus)} of its accepted cases" in page.text
+    assert f"(20 of {emus} in the test set)" in page.text
+    assert re.search(r"squad certify … --risk \'0\.1,miss rate emu=0\.\d+\'", page.text)
+    assert any(a.get("class") == "badge mixed" for _, a in page.elements)
+    assert not any(a.get("class") == "badge good" for _, a in page.elements)
+    page = Page(write_report(tmp_path / "b.html", {"it": good}, x, answer.label).read_text(encoding="utf-8"))
+    assert any(a.get("class") == "badge good" for _, a in page.elements)
+
+
+def test_the_model_card(good: Predictor, tmp_path: Path) -> None:
+    page = report(tmp_path, {"it": good}, images(50), title="Animals", intended_use="Counting animals in a park.")
+    for text in (
+        "Animals",
+        "Classification into 3 classes: cat, dog, emu.",
+        "Counting animals in a park.",
+        "400\u00a0calibration cases",
+    ):
+        assert text in page.text
+    assert "Not stated" in report(tmp_path, {"it": good}, images(50)).text
+    assert "Nothing is guaranteed" in report(tmp_path, {"it": model()}, images(50)).text
+
+
+def test_six_cases_then_more(good: Predictor, tmp_path: Path) -> None:
+    page = report(tmp_path, {"it": good}, images(200, seed=3))
+    kinds = [a.get("class") for tag, a in page.elements if tag == "details"]
+    folds = [index for index, kind in enumerate(kinds) if kind == "more"]
+    assert folds
+    before = [kind for kind in kinds[: folds[0]] if kind == "pick"]
+    assert len(before) == 6
+    shown = re.findall(r"Show (\d+) more", page.text)
+    assert kinds.count("pick") == 6 * len(folds) + sum(map(int, shown))
+
+
+@pytest.mark.parametrize("size", [2, 10, 26])
+def test_confusion_matrices(size: int, tmp_path: Path) -> None:
+    names = tuple(f"class {index}" for index in range(size))
+    predictor = certified(model(kind="features", classes=names, members=1), "features", risk=0.4)
+    x = features(300, seed=3)
+    page = report(tmp_path, {"it": predictor}, x)
+    captions = re.findall(r"Confusion matrix, (\w+) cases: true class by row", page.text)
+    assert captions == ["all", "accepted", "referred"]
+    cells = [a for tag, a in page.elements if tag == "td" and (a.get("class") or "") in ("correct", "wrong", "zero")]
+    costs = 4  # the table of costs has cells of the class "wrong", too
+    assert len(cells) == 3 * size**2 + costs
+    assert (tmp_path / "report.html").stat().st_size < 1_500_000
 
 
 def test_a_wrong_square_is_one_of_the_accepted(good: Predictor) -> None:

@@ -1,17 +1,15 @@
-"""Images survive encoding, and rows become names and values."""
+"""Images survive encoding."""
 
 import base64
 import io
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from squad.data.tables import Table
-from squad.report.pictures import array_row, png, table_row, value_range
+from squad.report.pictures import latent_map, png, value_range
 
 
 def decoded(address: str) -> NDArray[Any]:
@@ -63,21 +61,7 @@ def test_large_images_are_downscaled() -> None:
     assert decoded(png(np.zeros((1, 5000)), (0, 1))).shape == (1, 128)
 
 
-def test_rows_are_names_and_values() -> None:
-    table = Table.of(pd.DataFrame({"a": [1.0, None], "b": ["x" * 100, " y "], "c": [3, 4]}))
-    assert table_row(table, 1, ["b", "a"]) == [("b", "y"), ("a", "(empty)")]
-    (_, long), (_, whole) = table_row(table, 0, ["b", "a"])
-    assert (len(long), long[-1], whole) == (60, "…", "1")
-    found = array_row(np.arange(40.0))
-    assert found[0] == ("feature 1", "0")
-    assert found[-1] == ("not shown", "24 more features")
-    assert len(found) == 17
-
-
-def test_numbers_in_tables_are_shortened() -> None:
-    table = Table.of(pd.DataFrame({"a": ["0.25069976766922464"], "b": ["12.50"], "c": ["longer than ten characters"]}))
-    assert [value for _, value in table_row(table, 0, ["a", "b", "c"])] == [
-        "0.2507",
-        "12.50",
-        "longer than ten characters",
-    ]
+def test_a_map_of_latents_is_as_opaque_as_probable() -> None:
+    found = decoded(latent_map([[0.0, 0.25], [1.0, 1.2]]))
+    assert found.shape == (2, 2, 4)
+    assert found[..., 3].tolist() == [[0, 128], [255, 255]]

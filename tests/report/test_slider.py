@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from squad.report.slider import BandSettings, make_slider, slider_risks, smallest_slider_risk
+from squad.report.slider import BandSettings, make_slider, slider_range, slider_risks
 from squad.selective import Scores, band_of
 
 
@@ -75,18 +75,45 @@ def test_without_scores_thresholds_come_from_the_test_set() -> None:
 
 
 def test_risks_are_round_and_include_requested_ones() -> None:
-    found = slider_risks(0.001, 0.1, [0.0137, 0.7])
+    found = slider_risks(0.0013, 0.098, [0.0137, 0.0007])
     assert found == sorted(set(found))
-    assert (found[0], found[-1]) == (0.001, 0.1)
-    assert 0.0137 in found
-    assert 0.01 in found
-    assert 0.7 not in found
-    assert slider_risks(0.001, 0.15)[-1] == 0.15
-    assert max(b / a for a, b in pairwise(found)) < 1.2
+    assert (found[0], found[1], found[-1]) == (0.0007, 0.0013, 0.098)
+    assert {0.0137, 0.01, 0.09} <= set(found)
+    assert max(b / a for a, b in pairwise(found[1:])) < 1.2
+    assert slider_risks(0.02, 0.02) == [0.02]
 
 
-@pytest.mark.parametrize(("count", "low"), [(300, 0.001), (200_000, 0.0001)])
-def test_more_calibration_cases_reach_smaller_risks(count: int, low: float) -> None:
-    scores = Scores.of(np.random.default_rng(0).random(count), np.ones(count, dtype=bool))
-    assert smallest_slider_risk(scores, BandSettings(0.01, 0.01, 0.1)) == pytest.approx(low, rel=0.2)
-    assert smallest_slider_risk(None, BandSettings(0.01, 0.01, 0.1)) == 0.001
+@pytest.mark.parametrize("count", [400, 3000, 50_000])
+def test_the_range_has_no_dead_positions(count: int) -> None:
+    """It starts at the smallest risk that can be guaranteed, and ends where nothing is referred or at r_max."""
+    confidence, wrong = population(count, 5)
+    test, test_wrong = population(1000, 6)
+    scores, settings = Scores.of(confidence, ~wrong), BandSettings(0.05, 0.05, 0.1)
+    found = slider_range(test, test_wrong, scores, settings)
+    assert found is not None
+    low, high = found
+    band = band_of(confidence, ~wrong, 0.05, 0.1)
+    assert band.bound.min() <= low <= max(1.1 * band.bound.min(), 1e-4)
+    assert high == 0.1 or test_wrong.mean() <= high <= 1.1 * max(test_wrong.mean(), band.bound[-1])
+    slider = make_slider(slider_risks(low, high), test, test_wrong, scores, settings)
+    assert all(position.accepts != "none" for position in slider.positions)
+    if high < 0.1:
+        assert slider.positions[-1].accepts == "all"
+
+
+def test_no_range_where_nothing_can_be_guaranteed() -> None:
+    confidence, wrong = population(20, 7)
+    scores = Scores.of(confidence, ~wrong)
+    assert slider_range(confidence, wrong, scores, BandSettings(0.01, 0.01, 0.1)) is None
+
+
+def test_the_range_of_observed_risks() -> None:
+    confidence = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    wrong = np.array([False, False, True, False, True])
+    settings = BandSettings(0.01, 0.01, 0.1)
+    # Accepting four cases has a risk of 1/4, all five 2/5; accepting three, with 1/3, is never worthwhile.
+    assert slider_range(confidence, wrong, None, settings) == (0.25, 0.4)
+    assert slider_range(confidence, np.zeros(5, dtype=bool), None, settings) is None
+    low, high = slider_range(*population(800, 3), None, settings) or (1.0, 0.0)
+    observed = make_slider(slider_risks(low, high), *population(800, 3), None, settings)
+    assert 0 < observed.positions[0].accepted < observed.positions[-1].accepted == 800

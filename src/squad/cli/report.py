@@ -19,6 +19,13 @@ def report(
         str, typer.Argument(metavar="DATA", help="Labelled test rows that no model has seen.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")] = Path("report.html"),
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Title of the report.  [default: name of the model]")
+    ] = None,
+    intended_use: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What the model is meant for, and for whom, for the report's model card."),
+    ] = None,
     target: LabelColumn = None,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -28,12 +35,14 @@ def report(
 ) -> None:
     """Write an HTML report that opens in any browser, offline.
 
-    It states the guarantee, lets you choose a risk, and shows the risk-coverage curve, the errors and the referred
-    cases.
+    It states the guarantee and the weakest class, lets you choose a risk and weigh costs, and shows the risk-coverage
+    curve, errors per class and the referred cases. Several models are compared on the rows that all of them can read.
 
     \b
     Examples:
       squad report model test.csv --out report.html
+      squad report model test.csv --title "Ward 7" \\
+          --intended-use "Second reading of scans, with a radiologist."
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
     """
@@ -66,7 +75,16 @@ def report(
         check_table_or_array(predictors[name], rows.x, Path(name), data)
     assert rows.labels is not None
     with row_progress() as progress:
-        write_report(out, predictors, rows.x, rows.labels, source=rows.source, progress=progress)
+        write_report(
+            out,
+            predictors,
+            rows.x,
+            rows.labels,
+            source=rows.source,
+            title=title,
+            intended_use=intended_use,
+            progress=progress,
+        )
     for name, predictor in predictors.items():
         if predictor.seen_rows is None:
             continue

@@ -112,15 +112,14 @@ def _number_column(name: str, values: NDArray[np.float64], chosen: NDArray[np.in
     known = np.sort(values[~np.isnan(values)])
     count, missing = max(1, len(known)), 1 - len(known) / len(values)
     own = values[chosen]
-    lower = np.searchsorted(known, own, "left") / count
-    higher = 1 - np.searchsorted(known, own, "right") / count
-    fraction = np.where(np.isnan(own), missing, 1 - np.maximum(lower, higher))
+    lower, higher = np.searchsorted(known, own, "left"), len(known) - np.searchsorted(known, own, "right")
+    fraction = np.where(np.isnan(own), missing, (count - np.maximum(lower, higher)) / count)
 
     def remark(case: int) -> str:
         if math.isnan(own[case]):
             return f"empty in {percent(missing)} of the cases"
         side = "higher" if lower[case] >= higher[case] else "lower"
-        return f"{side} than in {percent(float(max(lower[case], higher[case])))} of the cases"
+        return f"{side} than in {percent(max(lower[case], higher[case]) / count)} of the cases"
 
     return _Column(name, fraction, remark, lambda case: _number_text(float(own[case])))
 

@@ -1,0 +1,73 @@
+"""Models are compared on the same rows and on the same basis, or not at all."""
+
+import numpy as np
+import pytest
+
+from squad.data.tables import Table
+from squad.data.transforms import TableTransform
+from squad.errors import ArgumentError
+from squad.models import build
+from squad.predictor import Predictor
+from squad.report.comparison import compare_models
+from squad.report.content import compute_report
+from tests.report.builders import certified, frame, images, labels_for, model
+
+
+def test_differences_are_those_of_the_metrics() -> None:
+    rng = np.random.default_rng(0)
+    confidence = rng.random(2000)
+    good, better = rng.random(2000) < 0.8 + 0.2 * confidence, rng.random(2000) < 0.9 + 0.1 * confidence
+    found = compare_models({"a": (confidence, good), "b": (confidence, better)})
+    errors = found[0]
+    assert errors.risk is None
+    assert (errors.first, errors.other) == pytest.approx((1 - good.mean(), 1 - better.mean()))
+    assert errors.low < errors.other - errors.first < errors.high < 0
+    assert [row.risk for row in found[1:]] == [0.01, 0.02, 0.05]
+    assert compare_models({"a": (confidence, good)}) == []
+
+
+def test_a_model_does_not_differ_from_itself() -> None:
+    rng = np.random.default_rng(0)
+    rows = (rng.random(300), rng.random(300) < 0.9)
+    assert all(row.low == row.high == 0 for row in compare_models({"a": rows, "again": rows}))
+
+
+def test_all_models_are_evaluated_on_the_rows_that_all_can_read() -> None:
+    one, config = model(kind="table"), model("mlp").config
+    rows = frame(200)
+    transform = TableTransform.fit(Table.of(rows[rows["color"] != "blue"].reset_index(drop=True)), "label")
+    other = Predictor(build(config, transform.features, 3, [0]), config, transform, one.classes)
+    x = frame(60, seed=3).astype(object)
+    x.loc[4, "age"] = "old"
+    x.loc[4, "color"] = "red"
+    labels = labels_for(one, x)
+    first, second = compute_report({"one": one, "other": other}, x, labels).models
+    blue = int((x["color"] == "blue").sum())
+    assert 0 < blue < 50
+    assert first.used == second.used == 59 - blue
+    assert (first.unreadable, first.excluded) == (1, blue)
+    assert (second.unreadable, second.excluded) == (1 + blue, 0)
+    alone = compute_report({"one": one}, x, labels).models[0]
+    assert (alone.used, alone.excluded) == (59, 0)
+
+
+def test_guarantees_are_compared_only_with_guarantees() -> None:
+    good = certified(model())
+    x = images(100, seed=3)
+    labels = labels_for(good, x)
+    both = compute_report({"good": good, "plain": model("mlp")}, x, labels)
+    assert [one.slider.guaranteed for one in both.models] == [False, False]
+    assert both.models[0].has_scores
+    stricter = certified(model("mlp"), delta=0.01, risk=0.2)
+    both = compute_report({"good": good, "stricter": stricter}, x, labels)
+    assert [(one.slider.guaranteed, one.slider.delta) for one in both.models] == [(True, 0.01), (True, 0.01)]
+    assert [p.risk for p in both.models[0].slider.positions] == [p.risk for p in both.models[1].slider.positions]
+
+
+def test_models_of_different_classes_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"one and other have different classes.*one report per model"):
+        compute_report({"one": model(), "other": model(classes=("cat", "dog", "cow"))}, images(5), ["cat"] * 5)
+    swapped = model(classes=("dog", "cat", "emu"))
+    x = images(40)
+    report = compute_report({"one": model(), "swapped": swapped}, x, labels_for(swapped, x))
+    assert report.models[1].wrong < report.models[0].wrong
