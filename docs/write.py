@@ -1,7 +1,7 @@
 """Write the generated parts of docs/ from the code and the records.
 
 docs/start/demo.md: the comparison of ``squad demo``; docs/images/hero.png: the digits that
-its certified network accepts; docs/images/latent.png: a few latents of that network;
+its certified network accepts; docs/images/latent.png: a few latents of that network; docs/images/report.png: its report;
 docs/explanation/sampling.md: the table of sampling modes, from the records in benchmarks/results;
 docs/evidence/validity.md: coverage and validity of certificates, from records;
 docs/evidence/performance.md: claims, tables and figures, from records (docs/performance);
@@ -25,6 +25,7 @@ from docs.sections import (
     leakage,
     prediction,
     readme,
+    report_screenshot,
     search,
     settings,
 )
@@ -101,6 +102,8 @@ def main() -> None:
     readme.draw_latents(digits, predictors[0]["squad"], DOCS / "images" / "latent.png")
     certified = demo.certified(digits, predictors[0]["squad"], io.StringIO())
     hero.draw_hero(digits, certified, DOCS / "images" / "hero.png")
+    if not report_screenshot.draw_report(digits, certified, DOCS / "images" / "report.png"):
+        print("docs/images/report.png is unchanged: there is no Chromium.")
     replace_section(DOCS / "explanation/sampling.md", "ways", sampling_table())
     for name, write in performance.PARTS.items():
         replace_section(DOCS / "evidence/performance.md", name, write())

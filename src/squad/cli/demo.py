@@ -242,7 +242,15 @@ def write_page(digits: Any, predictor: Any, page: Path, name: str) -> None:
 
     rows = halves(digits.y_test)["test"]
     labels = named_labels(digits.classes, digits.y_test[rows])
-    write_report(page, {name: predictor}, digits.x_test[rows], labels, source="digits (test half of the test set)")
+    write_report(
+        page,
+        {name: predictor},
+        digits.x_test[rows],
+        labels,
+        source="digits (test half of the test set)",
+        title="Handwritten digits",
+        intended_use="To show what a report contains. Not for reading digits in earnest.",
+    )
 
 
 def _shades(file: Any) -> str:
