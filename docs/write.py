@@ -1,7 +1,7 @@
 """Write the generated parts of docs/ from the code and the records.
 
-docs/start/demo.md: the comparison of ``squad demo``; docs/images/hero.png: the digits that
-its certified network accepts; docs/images/latent.png: a few latents of that network; docs/images/report.png: its report;
+docs/start/demo.md: the comparison of ``squad demo``; docs/images/hero.png: the digits that its certified network
+accepts; docs/images/latent.png: a few latents of that network; docs/images/report.png: its report;
 docs/explanation/sampling.md: the table of sampling modes, from the records in benchmarks/results;
 docs/evidence/validity.md: coverage and validity of certificates, from records;
 docs/evidence/performance.md: claims, tables and figures, from records (docs/performance);
