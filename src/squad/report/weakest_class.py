@@ -60,10 +60,10 @@ def find_weakest_class(
         The class, or None.
 
     Examples:
-        >>> rows = [ClassRow("a", 90, 1, 92, 3, 5, "b"), ClassRow("b", 25, 7, 20, 1, 9, "a")]
+        >>> rows = [ClassRow("a", 90, 1, 92, 3, 5, "b"), ClassRow("b", 25, 9, 20, 1, 9, "a")]
         >>> found = find_weakest_class(rows, {"wrong": 0.1}, 0.08, 0.05, 400)
         >>> found.name, found.missed, found.exceeds, found.suggestion
-        ('b', 7, True, {'wrong': 0.1, 'miss rate b': 0.2})
+        ('b', 9, True, {'wrong': 0.1, 'miss rate b': 0.1})
     """
     from scipy.special import bdtrc
 
