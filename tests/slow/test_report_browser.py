@@ -89,6 +89,21 @@ OUTSIDE = """() => [...document.querySelectorAll(".area")].flatMap((area) => {
   }).map((one) => one.outerHTML.slice(0, 120));
 })"""
 
+# Captions of wide tables that do not wrap within their card, and names of rows that scroll away.
+CLIPPED = """() => [...document.querySelectorAll(".scroll")].filter((one) => one.checkVisibility()).flatMap((one) => {
+  one.scrollLeft = 9999;
+  const frame = one.getBoundingClientRect(), found = [];
+  const range = document.createRange();
+  for (const caption of one.querySelectorAll("caption")) {
+    range.selectNodeContents(caption);
+    if (range.getBoundingClientRect().width > frame.width + 1) found.push(caption.textContent);
+  }
+  for (const name of one.querySelectorAll("th[scope=row]"))
+    if (name.getBoundingClientRect().left < frame.left - 1) found.push(name.textContent);
+  one.scrollLeft = 0;
+  return found;
+})"""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
@@ -182,6 +197,7 @@ def test_it_opens_without_errors_and_is_readable(
         # Labels of an axis do not overlap, and everything in a chart, the ring too, stays inside its frame.
         assert page.evaluate(OVERLAPS) == []
         assert page.evaluate(OUTSIDE) == []
+        assert page.evaluate(CLIPPED) == []
 
 
 def numbers(page: Any, index: int = 0) -> dict[str, str]:
