@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "docs.extensions.mathml",
+    "docs.extensions.readable_signatures",
     "docs.extensions.repository_links",
 ]
 exclude_patterns = ["_build", "gallery", "extensions", "performance", "sections"]
@@ -42,6 +43,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_gallery",
     "filename_pattern": r"/plot_",
     "image_scrapers": ("matplotlib",),
+    "within_subsection_order": "docs.extensions.gallery_order.GalleryOrder",
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,

@@ -1,1 +1,1 @@
-"""Extensions of Sphinx for this site: formulas, links to files of the repository, pages of the experiments."""
+"""Extensions of Sphinx for this site: formulas, signatures, links to files of the repository, order of the gallery."""
