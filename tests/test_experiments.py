@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.paper.drawings import paper_figures
+from experiments.paper.drawings.captions import TEXTS
 from experiments.paper.jobs.plan import PLANS
 from experiments.paper.jobs.run import has_record
 from experiments.paper.pages import page, studies
@@ -19,16 +19,18 @@ SOURCES = Sources(FOLDER, FOLDER / "results")
 
 
 def captions() -> dict[str, str]:
-    """Return the captions of the existing figures, in the order of the page."""
+    """Return the captions of the existing figures."""
     return {
-        f"figures/{name}.png": text
-        for name, text in paper_figures.CAPTIONS.items()
+        f"figures/{name}.png": text.caption
+        for name, text in TEXTS.items()
         if (FOLDER / "figures" / f"{name}.png").is_file()
     }
 
 
 def test_pages_are_up_to_date(tmp_path: Path) -> None:
-    for path in page.write(SOURCES, tmp_path, captions()):
+    pages = page.write(SOURCES, tmp_path, captions())
+    assert {path.name for path in pages} == {path.name for path in FOLDER.glob("*.md")}
+    for path in pages:
         assert path.read_text(encoding="utf-8") == (FOLDER / path.name).read_text(encoding="utf-8"), (
             f"{path.name}: run `make paper`"
         )
@@ -37,7 +39,7 @@ def test_pages_are_up_to_date(tmp_path: Path) -> None:
 def test_links_and_figures_exist() -> None:
     links = [
         (name, link)
-        for name in ("README.md", "search.md", "table1.md", "table2.md", "table3.md")
+        for name in sorted(path.name for path in FOLDER.glob("*.md"))
         for link in re.findall(r"\]\(([^)#:]+)\)", (FOLDER / name).read_text(encoding="utf-8"))
     ]
     assert len(links) > 20

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from experiments.paper.drawings import paper_figures
+from experiments.paper.drawings.captions import TEXTS
 from experiments.paper.jobs.plan import PLANS, Plan
 from experiments.paper.jobs.plan_files import read_plan
 from experiments.paper.jobs.run import Log, TimeLimit, run_plan, run_study
@@ -86,5 +87,5 @@ def write_pages(folder: Path, out: Path, *, quick: bool = False, log: Log = lamb
                 log(f"{plan.name}: the study {name} is missing, so records with its settings are not used")
     sources = Sources(folder, out / "results", quick)
     drawn = paper_figures.write(sources, out / "figures", log)
-    captions = {f"figures/{path.name}": paper_figures.CAPTIONS[path.stem] for path in drawn}
+    captions = {f"figures/{path.name}": TEXTS[path.stem].caption for path in drawn}
     return [*page.write(sources, out, captions), *drawn]

@@ -16,9 +16,10 @@ from PIL import Image
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from experiments.paper.drawings import canvas, claims_figures, curves, diagrams, latents, paper_figures
+from experiments.paper.drawings import canvas, claims_figures, coverage, curves, diagrams, latents, paper_figures
+from experiments.paper.drawings.captions import TEXTS
 from experiments.paper.drawings.diagrams import DIAGRAMS
-from experiments.paper.drawings.paper_figures import CAPTIONS, FIGURES, write
+from experiments.paper.drawings.paper_figures import FIGURES, write
 from experiments.paper.jobs.measure import COVERAGES, RISKS
 from experiments.paper.jobs.plan_files import read_plan
 from experiments.paper.sources import Sources
@@ -36,7 +37,7 @@ KINDS = [
     for learned in ("fixed", "per_layer", "per_neuron")
 ]
 #: Figures that are laid out in experiments.paper itself.
-OWN = ("coverage-table1", "risk-coverage", "samples", "depth", "bins", "ablation", "cost")
+OWN = ("overview", "coverage-table1", "risk-coverage", "samples", "depth", "bins", "ablation", "cost")
 #: Labels of the marks of our results in the figure of table 1.
 MARKS = ("each", "mean", "ensemble")
 BINS = (3, 5, 7, 9, 11, 15, 21, 31, 45, 63)
@@ -323,19 +324,43 @@ def test_table_1_shows_every_network_and_the_papers_results(drawn: dict[str, Any
     for column, (axes, risk) in enumerate(zip(panels, RISKS, strict=True)):
         found = {label: [line for line in axes.lines if line.get_label() == label] for label in MARKS}
         published = [bar for bar in axes.containers if bar.get_label() == "paper"]
-        for place, name in enumerate(curves.TABLE1_ROWS):
+        for place, name in enumerate(coverage.TABLE1_ROWS):
             values = [100 * value for value in each(f"table1/{name}", f"coverage@{risk}")]
             assert found["each"][place].get_xdata() == pytest.approx(values)
             assert (np.abs(found["each"][place].get_ydata() - place) < 0.5).all()
             assert found["mean"][place].get_xdata() == pytest.approx([np.mean(values)])
             together = content(f"table1/{name}")["ways"][0]["ensemble"][f"coverage@{risk}"]
             assert found["ensemble"][place].get_xdata() == pytest.approx([100 * together])
-        papers = [paper for name in curves.TABLE1_ROWS if (paper := rows[name].paper) is not None]
+        papers = [paper for name in coverage.TABLE1_ROWS if (paper := rows[name].paper) is not None]
         assert len(papers) == len(published) == 4
         for bar, paper in zip(published, papers, strict=True):
             mean, spread = paper[column]
             (segment,) = bar.lines[2][0].get_segments()
             assert sorted(segment[:, 0]) == pytest.approx([mean - spread, mean + spread])
+
+
+def test_the_overview_shows_every_network_and_the_papers_results(drawn: dict[str, Any], sources: Sources) -> None:
+    for axes, plan in zip(drawn["overview"].axes, coverage.OVERVIEW_PANELS, strict=True):
+        rows = {one.row.name.partition("/")[2]: one.row for one in sources.row_results(plan)}
+        shown = [name for name in coverage.OVERVIEW_ROWS if name in rows]
+        found = {label: [line for line in axes.lines if line.get_label() == label] for label in MARKS}
+        assert [len(lines) for lines in found.values()] == [len(shown)] * 3
+        for place, name in enumerate(shown):
+            values = [100 * value for value in each(f"{plan}/{name}", "coverage@0.01")]
+            assert found["each"][place].get_xdata() == pytest.approx(values)
+            assert (np.abs(found["each"][place].get_ydata() - coverage.OVERVIEW_ROWS.index(name)) < 0.5).all()
+            together = content(f"{plan}/{name}")["ways"][0]["ensemble"]["coverage@0.01"]
+            assert found["ensemble"][place].get_xdata() == pytest.approx([100 * together])
+        published = [bar for bar in axes.containers if bar.get_label() == "paper"]
+        assert len(published) == sum(rows[name].paper is not None for name in shown)
+
+
+def test_dots_of_single_networks_are_joined(drawn: dict[str, Any]) -> None:
+    """A dot far from its mean is on a thin line that leads to it."""
+    accuracy = drawn["depth"].axes[1]
+    values = [100 * value for value in each("figures/depth-squad/" + "x".join(["32"] * 8), "accuracy")]
+    joined = [sorted(line.get_ydata()) for line in accuracy.lines if list(line.get_xdata()) == [8, 8]]
+    assert [min(values), max(values)] in [pytest.approx(one) for one in joined]
 
 
 def test_without_records_there_are_no_figures(tmp_path: Path) -> None:
@@ -385,8 +410,8 @@ def test_writing_is_deterministic_and_removes_old_figures(
 
 
 def test_every_figure_has_a_caption() -> None:
-    assert set(CAPTIONS) == {*FIGURES, *DIAGRAMS}
-    for caption in CAPTIONS.values():
+    assert set(TEXTS) == {*FIGURES, *DIAGRAMS}
+    for _, caption in TEXTS.values():
         assert len(caption) > 60
         assert caption.endswith(".")
         assert not set("[]\n|") & set(caption)  # it is embedded in Markdown

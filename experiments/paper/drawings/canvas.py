@@ -26,6 +26,7 @@ LEVEL = 0.9
 #: Colours by method or sampling mode, distinguishable with colour blindness.
 COLOURS = {
     "squad": "#0b62a8",
+    "squad-factorized": "#0f8f9c",
     "maxout-dropout": "#d1571a",
     "relu-dropout": "#a8741a",
     "dlgm": "#1a9a77",
@@ -118,8 +119,12 @@ def draw_band(
 
 
 def draw_dots(axes: "Axes", x: ArrayLike, values: ArrayLike, colour: str) -> None:
-    """Draw values (networks, points) as one dot per network and point."""
-    for network in np.asarray(values, dtype=np.float64):
+    """Draw values (networks, points) as one dot per network and point; a thin line joins those of each point."""
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) > 1:
+        for place, low, high in zip(np.asarray(x), array.min(axis=0), array.max(axis=0), strict=True):
+            axes.plot([place, place], [low, high], color=colour, linewidth=0.8, alpha=0.5, zorder=1.4)
+    for network in array:
         axes.plot(x, network, "o", color=colour, alpha=0.5, markersize=3.5, markeredgewidth=0, zorder=1.5)
 
 

@@ -34,7 +34,7 @@ __all__ = ["ablation", "bins", "cost", "depth", "fit_line", "format_r_squared"]
 #: Grids over depth, with the label and colour of their lines.
 DEPTHS = {"depth-squad": ("SQUAD", COLOURS["squad"]), "depth-mlp": ("Plain MLP", COLOURS["mlp"])}
 #: Another grid over depth, drawn if it exists; it shows whether the sum of many layers' KL is what harms deep networks.
-SMALL_KL_GRID, SMALL_KL_LABEL = "depth-squad-light", "SQUAD, a ninth of the KL"
+SMALL_KL_GRID, SMALL_KL_LABEL = "depth-squad-light", "SQUAD, KL / 9"
 #: Styles of the lines of the first and second layer.
 LAYER_STYLES = (Style(COLOURS["squad"], "-", "o"), Style(COLOURS["dlgm"], (0, (4, 1.5)), "s"))
 #: Labels of the bin values in the ablation.
@@ -78,6 +78,7 @@ def depth(sources: Sources) -> "Figure | None":
         if small_kl:
             small_kl_depths = [len(_setting(variant, "hidden")) for variant in small_kl]
             dashed = Style(COLOURS["hard"], (0, (4, 1.5)), "v")
+            draw_dots(axes, small_kl_depths, _percentages(small_kl, measure), dashed.colour)
             draw_band(axes, small_kl_depths, band(_percentages(small_kl, measure)), dashed, SMALL_KL_LABEL)
     titles = (f"spread of activations, {max(depths)} hidden layers", "test accuracy", "coverage at 2 % risk (SGR)")
     for axes, title in zip(panels, titles, strict=True):
@@ -87,7 +88,7 @@ def depth(sources: Sources) -> "Figure | None":
     panels[0].set_ylim(bottom=0)
     for axes in panels[1:]:
         axes.set_xlabel("hidden layers of 32")
-        axes.set_ylim(0, 100)
+        axes.set_ylim(-2, 100)
         percent_ticks(axes.yaxis)
     for axes in panels:
         label_line_ends(axes, 0.06)
@@ -154,6 +155,7 @@ def ablation(sources: Sources) -> "Figure | None":
     learned = list(dict.fromkeys(_setting(one, "learn_values") for one in variants))
     step = len(learned) + 1  # a heading, and one row each
     figure, panels = make_panels(11, 1.5 + 0.3 * step * len(kinds), len(PANELS), sharey=True)
+    figure.set_layout_engine("constrained", wspace=0.05)  # keeps the outermost ticks of two panels apart
     for axes, (measure, (title, scale)) in zip(panels, PANELS.items(), strict=True):
         axes.set_title(title, fontsize=TEXT, loc="left")
         row_grid(axes, [step * group - 0.5 for group in range(1, len(kinds))])
@@ -162,7 +164,7 @@ def ablation(sources: Sources) -> "Figure | None":
             group = kinds.index((_setting(variant, "spacing"), _setting(variant, "prior")))
             row = step * group + 1 + learned.index(kind)
             _draw_mean(axes, row, scale * np.array(variant.values(measure)), BIN_VALUE_COLOURS[kind])
-        axes.locator_params(axis="x", nbins=5)
+        axes.locator_params(axis="x", nbins=4)
         if scale == 100:
             percent_ticks(axes.xaxis)
     names = []
@@ -177,7 +179,7 @@ def ablation(sources: Sources) -> "Figure | None":
         else:
             label.set_fontweight("bold")
     count = len(variants[0].networks)
-    text = f"vertical marks: mean of {count} networks; bars: its 90 % interval; dots: single networks"
+    text = f"vertical marks: mean of {count} networks; thick bars: its 90 % interval; dots: single networks"
     figure.supxlabel(text if count > 1 else "one network", fontsize=SMALL)
     return figure
 
@@ -186,6 +188,7 @@ def _draw_mean(axes: "Axes", row: int, values: Any, colour: str) -> None:
     """Draw the mean over the networks with its interval, and each network."""
     mean, low, high = band(values)
     axes.plot([low, high], [row, row], color=colour, linewidth=3.5, alpha=0.35, solid_capstyle="butt")
+    axes.plot([values.min(), values.max()], [row, row], color=colour, linewidth=0.8, alpha=0.5)
     axes.plot(values, np.full(len(values), row), "o", color=colour, alpha=0.35, markersize=4, markeredgewidth=0)
     axes.plot([mean], [row], "|", color=colour, markersize=13, markeredgewidth=2.2, label="mean")
 

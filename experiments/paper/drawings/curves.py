@@ -1,15 +1,11 @@
-"""Figures that compare the methods: risk-coverage curves, the effect of more samples, and table 1 as a figure."""
+"""Figures that compare the methods: risk-coverage curves, and the effect of more samples."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.paper.drawings.canvas import (
     COLOURS,
-    GRAY,
-    INK,
     SMALL,
     TEXT,
     Style,
@@ -19,18 +15,16 @@ from experiments.paper.drawings.canvas import (
     label_line_ends,
     make_panels,
     percent_ticks,
-    row_grid,
     set_ticks,
 )
-from experiments.paper.jobs.measure import COVERAGES, RISKS
-from experiments.paper.row_results import Variant
+from experiments.paper.jobs.measure import COVERAGES
 from experiments.paper.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["coverage_table1", "risk_coverage", "samples"]
+__all__ = ["risk_coverage", "samples"]
 
 #: The 2-layer models, with the styles of their lines.
 METHODS = {
@@ -56,9 +50,6 @@ PANELS = {
     "nll": ("NLL, lower is better", 1.0),
     "aurc": ("AURC x 1000, lower is better", 1000.0),
 }
-
-#: Rows of the figure of table 1.
-TABLE1_ROWS = ("mlp", "relu-dropout", "maxout-dropout", "dlgm", "squad")
 
 
 def risk_coverage(sources: Sources) -> "Figure | None":
@@ -125,79 +116,4 @@ def _legend(figure: "Figure", axes: "Axes", title: str) -> None:
     figure.legend(
         handles=[head, *lines], loc="outside upper left", ncols=1 + len(lines), frameon=False, fontsize=SMALL,
         columnspacing=1.4, handletextpad=0.5,
-    )  # fmt: skip
-
-
-def coverage_table1(sources: Sources) -> "Figure | None":
-    """Draw the coverage of every network of table 1 at three risks, of the ensembles, and of the paper."""
-    variants = sources.variants("table1", TABLE1_ROWS)
-    if variants is None:
-        return None
-    figure, panels = make_panels(11, 5.2, len(RISKS), sharey=True)
-    for axes, risk in zip(panels, RISKS, strict=True):
-        axes.set_title(f"risk at most {100 * risk:g} %", fontsize=TEXT, loc="left")
-        row_grid(axes, [row - 0.5 for row in range(1, len(TABLE1_ROWS))])
-        for row, (name, variant) in enumerate(zip(TABLE1_ROWS, variants, strict=True)):
-            _draw_method(axes, row, variant, risk, COLOURS[name])
-        axes.set_xlim(-4, 84)
-        axes.set_xticks(range(0, 81, 20))
-        axes.set_xlabel("coverage by SGR")
-        percent_ticks(axes.xaxis)
-    panels[0].set_ylim(len(TABLE1_ROWS) - 0.5, -0.5)
-    panels[0].set_yticks(range(len(TABLE1_ROWS)), [variant.row.label for variant in variants], fontsize=TEXT)
-    _mark_legend(figure, len(variants[0].networks))
-    return figure
-
-
-def _draw_method(axes: "Axes", row: int, variant: Variant, risk: float, colour: str) -> None:
-    """Draw one row: our results above, the paper's below."""
-    measure = f"coverage@{risk}"
-    values = 100 * np.array(variant.values(measure))
-    axes.plot(
-        values, row - 0.16 + _jitter(len(values)), "o", color=colour, alpha=0.5, markersize=4.5, markeredgewidth=0,
-        label="each",
-    )  # fmt: skip
-    axes.plot([values.mean()], [row - 0.16], "|", color=INK, markersize=19, markeredgewidth=2, label="mean")
-    axes.plot(
-        [100 * variant.ensemble[measure]], [row - 0.16], "D", color=colour, markersize=7.5, markeredgecolor=INK,
-        label="ensemble",
-    )  # fmt: skip
-    column = RISKS.index(risk)
-    if variant.row.paper is not None:
-        mean, *spread = variant.row.paper[column]
-        axes.errorbar(
-            [mean], [row + 0.25], xerr=[spread[0] if spread else 0.0], fmt="|", color=INK, markersize=9,
-            markeredgewidth=1.6, elinewidth=1.1, capsize=0, label="paper",
-        )  # fmt: skip
-    elif column == 0:
-        axes.text(2, row + 0.25, "not in the paper's table", fontsize=SMALL, color=GRAY, va="center")
-    if variant.row.paper_ensemble is not None:
-        axes.plot(
-            [variant.row.paper_ensemble[column][0]], [row + 0.25], "D", markerfacecolor="white", color=INK,
-            markersize=6.5, label="paper's ensemble",
-        )  # fmt: skip
-
-
-def _jitter(count: int) -> NDArray[np.float64]:
-    """Return small vertical offsets that make equal values distinguishable: even and deterministic."""
-    return np.asarray(0.28 * ((np.arange(count) * 0.6180339887 + 0.5) % 1 - 0.5), dtype=np.float64)
-
-
-def _mark_legend(figure: "Figure", count: int) -> None:
-    """Draw the legend of the marks."""
-    from matplotlib.lines import Line2D
-
-    def mark(marker: str, label: str, **more: Any) -> Line2D:
-        return Line2D([], [], marker=marker, linestyle="", label=label, **more)
-
-    handles: Sequence[Line2D] = [
-        mark("o", f"ours: each of {count} networks", color=GRAY, markersize=5),
-        mark("|", "their mean", color=INK, markersize=13, markeredgewidth=2),
-        mark("D", "their ensemble", color=GRAY, markeredgecolor=INK, markersize=7),
-        Line2D([], [], color=INK, linewidth=1.1, marker="|", markersize=8, label="paper: mean and 2 std"),
-        mark("D", "paper: ensemble", color=INK, markerfacecolor="white", markersize=6.5),
-    ]
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=SMALL,
-        columnspacing=1.5, handletextpad=0.5,
     )  # fmt: skip

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "CAPTIONS", "DIAGRAMS", "approximation", "latent_layers", "priors_and_spacings", "quantized_domain",
+    "DIAGRAMS", "approximation", "latent_layers", "priors_and_spacings", "quantized_domain",
     "sampling_graph",
 ]  # fmt: skip
 
@@ -292,38 +292,4 @@ DIAGRAMS: dict[str, Callable[[], "Figure"]] = {
     "diagram-quantized-domain": quantized_domain,
     "diagram-sampling": sampling_graph,
     "diagram-priors": priors_and_spacings,
-}
-
-#: Captions of the diagrams.
-CAPTIONS: dict[str, str] = {
-    "diagram-latent-layers": (
-        "A deep latent variable model has layers of stochastic latent variables between the input x and the classes y. "
-        "Each circle shows the distribution that a small SQUAD network predicts for one latent; the sampled value, in "
-        "red, is the input of the next layer."
-    ),
-    "diagram-approximation": (
-        "Variational inference selects, from a tractable family, the distribution q that is closest to the true one, "
-        "p. Here the family is the Gaussians: each is a point on the right, darker where its KL divergence to p is "
-        "smaller, and gradient descent moves from a wide Gaussian to the closest one. It covers one mode and misses "
-        "the other: it is overconfident."
-    ),
-    "diagram-quantized-domain": (
-        "SQUAD quantizes the domain of a latent z: probabilities of C = 11 values can follow any shape. The density is "
-        "that of the previous figure; the bars are its mass around each value, and the closest Gaussian is drawn for "
-        "comparison."
-    ),
-    "diagram-sampling": (
-        "Left: how one latent variable is sampled in training, with the numbers of a small layer. Gumbel noise, "
-        "-log(-log u) of the paper's uniform numbers u, is added to the logits, a softmax at a low temperature turns "
-        "them into an almost one-hot vector, and its inner product with the values is the sample; the KL divergence to "
-        "the prior needs no sample. Right: the matrix-factorized variant computes B numbers per latent first, which "
-        "takes a fraction of the weights."
-    ),
-    "diagram-priors": (
-        "Three priors r(z) on C = 11 bins, with the layer settings that give them. Left: evenly spaced values with "
-        "equal weights. Middle: the same values, each weighted by the mass of a normal in its cell. Right: values of "
-        "cells that have equal mass under a normal, with equal weights. Grey: the standard normal density, on its own "
-        "scale; where the bins depend on it, in the middle and on the right, every second cell is darker. In all three "
-        "cases the values may also be learned, per layer or per neuron."
-    ),
 }

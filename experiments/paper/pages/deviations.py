@@ -1,15 +1,29 @@
 """Deviations from the paper, and how much each choice matters: from records alone."""
 
 import statistics
+from collections.abc import Sequence
 
-from experiments.paper.pages.markdown import MEASURES, format_interval, format_mean, table
+from experiments.paper.jobs.plan import PLANS
+from experiments.paper.pages.markdown import MEASURES, format_interval, format_mean, joined, table
 from experiments.paper.pages.result_tables import NOT_RUN
+from experiments.paper.row_results import RowResult
 from experiments.paper.sources import Sources
 
-__all__ = ["deviations"]
+__all__ = ["deviations", "page"]
 
 #: Measures shown; coverage at .5 % varies too much.
 SHOWN = {name: heading for name, heading in MEASURES.items() if name != "coverage@0.005"}
+
+
+def page(sources: Sources, note: str) -> str:
+    """Return the page of deviations.
+
+    Args:
+        sources: Plans and their records.
+        note: What the records do not contain.
+    """
+    results = [result for name in PLANS for result in sources.row_results(name)]
+    return joined(["# Deviations from the paper", deviations(sources), _machines(results), note])
 
 
 def deviations(sources: Sources) -> str:
@@ -87,3 +101,17 @@ def _extrapolate_images(sources: Sources) -> list[str]:
         "have trained on notMNIST large (529,000 images); it does not say. Duplicates, which we drop, and another test "
         "set may also have helped. With 5,000 test rows, coverage at .5 % depends on a few errors, hence its spread."
     ]
+
+
+def _machines(results: Sequence[RowResult]) -> str:
+    """Describe which rows were trained on which device; "" if there is only one."""
+    by_device: dict[str, list[str]] = {}
+    for result in results:
+        if result.record is not None:
+            machine = result.record.machine
+            by_device.setdefault(machine.get("gpu") or machine["cpu"], []).append(result.row.name)
+    if len(by_device) < 2:
+        return ""
+    usual = max(by_device, key=lambda name: len(by_device[name]))
+    others = "; ".join(f"{', '.join(names)} on one {device}" for device, names in by_device.items() if device != usual)
+    return f"Networks were trained on one {usual}, except for {others}."

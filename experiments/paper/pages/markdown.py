@@ -2,17 +2,19 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scipy.stats import t
 
 __all__ = [
     "MEASURES",
+    "QUICK_NOTICE",
     "format_difference",
     "format_interval",
     "format_mean",
     "format_value",
     "full_heading",
+    "joined",
     "t_interval",
     "table",
     "yes_no",
@@ -26,6 +28,16 @@ MEASURES = {
     "nll": "NLL",
     "accuracy": "accuracy",
 }
+#: Notice on all pages of a quick run.
+QUICK_NOTICE = (
+    "**This is a quick run** with fewer networks, epochs and training rows than the paper. It shows that everything "
+    "runs; its results are not comparable with the paper's or with those of a full run."
+)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the parts of a page with blank lines between them; empty parts are left out."""
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -82,13 +94,15 @@ def t_interval(values: Sequence[float], comparisons: int = 1) -> tuple[float, fl
     return mean, quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def format_interval(values: Sequence[float], measure: str) -> str:
+def format_interval(values: Sequence[float], measure: str, *, sign: bool = True) -> str:
     """Format the mean and, in parentheses, its 95 % interval by Student's t; the mean alone where all values are 0."""
     mean, half = t_interval(values)
     if math.isinf(half) or not any(values):
-        return format_value(mean, measure, sign=True)
-    low, high = _format_bound(mean - half, measure), _format_bound(mean + half, measure)
-    return f"{format_value(mean, measure, sign=True)} ({low} to {high})"
+        return format_value(mean, measure, sign=sign)
+    low, high = (
+        _format_bound(bound, measure) if sign else format_value(bound, measure) for bound in (mean - half, mean + half)
+    )
+    return f"{format_value(mean, measure, sign=sign)} ({low} to {high})"
 
 
 def _format_bound(value: float, measure: str) -> str:
