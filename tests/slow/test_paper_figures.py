@@ -414,7 +414,7 @@ def test_every_figure_has_a_caption() -> None:
     for _, caption in TEXTS.values():
         assert len(caption) > 60
         assert caption.endswith(".")
-        assert not set("[]\n|") & set(caption)  # it is embedded in Markdown
+        assert not set("[]\n") & set(caption)  # it is embedded in Markdown
 
 
 def test_a_missing_matplotlib_is_reported(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def overview(sources: Sources) -> "Figure | None":
         for row, name in enumerate(OVERVIEW_ROWS):
             variant = sources.variant(f"{plan}/{name}")
             if variant is None:
-                _note(axes, row - 0.25, "not in this table")
+                _note(axes, row - 0.25, "not run on this data set")
                 continue
             labels[name] = variant.row.label
             count = max(count, len(variant.networks))
