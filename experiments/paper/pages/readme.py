@@ -18,8 +18,9 @@ PICTURE = "overview"
 #: How to read the table of claims.
 GUIDE = (
     "A number that names no quantity is coverage: the percentage of test rows accepted at a guaranteed selective risk "
-    "(error rate among accepted rows) of 1 %. In parentheses: 95 % intervals over seeds and splits. A claim holds if "
-    "every comparison that it makes comes out as claimed, and partly if some do; its link leads to the measurements."
+    "(error rate among accepted rows) of 1 %. SQUAD predicts with relaxed samples, T = 32. In parentheses: 95 % "
+    "intervals over seeds and splits, not over test rows or searches. A claim holds if every comparison that it makes "
+    "comes out as claimed, and partly if some do; its link leads to the measurements."
 )
 #: How to write the pages again.
 COMMANDS = (
