@@ -140,6 +140,23 @@ def test_positions_of_the_slider(good: Predictor, tmp_path: Path) -> None:
     assert page.text.count("guarantees all its positions at once") == 1
 
 
+@pytest.mark.parametrize(
+    ("risk", "by", "said"),
+    [
+        ({"wrong": 0.1, "missed emu": 0.1}, None, "none of the other harms"),
+        (0.1, "label", "does not guarantee the risk within each group"),
+    ],
+)
+def test_the_slider_bounds_less_than_a_certificate_of_harms_or_groups(
+    risk: Any, by: str | None, said: str, tmp_path: Path
+) -> None:
+    page = report(tmp_path, {"it": certified(model(), risk=risk, by=by, count=1500)}, images(200, seed=3))
+    assert "certificate: 10\u00a0%" in page.text
+    assert "The certificate bounds more, groups or other harms" in page.text
+    assert "more cautious than a certificate" not in page.text
+    assert said in page.text
+
+
 def test_a_risk_that_only_the_certificate_guarantees(tmp_path: Path) -> None:
     page = report(tmp_path, {"it": certified(model("squad"), risk=0.03, delta=0.2)}, images(50))
     first = page.data["models"][0]["positions"][0]

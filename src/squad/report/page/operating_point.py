@@ -7,8 +7,9 @@ from squad.report.markup import Markup, element, join, plain_table
 from squad.report.number_format import approximate, count, exact_percent, percent, percent_rounded_up, plural, round_up
 from squad.report.page.building_blocks import EMPTY_CELL, fold, section, side_by_side
 from squad.report.plot_area import marker
-from squad.report.report_data import ModelReport, ReportData
+from squad.report.report_data import Guarantee, ModelReport, ReportData
 from squad.report.slider import REFERENCE_CASES, SliderPosition
+from squad.selective.scored_cases import WRONG
 
 __all__ = ["operating_point", "position_texts"]
 
@@ -95,7 +96,12 @@ def _why_different(models: Sequence[ModelReport]) -> Markup | None:
     """Say in one line why the slider's numbers differ from a certificate's."""
     if not any(model.guarantee and model.guarantee.points for model in models):
         return None
-    if models[0].slider.guaranteed:
+    if models[0].slider.guaranteed and any(_groups_or_harms(model) for model in models):
+        text = (
+            "The slider bounds the selective risk of all cases together. The certificate bounds more, groups or other"
+            " harms, and may therefore accept far fewer cases at the same risk."
+        )
+    elif models[0].slider.guaranteed:
         text = (
             "The slider is slightly more cautious than a certificate, because it guarantees all its positions at once;"
             " a certificate guarantees one risk that was fixed in advance."
@@ -106,6 +112,16 @@ def _why_different(models: Sequence[ModelReport]) -> Markup | None:
             " cases."
         )
     return element("p", text, class_="remark")
+
+
+def _groups_or_harms(model: ModelReport) -> bool:
+    """Return whether the certificate bounds more than the selective risk of all cases together."""
+    guarantee = model.guarantee
+    return guarantee is not None and (guarantee.by is not None or _has_other_harms(guarantee))
+
+
+def _has_other_harms(guarantee: Guarantee) -> bool:
+    return any(harm != WRONG for rule in guarantee.rules for harm in rule.risks)
 
 
 def _card(index: int, model: ModelReport, start: int) -> Markup:
@@ -203,6 +219,8 @@ def _guarantee_text(model: ModelReport) -> str:
     )
     if model.guarantee is not None and model.guarantee.by is not None:
         text += " The slider uses one threshold for all cases and does not guarantee the risk within each group."
+    if model.guarantee is not None and _has_other_harms(model.guarantee):
+        text += " It bounds wrong predictions, and none of the other harms of the certificate."
     return text
 
 
