@@ -203,8 +203,8 @@ with contextlib.ExitStack() as stack:
         print(shared)
 
 # %%
-# Every trial was trained by one of the two. A number is missing where both wanted the same place, such as that of the
-# defaults at the start: only the first of them counts.
+# Every trial was trained by one of the two. A number may be missing, where both wanted the same place, such as that of
+# the defaults at the start: only the first of them counts.
 
 if shared is not None:
     names = sorted({str(trial.worker) for trial in shared.measured})
