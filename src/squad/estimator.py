@@ -221,7 +221,8 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         Returns:
             A :class:`squad.Predictor` with ``predict``, ``predict_proba`` and ``answer``, whose predictions are
-            accepted or referred.  The classifier itself does not change.
+            accepted or referred.  The classifier remembers the attempt: certifying it again, with other rows or settings,
+            uses the next part of delta, as :meth:`squad.Predictor.certify` describes.
 
         Examples:
             >>> from sklearn.datasets import make_classification
@@ -232,7 +233,9 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             (3,)
         """
         check_is_fitted(self)
-        return self.predictor_.certify(X, y, risk, delta, method, **options)
+        certified = self.predictor_.certify(X, y, risk, delta, method, **options)
+        self.predictor_ = certified.uncertified()
+        return certified
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return the most likely class of each row.

@@ -80,8 +80,8 @@ def certify_model(
             predictor = with_attempts_of(predictor, out)
         if predictor.certificate is not None and out is None and not settings.overwrite:
             raise OutputError(
-                f"{model} has a certificate already. Certifying repeatedly until a result suits makes the guarantee"
-                " worthless. Replace the certificate with --overwrite, or save another model with --out."
+                f"{model} has a certificate already, and each further attempt has a smaller part of delta. Replace the"
+                " certificate with --overwrite, or save another model with --out."
             )
         artifact.check_target(folder, may_replace)
         check_writable(folder)

@@ -200,8 +200,9 @@ def _rows_left_out(model: ModelReport) -> Markup:
     if model.unreadable:
         are = "is" if model.unreadable == 1 else "are"
         parts.append(
-            f"{count(model.unreadable)} of {plural(model.rows, 'case')} {are} referred because the model cannot use"
-            f" {'it' if model.unreadable == 1 else 'them'}, and excluded from all results."
+            f"{count(model.unreadable)} of {plural(model.rows, 'case')} {are} referred whatever the confidence, because"
+            f" the model cannot read {'it' if model.unreadable == 1 else 'them'} or has never seen the like, and"
+            " excluded from all results."
         )
     if model.excluded:
         are = "is" if model.excluded == 1 else "are"

@@ -21,7 +21,7 @@ TABLE_ROWS = (
     (f"accepted but wrong, of {REFERENCE_CASES:,}", "wrong", "observed_wrong"),
     ("selective risk", "rate", "observed_rate"),
 )
-OBSERVED = "observed on the test set"
+BOUNDED, OBSERVED = "from calibration (\u201cat most\u201d is guaranteed)", "observed on the test set"
 #: Columns of squares, and the size of a square with its margin.
 SQUARE_COLUMNS, SQUARE_SIZE = 50, 10
 
@@ -103,8 +103,8 @@ def _why_different(models: Sequence[ModelReport]) -> Markup | None:
         )
     elif models[0].slider.guaranteed:
         text = (
-            "The slider is slightly more cautious than a certificate, because it guarantees all its positions at once;"
-            " a certificate guarantees one risk that was fixed in advance."
+            "The slider is more cautious than a certificate, because it guarantees all its positions at once; a"
+            f" certificate guarantees one risk that was fixed in advance.{_price(models)}"
         )
     else:
         text = (
@@ -112,6 +112,21 @@ def _why_different(models: Sequence[ModelReport]) -> Markup | None:
             " cases."
         )
     return element("p", text, class_="remark")
+
+
+def _price(models: Sequence[ModelReport]) -> str:
+    """Say what this caution costs at the risk of the certificate, for a single model with one risk."""
+    points = [] if models[0].guarantee is None else models[0].guarantee.points
+    if len(models) > 1 or len(points) != 1:
+        return ""
+    ((coverage, risk),) = points
+    at_risk = [position.coverage or 0 for position in models[0].slider.positions if position.risk == risk]
+    if not at_risk:
+        return ""
+    return (
+        f" At {exact_percent(risk)}, the certificate accepts {percent(coverage)} of the calibration cases, and the slider"
+        f" {percent(at_risk[0])}."
+    )
 
 
 def _groups_or_harms(model: ModelReport) -> bool:
@@ -154,7 +169,7 @@ def _card(index: int, model: ModelReport, start: int) -> Markup:
         class_="legend",
     )
     squares = _squares_figure(index, cast("list[int]", initial["squares"]))
-    head = ["", "guaranteed", f"{OBSERVED}, not guaranteed"] if guaranteed else ["", f"{OBSERVED}, not guaranteed"]
+    head = ["", BOUNDED, f"{OBSERVED}, not guaranteed"] if guaranteed else ["", f"{OBSERVED}, not guaranteed"]
     rows: list[list[object]] = [
         [label, *(field(name) for name in ((bound, observed) if guaranteed else (observed,)))]
         for label, bound, observed in TABLE_ROWS
