@@ -39,6 +39,10 @@ def test_good_links_pass(tmp_path: Path) -> None:
         ('<script src="https://example.org/a.js"></script>', "loaded from elsewhere"),
         ('<link rel="stylesheet" href="https://example.org/a.css">', "loaded from elsewhere"),
         ("<style>@import url(https://example.org/a.css);</style>", "loaded from elsewhere"),
+        ('<img srcset="missing.png 1x, other.png 2x">', "no such file"),
+        ('<img srcset="https://example.org/a.png 2x">', "loaded from elsewhere"),
+        ('<video src="//example.org/a.mp4"></video>', "loaded from elsewhere"),
+        ('<object data="https://example.org/a.svg"></object>', "loaded from elsewhere"),
     ],
 )
 def test_a_bad_link_is_found(tmp_path: Path, body: str, wrong: str) -> None:
@@ -46,6 +50,17 @@ def test_a_bad_link_is_found(tmp_path: Path, body: str, wrong: str) -> None:
     assert line.startswith("index.html: ")
     assert line.endswith(wrong)
     assert check_site.main([str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize(
+    "style", ['@import "https://example.org/a.css";', "p { background: url(//example.org/a.png) }"]
+)
+def test_what_a_style_sheet_loads_is_found(tmp_path: Path, style: str) -> None:
+    site(tmp_path, "")
+    (tmp_path / "style.css").write_text(style)
+    (line,) = check_site.problems(tmp_path)
+    assert line.startswith("style.css: ")
+    assert line.endswith("loaded from elsewhere")
 
 
 def test_an_empty_site_is_an_error(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Check the links of a built site (``make site``), offline.
 
 A link within the site must lead to a file, and to an anchor that it has; a link to elsewhere must be well-formed and
-use https; and a page must not load anything (script, style, image, font) from elsewhere.
+use https; and neither a page nor a style sheet may load anything (script, style, image, font, video) from elsewhere.
 """
 
 import html.parser
@@ -13,9 +13,18 @@ from functools import cache
 from pathlib import Path
 
 #: Attributes that lead somewhere, and those by which a page loads something.
-LEADING, LOADING = {"a": "href"}, {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src"}
+LEADING = {"a": ("href",)}
+LOADING = {
+    **dict.fromkeys(("img", "source"), ("src", "srcset")),
+    **dict.fromkeys(("script", "iframe", "audio", "embed", "track"), ("src",)),
+    "video": ("src", "poster"),
+    "object": ("data",),
+    "link": ("href",),
+}
 #: Kinds of <link> that load something; others, such as "canonical", only name an address.
 LOADED_LINKS = {"stylesheet", "icon", "preload", "modulepreload"}
+#: What a style loads from elsewhere.
+REMOTE_STYLE = re.compile(r"@import[^;]*(?:https?:)?//[^;]*|url\(\s*['\"]?(?:https?:)?//[^)]*")
 
 
 class Page(html.parser.HTMLParser):
@@ -32,11 +41,13 @@ class Page(html.parser.HTMLParser):
         """Record what a tag names, links to or loads."""
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
-        if LEADING.get(tag) in values:
-            self.links.append(values[LEADING[tag]])
-        if LOADING.get(tag) in values:
-            loads = tag != "link" or set(values.get("rel", "").split()) & LOADED_LINKS
-            (self.loads if loads else self.links).append(values[LOADING[tag]])
+        self.links += [values[name] for name in LEADING.get(tag, ()) if name in values]
+        loads = tag != "link" or set(values.get("rel", "").split()) & LOADED_LINKS
+        for name in LOADING.get(tag, ()):
+            if values.get(name):
+                # srcset has several addresses, each followed by a size.
+                found = [one.split()[0] for one in values[name].split(", ")] if name == "srcset" else [values[name]]
+                (self.loads if loads else self.links).extend(found)
 
 
 @cache
@@ -91,8 +102,9 @@ def problems(site: Path) -> Iterator[str]:
                     wrong = within(site, page, address)
                 if wrong:
                     yield f"{page.relative_to(site).as_posix()}: {link}: {wrong}"
-        for sheet in re.findall(r"@import[^;]*https?:[^;]*|url\(['\"]?https?:[^)]*", page.read_text(encoding="utf-8")):
-            yield f"{page.relative_to(site).as_posix()}: {sheet}: loaded from elsewhere"
+    for file in sorted(path for path in site.rglob("*") if path.suffix in {".html", ".css"}):
+        for sheet in REMOTE_STYLE.findall(file.read_text(encoding="utf-8")):
+            yield f"{file.relative_to(site).as_posix()}: {sheet}: loaded from elsewhere"
 
 
 def main(arguments: list[str]) -> int:

@@ -221,8 +221,8 @@ class SquadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         Returns:
             A :class:`squad.Predictor` with ``predict``, ``predict_proba`` and ``answer``, whose predictions are
-            accepted or referred.  The classifier remembers the attempt: certifying it again, with other rows or settings,
-            uses the next part of delta, as :meth:`squad.Predictor.certify` describes.
+            accepted or referred.  The classifier remembers the attempt: certifying it again, with other rows or
+            settings, uses the next part of delta, as :meth:`squad.Predictor.certify` describes.
 
         Examples:
             >>> from sklearn.datasets import make_classification

@@ -174,7 +174,7 @@ def test_there_is_no_slider_where_there_is_nothing_to_choose(tmp_path: Path) -> 
     perfect, x = model("mlp", members=1), images(30)
     path = write_report(tmp_path / "b.html", {"it": perfect}, x, perfect.answer(x).label)
     page = Page(path.read_text(encoding="utf-8"))
-    assert "makes no error on the test set" in page.text
+    assert "there is no error on the test set" in page.text
     assert "Weakest class" not in page.text
 
 

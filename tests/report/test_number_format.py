@@ -37,6 +37,20 @@ def test_only_0_is_0_percent_and_only_1_is_100_percent(share: float) -> None:
         assert abs(float(text.split("\u00a0")[0]) - 100 * share) <= 0.0501
 
 
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_a_confidence_above_the_threshold_that_is_shown_is_accepted(threshold: float) -> None:
+    shown = float(percent_rounded_up(threshold).split("\u00a0")[0]) / 100
+    assert shown >= threshold * (1 - 1e-11)
+    assert shown < 1 or threshold > 1 - 1e-15
+
+
+@pytest.mark.parametrize(
+    ("threshold", "text"), [(0.9, "90"), (0.99999999, "99.999999"), (0.12345, "12.4"), (0.9999951, "99.9996")]
+)
+def test_thresholds(threshold: float, text: str) -> None:
+    assert percent_rounded_up(threshold) == f"{text}\u00a0%"
+
+
 @given(st.floats(0, 1), st.integers(1, 5000))
 def test_an_upper_bound_is_rounded_up(share: float, of: int) -> None:
     assert round_up(share, of) >= share * of - 1e-8
@@ -57,7 +71,7 @@ def test_thresholds_are_rounded_up_and_risks_are_exact() -> None:
         "90.3\u00a0%",
         "90\u00a0%",
         "99.37\u00a0%",
-        "over 99.9999\u00a0%",
+        "99.99999999\u00a0%",
         "0\u00a0%",
         "100\u00a0%",
     ]

@@ -100,7 +100,7 @@ def _columns(transform: ArrayTransform | TableTransform, rows: Any, chosen: NDAr
         kinds = {column.name: isinstance(column, NumberColumn) for column in transform.columns}
     for name, is_number in kinds.items():
         cells = text_cells(rows.column(name))
-        texts = [_shortened(cells.values[code]) if code >= 0 else "(empty)" for code in cells.codes[chosen]]
+        texts = [_shortened(cells.values[code], is_number) if code >= 0 else "(empty)" for code in cells.codes[chosen]]
         if is_number:
             values = np.append(parse_numbers(cells.values), np.nan)[cells.codes]
             yield _number_column(name, values, chosen)._replace(text=texts.__getitem__)
@@ -135,8 +135,9 @@ def _number_text(value: float) -> str:
     return f"{value:.4g}" if math.isfinite(value) else str(value)
 
 
-def _shortened(text: str) -> str:
-    """Shorten a number to six digits, and any other text to ``MAX_LENGTH`` characters."""
-    with contextlib.suppress(ValueError):
-        text = f"{float(text):.6g}" if len(text) > 10 else text
+def _shortened(text: str, is_number: bool) -> str:
+    """Shorten a number to six digits, and other texts, such as identifiers, to ``MAX_LENGTH`` characters."""
+    if is_number and len(text) > 10:
+        with contextlib.suppress(ValueError):
+            text = f"{float(text):.6g}"
     return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…"

@@ -47,6 +47,8 @@ from squad.selective.scored_cases import WRONG
 
 __all__ = ["compute_report"]
 
+#: From this number of members on, the band leaves out the highest and lowest 5 %; 5 % of fewer is less than one.
+MIN_MEMBERS_CENTRAL = 20
 #: Maximum number of points of a risk–coverage curve, and of the band of the members around it.
 CURVE_POINTS, SPREAD_POINTS = 400, 240
 #: Maximum number of unreadable rows whose reason is shown.
@@ -383,8 +385,9 @@ class _Evaluation:
             expected_risk(confidence[member, self.used], predicted[member, self.used] != self.truth, ranks)
             for member in range(predictor.members)
         ]
-        low, high = np.quantile(member_risks, (0.05, 0.95), axis=0)
-        return MemberSpread(*(_six_digits(array) for array in (ranks / len(self.used), low, high)))
+        central = 1.0 if predictor.members < MIN_MEMBERS_CENTRAL else 0.9
+        low, high = np.quantile(member_risks, ((1 - central) / 2, (1 + central) / 2), axis=0)
+        return MemberSpread(central, *(_six_digits(array) for array in (ranks / len(self.used), low, high)))
 
 
 def _rows_of(predictor: Predictor, x: Any) -> Any:

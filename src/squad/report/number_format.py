@@ -1,6 +1,7 @@
 """Numbers formatted for readers: rounded to the digits that matter, and never in the model's favour."""
 
 import math
+from decimal import ROUND_CEILING, Decimal
 
 from squad.selective.certificate_text import percent as guaranteed_percent
 
@@ -53,18 +54,25 @@ def exact_percent(fraction: float) -> str:
 def percent_rounded_up(threshold: float) -> str:
     r"""Format a threshold as a percentage, rounded up: a confidence above the number shown is above the threshold.
 
+    Near 1 it has as many decimals as it takes to differ from 100 %.
+
     Returns:
         The percentage, with a no-break space before the sign.
 
     Examples:
-        >>> percent_rounded_up(0.902435), percent_rounded_up(0.5)
-        ('90.3\xa0%', '50\xa0%')
+        >>> percent_rounded_up(0.902435), percent_rounded_up(0.5), percent_rounded_up(0.99999999)
+        ('90.3\xa0%', '50\xa0%', '99.999999\xa0%')
     """
     if not 0 < threshold < 1:
         return percent(threshold)
     decimals = _decimals(100.0 * min(threshold, 1 - threshold))
-    value = math.ceil(100.0 * threshold * 10.0**decimals - 1e-9) / 10.0**decimals
-    return percent(threshold) if value >= 100 else _trim(f"{value:.{decimals}f}") + f"{NBSP}%"
+    unit, number = Decimal(1).scaleb(-decimals), 100 * Decimal(threshold)
+    # A threshold that was written with few decimals, such as 0.9, is a little more or less as a binary number.
+    value = (number * (1 - Decimal("1e-12"))).quantize(unit, ROUND_CEILING)
+    while value >= 100:
+        unit /= 10
+        value = number.quantize(unit, ROUND_CEILING)
+    return _trim(f"{value:f}") + f"{NBSP}%"
 
 
 def _decimals(gap: float) -> int:

@@ -79,7 +79,7 @@
   // ---- the curve, read off at the pointer
   const area = document.querySelector("#plot-curve .inset");
   const readout = document.getElementById("readout");
-  const HINT = "Point at the curve to read it off.";
+  const HINT = "Point at the curve, or tap it, to read it off.";
   readout.textContent = HINT;
   area.parentElement.addEventListener("pointermove", (event) => {
     const box = area.getBoundingClientRect();

@@ -33,11 +33,13 @@ class MemberSpread:
     """Selective risks of the individual ensemble members, each predicting alone.
 
     Attributes:
+        central: Fraction of the members between ``low`` and ``high``, the highest and the lowest left out; 1 for all.
         coverage: Fraction of the cases accepted.
-        low: 5th percentile of the selective risk over the members.
-        high: 95th percentile.
+        low: Lower end of the selective risks.
+        high: Upper end.
     """
 
+    central: float
     coverage: list[float]
     low: list[float]
     high: list[float]

@@ -11,7 +11,7 @@ from squad.report.summaries import ConfidenceBin
 
 __all__ = ["confidence"]
 
-#: Bins with at least this many predictions extend the vertical axis to show their whole interval.
+#: Bins with at least this many predictions extend the vertical axis to show their whole interval; others, their dot.
 MIN_BIN_COUNT = 5
 #: Diameters of the smallest and the largest dot of a reliability diagram, in pixels.
 DOT_SIZES = (8, 20)
@@ -45,7 +45,7 @@ def _reliability(index: int, model: ModelReport) -> Markup:
     bins, colour = model.reliability, model_class(index)
     largest = max(group.count for group in bins)
     first = min(group.start for group in bins)
-    lowest = min(first, 0.9, *(group.low for group in bins if group.count >= MIN_BIN_COUNT))
+    lowest = min(first, 0.9, *(group.low if group.count >= MIN_BIN_COUNT else group.accuracy for group in bins))
     x = percent_axis("confidence", min(first, 0.9), 1)
     y = percent_axis("accuracy", math.floor(10 * lowest) / 10, 1)
     start = max(x.low, y.low)
@@ -106,11 +106,11 @@ def _bin_name(group: ConfidenceBin) -> str:
 
 
 def _confidence_text(model: ModelReport) -> str:
-    if not model.wrong:
-        return "All predictions on the test set are correct."
+    if model.wrong in (0, model.used):
+        return f"All predictions on the test set are {'wrong' if model.wrong else 'correct'}."
     high = [group for group in model.confidences if group.low >= 0.9]
     correct, wrong = sum(group.n - group.wrong for group in high), sum(group.wrong for group in high)
-    fractions = [percent(correct / max(1, model.used - model.wrong)), percent(wrong / model.wrong) if wrong else "none"]
+    fractions = [percent(correct / (model.used - model.wrong)), percent(wrong / model.wrong) if wrong else "none"]
     return (
         f"The confidence is above 90\u00a0% for {fractions[0]} of the correct predictions and {fractions[1]} of the"
         " wrong ones."

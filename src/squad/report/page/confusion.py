@@ -1,10 +1,12 @@
 """Confusion matrices of all, accepted and referred cases, and the most frequent confusions."""
 
+from collections.abc import Sequence
+
 from squad.report.markup import Markup, element, join, plain_table
 from squad.report.number_format import count, percent
 from squad.report.report_data import ModelReport
 
-__all__ = ["confusion_matrices"]
+__all__ = ["confusion_matrices", "distinct_names"]
 
 #: Maximum number of classes of a matrix; with more, only the most frequent confusions are listed.
 MAX_CLASSES = 30
@@ -12,8 +14,8 @@ MAX_CLASSES = 30
 MIN_CLASSES_LISTED = 5
 #: Maximum number of confusions listed.
 MAX_LISTED = 8
-#: Longest name of a class in the head of a column; longer ones are cut.
-MAX_NAME = 14
+#: Longest name of a class in the head of a column and of a row; longer ones are cut.
+MAX_NAME, MAX_ROW_NAME = 14, 32
 
 
 def confusion_matrices(index: int, model: ModelReport) -> Markup:
@@ -52,7 +54,14 @@ def _tabs(index: int, classes: list[str], matrices: list[tuple[str, list[list[in
             )
             children.append(element("label", f"{name} ({count(total)})", for_=choice))
     panels = [_matrix(name, classes, matrix) for name, matrix in matrices]
-    return element("div", *children, element("div", *panels, class_="panels"), class_="tabs")
+    return element(
+        "div",
+        *children,
+        element("div", *panels, class_="panels"),
+        class_="tabs",
+        role="group",
+        aria_label="Cases of the confusion matrix",
+    )
 
 
 def _matrix(name: str, classes: list[str], matrix: list[list[int]]) -> Markup:
@@ -60,13 +69,13 @@ def _matrix(name: str, classes: list[str], matrix: list[list[int]]) -> Markup:
     head = element(
         "tr",
         element("th", "true \\ predicted", scope="col"),
-        *(element("th", _cut(one), scope="col") for one in classes),
+        *_headings(classes, MAX_NAME, "col"),
     )
     rows = []
-    for row, (one, numbers) in enumerate(zip(classes, matrix, strict=True)):
+    for row, (heading, numbers) in enumerate(zip(_headings(classes, MAX_ROW_NAME, "row"), matrix, strict=True)):
         total = max(1, sum(numbers))
         cells = [_cell(number, number / total, row == column) for column, number in enumerate(numbers)]
-        rows.append(element("tr", element("th", _cut(one), scope="row"), *cells))
+        rows.append(element("tr", heading, *cells))
     table = element("table", element("caption", title), element("thead", head), element("tbody", *rows))
     return element("div", table, class_="scroll confusion", role="region", tabindex="0", aria_label=title)
 
@@ -80,8 +89,35 @@ def _cell(number: int, fraction: float, correct: bool) -> Markup:
     return element("td", count(number), class_=kind, style=f"--weight:{100 * fraction**0.5:.0f}%", title=title)
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+def _headings(classes: list[str], length: int, scope: str) -> list[Markup]:
+    """Render the name of each class as a heading; one that is cut has its full name as a title."""
+    short = distinct_names(classes, length)
+    return [
+        element("th", cut, scope=scope, title=None if cut == name else name)
+        for name, cut in zip(classes, short, strict=True)
+    ]
+
+
+def distinct_names(names: Sequence[str], length: int) -> list[str]:
+    """Cut long names such that they stay different: at the end, in the middle, or with a number in front.
+
+    Args:
+        names: Names, all different.
+        length: Largest number of characters, without the number.
+
+    Returns:
+        Names in the same order, all different.
+
+    Examples:
+        >>> distinct_names(["cat", "tumour of the skin", "tumour of the bone"], 10)
+        ['cat', 'tumo… skin', 'tumo… bone']
+    """
+    half = (length - 1) // 2
+    for head, tail in ((length - 1, 0), (half, length - 1 - half)):
+        short = [name if len(name) <= length else f"{name[:head]}…{name[len(name) - tail :]}" for name in names]
+        if len(set(short)) == len(names):
+            return short
+    return [f"{number}: {name}" for number, name in enumerate(short, 1)]
 
 
 def _most_frequent(model: ModelReport) -> Markup | None:

@@ -26,7 +26,7 @@ def curve(report: ReportData) -> Markup:
     ]
     if any(model.spread for model in models):
         lead.append(
-            "The shaded area contains 90\u00a0% of the ensemble members, each predicting alone: it shows how much"
+            "The shaded area contains the curves of the ensemble members, each predicting alone: it shows how much"
             " depends on the random seed of training."
         )
     several = len(models) > 1
@@ -97,7 +97,8 @@ def _figure(models: Sequence[ModelReport], start: int) -> Markup:
                 list(zip(model.spread.coverage, risks, strict=True)) for risks in (model.spread.low, model.spread.high)
             ]
             drawn.append(shape(x, y, edges[0] + edges[1][::-1], f"spread {colour}"))
-            text = f"90\u00a0% of the {model.members} members" + (f" of {model.name}" if several else "")
+            which = "range" if model.spread.central == 1 else percent(model.spread.central)
+            text = f"{which} of the {model.members} members" + (f" of {model.name}" if several else "")
             keys.append((element("span", class_=f"key-area {colour}", aria_hidden="true"), text))
     for index, model in enumerate(models):
         points = [(0.0, model.curve.risk[0]), *zip(model.curve.coverage, model.curve.risk, strict=True)]

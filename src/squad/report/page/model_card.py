@@ -32,14 +32,18 @@ def model_card(report: ReportData) -> Markup:
     models = report.models
     created = datetime.fromisoformat(report.date)
     date = f"{created.day} {created:%B %Y}"
-    about = element("p", f"Tested on {plural(models[0].rows, 'case')} of ", element("b", report.source), f", {date}.")
-    rows = [
+    used, rows = models[0].used, models[0].rows
+    left_out = "" if used == rows else f" ({count(rows)} rows, of which {count(rows - used)} could not be used)"
+    about = element("p", f"Tested on {plural(used, 'case')} of ", element("b", report.source), f"{left_out}, {date}.")
+    entries = [
         ("Task", _task(models[0])),
         *((model.name if len(models) > 1 else "Model", _model_text(model)) for model in models),
         ("Intended use", report.intended_use or NOT_STATED),
         ("Limits", element("ul", *(element("li", text) for text in _limits(models)))),
     ]
-    card = element("dl", *(join(element("dt", name), element("dd", text)) for name, text in rows), class_="model-card")
+    card = element(
+        "dl", *(join(element("dt", name), element("dd", text)) for name, text in entries), class_="model-card"
+    )
     links = [link for link in LINKS if link[0] != "comparison" or report.comparison]
     nav = element("nav", *(element("a", text, href=f"#{name}") for name, text in links), aria_label="Sections")
     return element("header", element("p", "Report on", class_="eyebrow"), element("h1", report.title), about, card, nav)

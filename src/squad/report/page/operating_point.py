@@ -36,19 +36,28 @@ def operating_point(report: ReportData) -> Markup:
         "operating-point",
         "Which risk can I accept, and how many cases does it refer?",
         None if only_one else f"Move the slider. The lower the risk, the more cases {many} must refer to a reviewer.",
-        _fixed_risk(models[0]) if only_one else _slider(report),
+        _fixed_risk(models) if only_one else _slider(report),
         side_by_side(models, lambda index, model: _card(index, model, report.start)),
         None if only_one else element("noscript", element("p", "The slider needs JavaScript, which is disabled.")),
     )
 
 
-def _fixed_risk(model: ModelReport) -> Markup:
+def _fixed_risk(models: Sequence[ModelReport]) -> Markup:
     """Say why there is nothing to choose from."""
-    if model.slider.guaranteed:
-        cases = plural(model.slider.calibration_cases, "calibration case")
-        text = f"There is no slider: no risk up to {percent(model.slider.r_max)} can be guaranteed with {cases}."
+    slider = models[0].slider
+    cases = plural(slider.calibration_cases, "calibration case")
+    if slider.guaranteed and all(model.slider.positions[0].accepts == "none" for model in models):
+        text = f"no risk up to {percent(slider.r_max)} can be guaranteed with {cases}."
+    elif slider.guaranteed:
+        text = (
+            f"the only risk to choose is {percent(slider.positions[0].risk)}. With {cases}, no smaller risk can be"
+            " guaranteed, and a larger one would not accept more cases."
+        )
+    elif not any(model.wrong for model in models):
+        text = "there is no error on the test set, whatever the threshold."
     else:
-        text = "There is no slider: the model makes no error on the test set, whatever the threshold."
+        text = "on the test set, no threshold has a selective risk between 0 and that of accepting every case."
+    text = f"There is no slider: {text}"
     return element("p", text, class_="control card")
 
 
@@ -65,23 +74,31 @@ def _slider(report: ReportData) -> Markup:
             for index, position in enumerate(positions):
                 if position.risk == risk:
                     marks.setdefault(index, []).append(model.name)
-    several = len(models) > 1
+    texts = {}
+    for index, names in sorted(marks.items()):
+        owners = f" of {', '.join(names)}" if len(models) > 1 else ""
+        texts[index] = f"certificate{owners}: {exact_percent(positions[index].risk)}"
+    # Labels of several marks could overlap; they are listed below the slider.
+    listed = len(texts) > 1
 
     def mark(index: int) -> Markup:
-        owners = f" of {', '.join(marks[index])}" if several else ""
-        text = f"certificate{owners}: {exact_percent(positions[index].risk)}"
+        label = None if listed else element("span", texts[index])
         side = "from-right" if index > last / 2 else "from-left"
-        return element("span", marker("star", "plain"), element("span", text), class_=side, style=_along(index, last))
+        star = marker("star", "plain", title=texts[index])
+        return element("span", star, label, class_=side, style=_along(index, last))
 
     ends = [element("span", percent(positions[index].risk), style=_along(index, last)) for index in (0, last)]
     return element(
         "div",
         element("label", "I can accept a selective risk of ", selected, for_="slider"),
-        element("div", *map(mark, sorted(marks)), class_="marks") if marks else None,
+        element("div", *map(mark, texts), class_="marks") if texts else None,
         element(
             "input", type="range", id="slider", min="0", max=last, step="1", value=report.start, aria_valuetext=start
         ),
         element("div", *ends, class_="ticks", aria_hidden="true"),
+        element("ul", *(element("li", marker("star", "plain"), text) for text in texts.values()), class_="keys")
+        if listed
+        else None,
         _why_different(models),
         class_="control card",
     )
@@ -124,8 +141,8 @@ def _price(models: Sequence[ModelReport]) -> str:
     if not at_risk:
         return ""
     return (
-        f" At {exact_percent(risk)}, the certificate accepts {percent(coverage)} of the calibration cases, and the slider"
-        f" {percent(at_risk[0])}."
+        f" At {exact_percent(risk)}, the certificate accepts {percent(coverage)} of the calibration cases, and the"
+        f" slider {percent(at_risk[0])}."
     )
 
 
