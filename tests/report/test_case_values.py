@@ -53,6 +53,12 @@ def test_texts() -> None:
     assert (second["b"], second["c"]) == ("(empty)", "y")
 
 
+def test_an_identifier_of_digits_is_no_number() -> None:
+    rows = table(code=["00012345678901", "x1", "x2", "x3"])
+    (found,) = case_values(fitted(rows), rows, [0])
+    assert found[0].text == "00012345678901"
+
+
 def test_an_empty_cell_is_as_rare_as_empty_cells_are() -> None:
     rows = table(a=[*map(float, range(99)), None], b=[*range(100)])
     found = case_values(fitted(rows), rows, [99])[0]
