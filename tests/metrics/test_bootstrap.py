@@ -87,6 +87,8 @@ def test_invalid_arguments_are_refused() -> None:
         bootstrap(ood_auroc, [0.5], [0.5, 0.6])
     with pytest.raises(ArgumentError, match=r"array 3.*got the scalar 0\.1.*functools\.partial"):
         bootstrap(coverage_at_risk, [0.5], [True], 0.1)
+    with pytest.raises(ArgumentError, match=r"coverage_at_risk .* 2 arrays: missing.*'risk'.*functools\.partial"):
+        bootstrap(coverage_at_risk, [0.5], [True])
     with pytest.raises(ArgumentError, match=r"array 1.*got shape \(0,\)"):
         bootstrap(mean, [])
     with pytest.raises(ArgumentError, match=r"level.*got 95"):

@@ -1,12 +1,13 @@
 """Intervals of paired differences: their coverage by simulation, and what cancels in pairs."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
 
 from squad.errors import ArgumentError
-from squad.metrics import aurc, coverage_at_risk, paired_difference, risk_at_coverage
+from squad.metrics import Interval, aurc, coverage_at_risk, ece, ood_auroc, ood_fpr, paired_difference, risk_at_coverage
 
 error_rate = partial(risk_at_coverage, coverage=1.0)
 
@@ -55,5 +56,56 @@ def test_it_depends_on_the_seed_alone() -> None:
 def test_errors() -> None:
     with pytest.raises(ArgumentError, match=r"one entry per row.*\[2, 3\]"):
         paired_difference(aurc, ([0.1, 0.2], [1, 0]), ([0.1, 0.2, 0.3], [1, 0, 1]))
-    with pytest.raises(ArgumentError, match=r"function of squad\.metrics"):
-        paired_difference(lambda c, k: 0.0, ([0.1], [1]), ([0.1], [1]))
+    rows = ([0.9, 0.8], [1, 0])
+    for metric in (ood_auroc, partial(ood_fpr, tpr=0.9)):
+        with pytest.raises(ArgumentError, match=r"ood_\w+ compares rows of two data sets.*paired=False"):
+            paired_difference(metric, rows, rows)
+    with pytest.raises(ArgumentError, match=r"coverage_at_risk .* 2 arrays: missing.*'risk'.*functools\.partial"):
+        paired_difference(coverage_at_risk, rows, rows)
+    with pytest.raises(ArgumentError, match=r"aurc .* 'risk'.*functools\.partial"):
+        paired_difference(partial(aurc, risk=0.1), rows, rows)  # type: ignore[call-arg]
+    with pytest.raises(ArgumentError, match=r"array 3.*scalar 0\.1.*functools\.partial"):
+        paired_difference(coverage_at_risk, (*rows, 0.1), (*rows, 0.1))
+    with pytest.raises(ArgumentError, match=r"metric.*returns a number, got list"):
+        paired_difference(lambda *_: [], rows, rows)  # type: ignore[arg-type]
+
+
+def test_errors_of_the_metric_itself_are_its_own() -> None:
+    def broken(*_: object) -> float:
+        raise TypeError("of the metric itself")
+
+    rows = ([0.9, 0.8], [1, 0])
+    with pytest.raises(TypeError, match="of the metric itself"):
+        paired_difference(broken, rows, rows)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        partial(ece, bins=5),
+        partial(risk_at_coverage, coverage=0.5),
+        lambda confidence, correct: float((confidence * correct).mean()),
+    ],
+)
+def test_any_function_of_the_arrays_is_a_metric(metric: Callable[..., float]) -> None:
+    rng = np.random.default_rng(4)
+    first, second = ((rng.random(60), rng.random(60) < p) for p in (0.5, 0.9))
+    found = paired_difference(metric, first, second, repeats=200)
+    assert found.value == metric(*second) - metric(*first)
+    assert found.low < found.value < found.high
+
+
+def test_functions_without_a_fast_version_have_the_same_intervals() -> None:
+    rng = np.random.default_rng(5)
+    first, second = ((rng.random(60), rng.random(60) < p) for p in (0.5, 0.9))
+    fast = paired_difference(ece, first, second, repeats=100)
+    slow = paired_difference(partial(ece, bins=15), first, second, repeats=100)
+    assert (slow.value, slow.low, slow.high) == pytest.approx((fast.value, fast.low, fast.high))
+
+
+def test_a_percentile_interval_may_exclude_the_difference() -> None:
+    """As the docs of Interval say: a resample has fewer distinct rows than the data."""
+    found = paired_difference(lambda x: len(np.unique(x)), (np.zeros(20),), (np.arange(20.0),))
+    assert found.value == 19
+    assert found.low < found.high < 19
+    assert "percentile" in (Interval.__doc__ or "")

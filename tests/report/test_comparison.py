@@ -1,5 +1,7 @@
 """Models are compared on the same rows and on the same basis, or not at all."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from squad.data.transforms import TableTransform
 from squad.errors import ArgumentError
 from squad.models import build
 from squad.predictor import Predictor
-from squad.report.comparison import compare_models
+from squad.report.comparison import BETTER, TOO_FEW, WITHIN_CHANCE, WORSE, compare_models
 from squad.report.content import compute_report
 from tests.report.builders import certified, frame, images, labels_for, model
 
@@ -24,12 +26,67 @@ def test_differences_are_those_of_the_metrics() -> None:
     assert errors.low < errors.other - errors.first < errors.high < 0
     assert [row.risk for row in found[1:]] == [0.01, 0.02, 0.05]
     assert compare_models({"a": (confidence, good)}) == []
+    assert {row.verdict for row in found} == {BETTER}
+    assert {row.verdict for row in compare_models({"b": (confidence, better), "a": (confidence, good)})} == {WORSE}
 
 
 def test_a_model_does_not_differ_from_itself() -> None:
     rng = np.random.default_rng(0)
     rows = (rng.random(300), rng.random(300) < 0.9)
-    assert all(row.low == row.high == 0 for row in compare_models({"a": rows, "again": rows}))
+    found = compare_models({"a": rows, "again": rows})
+    assert all(row.low == row.high == 0 for row in found)
+    assert not {row.verdict for row in found} & {BETTER, WORSE}
+
+
+def outcomes(first_only: int, other_only: int, both: int, neither: int = 0) -> dict[str, Any]:
+    """Two models, by how many cases which of them predicts correctly; the less confident, the more errors."""
+    right = np.repeat(
+        [[True, False], [False, True], [True, True], [False, False]], [first_only, other_only, both, neither], 0
+    )
+    confidence = 0.5 + right.sum(1) / 4
+    return {"a": (confidence, right[:, 0]), "b": (confidence, right[:, 1])}
+
+
+@pytest.mark.parametrize(
+    ("first_only", "other_only", "verdict"),
+    [  # with the two-sided p-value of McNemar's exact test, from tables of the binomial distribution
+        (0, 4, TOO_FEW),  # 0.125
+        (5, 0, TOO_FEW),  # 0.0625
+        (0, 6, BETTER),  # 0.03125
+        (6, 0, WORSE),
+        (1, 7, WITHIN_CHANCE),  # 0.0703
+        (1, 8, BETTER),  # 0.0391
+        (8, 1, WORSE),
+        (30, 30, WITHIN_CHANCE),
+    ],
+)
+def test_error_rates_are_judged_by_an_exact_test(first_only: int, other_only: int, verdict: str) -> None:
+    for both in (0, 300):
+        found = compare_models(outcomes(first_only, other_only, both))[0]
+        assert found.verdict == verdict
+        assert found.other - found.first == pytest.approx((first_only - other_only) / (first_only + other_only + both))
+
+
+@pytest.mark.parametrize("counts", [(0, 1, 0), (1, 0, 0), (0, 4, 296), (0, 0, 300, 5), (1, 4, 995)])
+def test_a_few_errors_give_no_verdict(counts: tuple[int, ...]) -> None:
+    """Bootstrap intervals exclude 0 for the first three."""
+    assert {row.verdict for row in compare_models(outcomes(*counts))} == {TOO_FEW}
+
+
+def test_a_risk_that_a_single_error_exceeds_gives_no_verdict() -> None:
+    found = compare_models(outcomes(0, 20, 29))
+    assert [row.verdict for row in found] == [BETTER, TOO_FEW, TOO_FEW, BETTER]
+    assert found[1].low > 0
+
+
+def test_models_that_are_equally_good_are_rarely_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    verdicts = []
+    for _ in range(100):
+        scores = rng.normal(size=150) + rng.normal(size=(2, 150))
+        one, other = ((score + rng.normal(size=150), score > -1.5) for score in scores)
+        verdicts += [row.verdict for row in compare_models({"a": one, "b": other})]
+    assert np.isin(verdicts, [BETTER, WORSE]).mean() <= 0.06
 
 
 def test_all_models_are_evaluated_on_the_rows_that_all_can_read() -> None:

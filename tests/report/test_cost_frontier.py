@@ -40,13 +40,22 @@ def test_extreme_costs() -> None:
     [
         (0, "0"),
         (0.004, "0"),
-        (1.005, "1"),
+        (1.005, "1"),  # in binary just below
+        (0.125, "0.13"),  # exact: halves are rounded up
+        (0.375, "0.38"),
+        (1.375, "1.38"),
+        (9.995, "10"),
         (9.994, "9.99"),
         (9.996, "10"),
+        (31.25, "31.3"),
+        (31.75, "31.8"),
+        (31.35, "31.4"),
         (99.94, "99.9"),
         (99.96, "100"),
+        (100.5, "101"),
         (12345.5, "12,346"),
     ],
 )
 def test_texts_of_costs(cost: float, text: str) -> None:
+    """As costText in page.js formats them; tests/slow/test_report_browser.py compares both."""
     assert cost_text(cost) == text

@@ -1,8 +1,10 @@
 """Confidence intervals for any metric: bootstrap, DeLong and exact binomial."""
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from squad.metrics.resampled import (
     unwrap_partial,
 )
 
-__all__ = ["Interval", "bootstrap"]
+__all__ = ["Interval", "bootstrap", "check_length", "evaluate"]
 
 #: Smooth metrics, for which theory supports the bootstrap, and the number of events (errors, correct predictions or OOD
 #: cases, whichever are fewest) from which on intervals reach their nominal coverage, as measured by
@@ -55,8 +57,9 @@ class Interval:
 
     Attributes:
         value: Metric of the given rows.
-        low: Lower end of the interval, at most ``value``.
-        high: Upper end of the interval, at least ``value``.
+        low: Lower end of the interval; at most ``value``, unless ``method`` is "percentile".
+        high: Upper end of the interval; at least ``value``, unless ``method`` is "percentile": if most resamples lie on
+            one side of ``value``, so may the interval between their percentiles.
         undefined: Number of resamples that were left out because the metric was undefined (NaN) there, for example
             without any error.
         approximate: Whether the interval may cover the true value less often than its level says: the metric is not
@@ -135,14 +138,14 @@ def bootstrap(
     rows = [check_array(f"array {i + 1}", array) for i, array in enumerate(arrays)]
     if not rows:
         raise ArgumentError("bootstrap needs at least one array after the metric, got none.")
-    sizes = [_check_length(i, array) for i, array in enumerate(rows)]
+    sizes = [check_length(i, array) for i, array in enumerate(rows)]
     if paired and len(set(sizes)) > 1:
         hint = "Pass paired=False to resample each array independently."
         raise ArgumentError.of("arrays", ", ".join(map(str, sizes)) + " rows", "of equal length", hint)
     level = check_number("level", level, 0, 1, exclude=0)
     draws = np.random.default_rng(check_count("seed", seed, 0))
     repeats = check_count("repeats", repeats, 1)
-    value = _evaluate(metric, rows)
+    value = evaluate(metric, rows)
     known = _without_draws(metric, rows, value, level, paired)
     if known is not None:
         return known
@@ -288,7 +291,7 @@ def _measure(metric: Callable[..., float], rows: list[NDArray[Any]], samples: li
             parts = np.split(one, ends)
             repeated = [np.repeat(np.arange(len(part)), part) for part in parts]
             picks = repeated if len(samples) > 1 else repeated * len(rows)
-            found.append(_evaluate(metric, [array[pick] for array, pick in zip(rows, picks, strict=True)]))
+            found.append(evaluate(metric, [array[pick] for array, pick in zip(rows, picks, strict=True)]))
         return np.array(found)
 
     return slow
@@ -316,16 +319,46 @@ def _jackknife(measure: MetricOfCounts, samples: list[int], draws: np.random.Gen
     return found
 
 
-def _check_length(position: int, array: NDArray[Any]) -> int:
+def check_length(position: int, array: NDArray[Any]) -> int:
+    """Return the number of rows of the array at this position among the arguments."""
     if not array.ndim:
         hint = "Bind arguments that are not rows with functools.partial."
         raise ArgumentError.of(f"array {position + 1}", f"the scalar {array}", "an array of rows", hint)
     return len(array)
 
 
-def _evaluate(metric: Callable[..., float], rows: list[NDArray[Any]]) -> float:
-    found = metric(*rows)
+def evaluate(metric: Callable[..., float], rows: list[NDArray[Any]]) -> float:
+    """Return a metric of these arrays.
+
+    Args:
+        metric: Function that takes the arrays and returns a number.
+        rows: The arrays.
+
+    Raises:
+        ArgumentError: If the metric does not take that many arrays, or returns something else.
+    """
+    try:
+        found = metric(*rows)
+    except TypeError as cause:
+        _check_call(metric, rows)
+        raise cause
     try:
         return float(found)
     except (TypeError, ValueError) as cause:
         raise ArgumentError.of("metric", type(found).__name__, "a function that returns a number") from cause
+
+
+def _check_call(metric: Callable[..., float], rows: list[NDArray[Any]]) -> None:
+    """Raise an ArgumentError if a function cannot be called with these arrays alone."""
+    function, bound, named = metric, (), {}
+    if isinstance(metric, partial):
+        function, bound, named = metric.func, metric.args, metric.keywords
+    try:
+        inspect.signature(function).bind(*bound, *rows, **named)
+    except TypeError as cause:
+        name = getattr(function, "__name__", repr(function))
+        raise ArgumentError(
+            f"{name} cannot be called with {len(rows)} arrays: {cause}. Bind other arguments with functools.partial."
+        ) from cause
+    except ValueError:  # a function of C, without a signature
+        return

@@ -1,14 +1,17 @@
 """Differences between two models on the same rows, with confidence intervals."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from squad.core.checks import check_count, check_number
 from squad.errors import ArgumentError
-from squad.metrics.bootstrap import Interval
+from squad.metrics.bootstrap import Interval, check_length, evaluate
 from squad.metrics.checks import Values, check_array
-from squad.metrics.resampled import draw_counts, on_counts
+from squad.metrics.ood import ood_fpr
+from squad.metrics.resampled import OOD_METRICS, Counts, MetricOfCounts, draw_counts, on_counts, unwrap_partial
 
 __all__ = ["paired_difference"]
 
@@ -28,7 +31,8 @@ def paired_difference(
     taken as fixed.
 
     Args:
-        metric: Function of :mod:`squad.metrics` that takes two arrays, or a ``functools.partial`` of one.
+        metric: Function that takes the arrays of one model and returns a number, such as one of :mod:`squad.metrics`,
+            but not one of OOD detection. Bind further arguments with ``functools.partial``.
         first: Arrays of the first model, such as confidences and whether predictions are correct, (N,) each.
         second: Arrays of the second model, row by row for the same cases.
         level: Confidence level.
@@ -52,20 +56,33 @@ def paired_difference(
         >>> paired_difference(error_rate, (confidence, good), (confidence, better)).value
         -0.5
     """
+    function, _ = unwrap_partial(metric)
+    if function in (*OOD_METRICS, ood_fpr):
+        raise ArgumentError(
+            f"{function.__name__} compares rows of two data sets, which cannot be drawn in pairs. Use bootstrap for"
+            " each model, with paired=False."
+        )
     level = check_number("level", level, 0, 1, exclude=0)
     models = [[check_array(f"array {i + 1}", array) for i, array in enumerate(rows)] for rows in (first, second)]
-    sizes = {len(array) for rows in models for array in rows}
+    sizes = {check_length(i, array) for rows in models for i, array in enumerate(rows)}
     if len(sizes) != 1:
         raise ArgumentError(f"Both models need one entry per row in every array, got {sorted(sizes)} rows.")
-    measures = [on_counts(metric, rows) for rows in models]
-    if measures[0] is None or measures[1] is None:
-        raise ArgumentError("metric must be a function of squad.metrics, or a functools.partial of one.")
-    one, other = measures[0], measures[1]
+    value = evaluate(metric, models[1]) - evaluate(metric, models[0])
+    one, other = (_measure(metric, rows) for rows in models)
     draws = np.random.default_rng(check_count("seed", seed, 0))
     blocks = draw_counts(draws, [sizes.pop()], check_count("repeats", repeats, 1))
     differences = np.concatenate([other(counts) - one(counts) for counts in blocks])
-    value = float(metric(*models[1])) - float(metric(*models[0]))
     defined = differences[~np.isnan(differences)]
     low, high = np.percentile(defined, (50 * (1 - level), 50 * (1 + level))) if len(defined) else (np.nan, np.nan)
     undefined = len(differences) - len(defined)
     return Interval(value, float(low), float(high), undefined, True, "percentile")
+
+
+def _measure(metric: Callable[..., float], rows: list[NDArray[Any]]) -> MetricOfCounts:
+    """Return a function from row counts (B, N) of B resamples to metrics (B,)."""
+
+    def slow(counts: Counts) -> NDArray[np.float64]:
+        picks = (np.repeat(np.arange(len(one)), one) for one in counts)
+        return np.array([evaluate(metric, [array[pick] for array in rows]) for pick in picks])
+
+    return on_counts(metric, rows) or slow

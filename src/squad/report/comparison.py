@@ -7,14 +7,21 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from squad.metrics import coverage_at_risk, paired_difference, risk_at_coverage
+from squad.metrics import Interval, coverage_at_risk, paired_difference, risk_at_coverage
 
-__all__ = ["Difference", "compare_models"]
+__all__ = ["BETTER", "MIN_CASES", "RESAMPLES", "TOO_FEW", "WITHIN_CHANCE", "WORSE", "Difference", "compare_models"]
 
 #: Selective risks at which coverages are compared.
 COMPARED_RISKS = (0.01, 0.02, 0.05)
 #: Number of bootstrap resamples.
 RESAMPLES = 1000
+#: Verdicts.
+BETTER, WORSE, WITHIN_CHANCE, TOO_FEW = "better", "worse", "within chance", "too few cases to tell"
+#: A verdict needs at least this many cases that only one of two models predicts correctly (with five, no exact test at
+#: the 5 % level can tell models apart); one on coverage, this many that at least one of them gets wrong.
+MIN_CASES = 6
+#: Significance level of the verdicts on error rates; the level of the intervals is one minus it.
+SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Difference:
         other: Metric of this model.
         low: Lower end of the 95 % confidence interval of the difference.
         high: Upper end of the interval.
+        verdict: Whether this model is better or worse than the first, by more than chance explains, or why that cannot
+            be said: one of ``BETTER``, ``WORSE``, ``WITHIN_CHANCE`` and ``TOO_FEW``.
     """
 
     name: str
@@ -36,16 +45,24 @@ class Difference:
     other: float
     low: float
     high: float
+    verdict: str
 
 
 def compare_models(models: Mapping[str, tuple[NDArray[np.float64], NDArray[np.bool_]]]) -> list[Difference]:
     """Compare the error rates and the coverages of all models with those of the first.
+
+    Error rates are judged by an exact McNemar test, coverages by their intervals. With few errors, bootstrap intervals
+    are too short: they get no verdict.
 
     Args:
         models: Confidences and whether predictions are correct, (N,) each and for the same cases, by name.
 
     Returns:
         Differences, metric by metric; empty for a single model.
+
+    References:
+        Q. McNemar, Note on the sampling error of the difference between correlated proportions or percentages,
+        Psychometrika 12, 1947.
 
     Examples:
         >>> confidence, good = np.linspace(0.5, 1, 100), np.ones(100, dtype=bool)
@@ -58,6 +75,34 @@ def compare_models(models: Mapping[str, tuple[NDArray[np.float64], NDArray[np.bo
     found = []
     for risk, metric in metrics:
         for name, rows in others:
-            gap = paired_difference(metric, first, rows, repeats=RESAMPLES)
-            found.append(Difference(name, risk, float(metric(*first)), float(metric(*rows)), gap.low, gap.high))
+            gap = paired_difference(metric, first, rows, 1 - SIGNIFICANCE, RESAMPLES)
+            verdict = (
+                _error_rate_verdict(first[1], rows[1])
+                if risk is None
+                else _coverage_verdict(first[1], rows[1], risk, gap)
+            )
+            result = float(metric(*first)), float(metric(*rows))
+            found.append(Difference(name, risk, *result, gap.low, gap.high, verdict))
     return found
+
+
+def _error_rate_verdict(first: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
+    """Judge two error rates by McNemar's exact test, from the cases that only one of the models predicts correctly."""
+    from scipy.special import bdtr
+
+    lost, won = int((first & ~other).sum()), int((other & ~first).sum())
+    if lost + won < MIN_CASES:
+        return TOO_FEW
+    if 2 * bdtr(min(lost, won), lost + won, 0.5) > SIGNIFICANCE:
+        return WITHIN_CHANCE
+    return BETTER if won > lost else WORSE
+
+
+def _coverage_verdict(first: NDArray[np.bool_], other: NDArray[np.bool_], risk: float, gap: Interval) -> str:
+    """Judge two coverages by the interval of their difference, unless it rests on too few errors or cases.
+
+    With fewer than 1 / risk cases, a single error decides the coverage.
+    """
+    if (~first | ~other).sum() < MIN_CASES or risk * len(first) < 1:
+        return TOO_FEW
+    return BETTER if gap.low > 0 else WORSE if gap.high < 0 else WITHIN_CHANCE

@@ -1,5 +1,6 @@
 """Section that compares several models on the same cases."""
 
+from squad.report.comparison import MIN_CASES, RESAMPLES, TOO_FEW
 from squad.report.markup import Markup, element, plain_table
 from squad.report.number_format import percent
 from squad.report.page.building_blocks import section
@@ -15,11 +16,10 @@ def compared(report: ReportData) -> Markup | None:
     rows: list[list[object]] = []
     for row in report.comparison:
         metric = "error rate, all cases" if row.risk is None else f"coverage at a selective risk of {percent(row.risk)}"
-        points = f"{_points(row.other - row.first)} ({_points(row.low)} to {_points(row.high)})"
-        better = (row.high < 0) if row.risk is None else (row.low > 0)
-        worse = (row.low > 0) if row.risk is None else (row.high < 0)
-        verdict = "better" if better else "worse" if worse else "within chance"
-        rows.append([metric, row.name, percent(row.other), percent(row.first), points, verdict])
+        points = _points(row.other - row.first)
+        if row.verdict != TOO_FEW:
+            points += f" ({_points(row.low)} to {_points(row.high)})"
+        rows.append([metric, row.name, percent(row.other), percent(row.first), points, row.verdict])
     first = report.models[0].name
     table = plain_table(
         ["", "model", "its result", first, "difference in points (95\u00a0% interval)", f"compared with {first}"],
@@ -27,8 +27,10 @@ def compared(report: ReportData) -> Markup | None:
         "Differences from the first model, observed on the same test cases",
     )
     remark = (
-        "Intervals are from 1,000 paired bootstrap resamples of the test cases; they do not account for the random seed"
-        " of training, nor for the number of comparisons."
+        "Error rates are judged by an exact McNemar test, coverages by the intervals, from"
+        f" {RESAMPLES:,} paired bootstrap resamples of the test cases. There are too few cases to tell if fewer than"
+        f" {MIN_CASES} are predicted correctly by one model only (for coverages: wrongly by either), or if a single"
+        " error exceeds the risk. Neither accounts for the random seed of training, nor for the number of comparisons."
     )
     card = element("article", table, element("p", remark, class_="remark"), class_="card")
     return section(

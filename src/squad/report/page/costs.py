@@ -1,5 +1,7 @@
 """Section on costs: what an error and a referral cost decides which threshold is cheapest."""
 
+from decimal import ROUND_HALF_UP, Decimal
+
 from squad.report.cost_frontier import CostPoint, best_point
 from squad.report.markup import Markup, element, join
 from squad.report.number_format import count, percent_rounded_up
@@ -53,13 +55,16 @@ def cost_policies(model: ModelReport) -> list[tuple[str, int, int]]:
 def cost_text(cost: float) -> str:
     """Format a cost per 1,000 cases: whole numbers from 100 on, else three digits; page.js does the same.
 
+    Halves are rounded up, as by toFixed in JavaScript.
+
     Examples:
-        >>> cost_text(1234.5), cost_text(31.24), cost_text(0.5)
-        ('1,235', '31.2', '0.5')
+        >>> cost_text(1234.5), cost_text(31.25), cost_text(0.5)
+        ('1,235', '31.3', '0.5')
     """
     if cost >= 99.95:
         return count(int(cost + 0.5))
-    return f"{cost:.{1 if cost >= 9.995 else 2}f}".rstrip("0").rstrip(".")
+    unit = Decimal("0.1") if cost >= 9.995 else Decimal("0.01")
+    return str(Decimal(cost).quantize(unit, ROUND_HALF_UP)).rstrip("0").rstrip(".")
 
 
 def _table(index: int, model: ModelReport) -> Markup:
