@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from docs.sections.hero import HEIGHT, WIDTH, draw_hero, outcome
-from squad.cli import demo
-from squad.cli.inputs import halves
+from squad.cli.inputs import halves, named_labels
 from squad.data.images import load_images
 
 IMAGE = Path(__file__).resolve().parents[1] / "docs" / "images" / "hero.png"
@@ -29,23 +28,33 @@ def test_blocks_are_sorted_by_confidence_and_rates_count_their_own_digits() -> N
     assert blocks.coverage == pytest.approx(3 / 5)
 
 
-def test_the_picture_states_the_numbers_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Halfway:
+    """Accepts the first half of the rows (or none of them), and predicts the given labels."""
+
+    def __init__(self, label: np.ndarray, none: bool = False) -> None:
+        self.label, self.confidence = label, np.linspace(1, 0, len(label))
+        self.accepted = np.zeros(len(label), dtype=bool) if none else self.confidence > 0.5
+
+    def answer(self, x: np.ndarray) -> "Halfway":
+        assert len(x) == len(self.label)
+        return self
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Texts of the picture; they are not drawn."""
     from matplotlib.axes import Axes
 
-    class Halfway:
-        """Accepts the first half of the rows, and always predicts 0."""
+    found: list[str] = []
+    monkeypatch.setattr(Axes, "text", lambda self, x, y, s, **look: found.append(s))
+    return found
 
-        def answer(self, x: np.ndarray) -> "Halfway":
-            self.label = np.full(len(x), "0")
-            self.confidence = np.linspace(1, 0, len(x))
-            self.accepted = self.confidence > 0.5
-            return self
 
+def test_the_picture_states_the_numbers_of_the_model(tmp_path: Path, texts: list[str]) -> None:
     digits = load_images("digits")
-    texts: list[str] = []
-    monkeypatch.setattr(Axes, "text", lambda self, x, y, s, **look: texts.append(s))
-    draw_hero(digits, Halfway(), tmp_path / "hero.png")  # type: ignore[arg-type]
-    wrong = digits.y_test[halves(digits.y_test)["test"]] != 0
+    truth = digits.y_test[halves(digits.y_test)["test"]]
+    draw_hero(digits, Halfway(np.full(len(truth), "0")), tmp_path / "hero.png")  # type: ignore[arg-type]
+    wrong = truth != 0
     half = len(wrong) // 2
     assert f"Accepts {half} of {len(wrong)}" in texts
     assert f"Abstains on {len(wrong) - half}" in texts
@@ -55,7 +64,17 @@ def test_the_picture_states_the_numbers_of_the_model(tmp_path: Path, monkeypatch
     assert size(tmp_path / "hero.png") == (WIDTH, HEIGHT)
 
 
-def test_the_committed_picture_is_small_and_certified_at_the_risk_of_the_demo() -> None:
+@pytest.mark.parametrize("none", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_a_model_without_errors_or_without_accepted_digits(tmp_path: Path, texts: list[str], none: bool) -> None:
+    digits = load_images("digits")
+    labels = named_labels(digits.classes, digits.y_test[halves(digits.y_test)["test"]])
+    draw_hero(digits, Halfway(labels, none), tmp_path / "hero.png")  # type: ignore[arg-type]
+    assert texts.count("0.0 %") == texts.count("0 wrong") == 2
+
+
+def test_the_committed_picture_is_small_and_of_as_many_digits_as_its_description_says() -> None:
     assert size(IMAGE) == (WIDTH, HEIGHT)
     assert IMAGE.stat().st_size < 200_000
-    assert demo.RISK == 0.02, "draw docs/images/hero.png again: run `make docs`"
+    count = len(halves(load_images("digits").y_test)["test"])
+    assert f"On {count} handwritten digits" in (IMAGE.parents[1] / "index.md").read_text(encoding="utf-8")

@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
 
     @property
     def selective_risk(self) -> float:
-        """Error rate among accepted digits."""
-        return float(self.wrong[self.accepted].mean())
+        """Error rate among accepted digits; 0 if there are none."""
+        return float(self.wrong[self.accepted].sum() / max(1, len(self.accepted)))
 
     @property
     def coverage(self) -> float:
@@ -148,7 +148,7 @@ def _bars(axis: Axes, blocks: Outcome) -> None:
     rates = (blocks.error_rate, blocks.selective_risk)
     labels = (("all", len(blocks.wrong)), ("accepted", len(blocks.accepted)))
     for middle, rate, label, color in zip((1318, 1484), rates, labels, (ALL, ACCEPTED), strict=True):
-        height = TALLEST * rate / max(rates)
+        height = TALLEST * rate / max(*rates, 1 / len(blocks.wrong))  # without errors, both bars are flat
         axis.add_patch(Rectangle((middle - 60, BASE), 120, height, facecolor=color, edgecolor="none"))
         text: dict[str, Any] = {"ha": "center", "color": TEXT}
         axis.text(middle, BASE + height + 14, f"{100 * rate:.1f} %", fontsize=LARGE, fontweight="bold", **text)
