@@ -414,3 +414,17 @@ def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert not out
     assert "epoch 2 of 2" in err
+
+
+def test_certifying_again_is_the_next_attempt() -> None:
+    """Whoever certifies until a result suits would otherwise exceed delta without noticing."""
+    x, y = make_blobs(1200, 3, centers=2, random_state=0)
+    fitted = SquadClassifier(hidden=(8,), max_epochs=3, random_state=0).fit(x[:200], y[:200])
+    first = fitted.certify(x[200:700], y[200:700], risk=0.1, delta=0.1)
+    second = fitted.certify(x[700:], y[700:], risk=0.2, delta=0.1)
+    assert [len(one.attempts) for one in (first, second)] == [1, 2]
+    assert first.certificate is not None
+    assert second.certificate is not None
+    assert (first.certificate.attempt, second.certificate.attempt) == (1, 2)
+    assert fitted.predictor_.certificate is None
+    assert len(fitted.fit(x[:200], y[:200]).predictor_.attempts) == 0  # another network
