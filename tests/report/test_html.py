@@ -189,11 +189,72 @@ def test_the_weakest_class_is_in_the_headline(good: Predictor, tmp_path: Path) -
     emus = (answer.accepted & (labels == "emu")).sum()
     assert f"Weakest class: “emu” is missed in {percent(20 / emus)} of its accepted cases" in page.text
     assert f"(20 of {emus} in the test set)" in page.text
-    assert re.search(r"squad certify … --risk \'0\.1,miss rate emu=0\.\d+\'", page.text)
+    assert "does not bound the miss rate of this class" in page.text
+    assert "a bound of 30\u00a0% or less is unlikely, even with 64 times as many" in page.text
+    assert "--risk" not in page.text
     assert any(a.get("class") == "badge mixed" for _, a in page.elements)
     assert not any(a.get("class") == "badge good" for _, a in page.elements)
     page = Page(write_report(tmp_path / "b.html", {"it": good}, x, answer.label).read_text(encoding="utf-8"))
     assert any(a.get("class") == "badge good" for _, a in page.elements)
+
+
+def with_missed(predictor: Predictor, x: Any, name: str, predicted: str, share: float) -> Any:
+    """The model's own predictions as labels, except that it misses this share of the accepted cases of a class."""
+    answer = predictor.uncertified().answer(x)
+    single = predictor.certificate is not None and len(predictor.certificate.targets) == 1
+    accepted = predictor.answer(x).accepted if single else np.zeros(len(x), dtype=bool)
+    accepted = accepted if accepted.any() else ~accepted
+    labels, own = answer.label.copy(), (accepted & (answer.label == name)).sum()
+    labels[np.flatnonzero(accepted & (labels == predicted))[: round(own * share / (1 - share))]] = name
+    return labels
+
+
+def section_text(predictor: Predictor, x: Any, labels: Any, tmp_path: Path) -> str:
+    path = write_report(tmp_path / "weakest.html", {"it": predictor}, x, labels)
+    text = Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
+    return text[text.index("Weakest class") : text.index("Observed on")]
+
+
+def test_a_limit_for_the_weakest_class_is_suggested_with_what_it_takes(tmp_path: Path) -> None:
+    x = images(2000, seed=3)
+    predictor = certified(model(), count=1500)
+    text = section_text(predictor, x, with_missed(predictor, x, "emu", "dog", 0.09), tmp_path)
+    found = re.search(r"as many new calibration cases as before \(1,500\), none of them from this test set: ", text)
+    assert found, text
+    assert re.search(r"squad certify … --risk '0\.1,miss rate emu=0\.\d+'\. \(Attempt 2 .* has 5 % of delta\.\)", text)
+    assert "average over all classes" not in text
+    assert "strictest" not in text
+    predictor = certified(model(), count=200)
+    text = section_text(predictor, x, with_missed(predictor, x, "emu", "dog", 0.15), tmp_path)
+    assert re.search(r"probably too small to do so\. .* with about [\d,]+ new calibration cases, none of them", text)
+    assert "Until it is bounded, refer every case that may be of this class to a reviewer." in text
+    grouped = certified(model(), risk=0.2, by="label", count=3000)
+    text = section_text(grouped, x, with_missed(grouped, x, "emu", "dog", 0.09), tmp_path)
+    assert "and without groups: squad certify" in text
+
+
+def test_a_failed_certificate_bounds_no_miss_rate(tmp_path: Path) -> None:
+    x = images(200, seed=3)
+    failed = certified(model(), risk={"wrong": 0.001, "miss rate emu": 0.001})
+    assert failed.certificate is not None
+    assert not failed.certificate.certified
+    text = section_text(failed, x, with_missed(failed, x, "emu", "dog", 0.2), tmp_path)
+    assert "“emu” is missed" in text
+    assert "Nothing is certified, so the miss rate of this class is not bounded." in text
+    assert "certificate bounds" not in text
+    several = certified(model(), risk=[{"wrong": 0.001, "miss rate emu": 0.001}, 0.2])
+    text = section_text(several, x, with_missed(several, x, "emu", "dog", 0.2), tmp_path)
+    assert "Nothing is certified with the first target, so the miss rate of this class is not bounded." in text
+
+
+def test_a_certificate_may_bound_the_miss_rate_of_this_class_or_another(tmp_path: Path) -> None:
+    x = images(400, seed=3)
+    predictor = certified(model(), risk={"wrong": 0.1, "miss rate cat": 0.3}, count=1500)
+    text = section_text(predictor, x, with_missed(predictor, x, "cat", "dog", 0.2), tmp_path)
+    assert "The certificate bounds the miss rate of this class at 30 %." in text
+    text = section_text(predictor, x, with_missed(predictor, x, "emu", "dog", 0.2), tmp_path)
+    assert "The certificate does not bound the miss rate of this class" in text
+    assert "The certificate bounds" not in text
 
 
 def test_the_model_card(good: Predictor, tmp_path: Path) -> None:

@@ -1,13 +1,23 @@
-"""The class that is missed most often, and the guarantee that is suggested for it."""
+"""The class that is missed most often, and the certificate that is suggested for it."""
 
 import shlex
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from squad.cli.certify_settings import target_of
 from squad.report.summaries import ClassRow
-from squad.report.weakest_class import certify_option, find_weakest_class
+from squad.report.weakest_class import (
+    MOST_TIMES,
+    Suggestion,
+    WeakestClass,
+    certify_option,
+    find_weakest_class,
+    suggest_limit,
+)
+from squad.selective import certify
 
 
 def row(name: str, n: int, missed: int, referred: int | None = 0) -> ClassRow:
@@ -15,20 +25,35 @@ def row(name: str, n: int, missed: int, referred: int | None = 0) -> ClassRow:
 
 
 def test_one_error_in_a_handful_of_cases_does_not_decide() -> None:
-    found = find_weakest_class([row("a", 3, 1), row("b", 100, 25), row("c", 500, 5)], {"wrong": 0.1}, 0.1, 0.05, 600)
+    found = find_weakest_class([row("a", 3, 1), row("b", 100, 25), row("c", 500, 5)], {"wrong": 0.1}, 0.1)
     assert found is not None
     assert (found.name, found.n, found.missed, found.exceeds) == ("b", 100, 25, True)
 
 
 def test_no_class_is_weakest_if_none_is_missed() -> None:
-    assert find_weakest_class([row("a", 30, 0), row("b", 0, 0)], {}, 0.0, 0.05, 0) is None
+    assert find_weakest_class([row("a", 30, 0), row("b", 0, 0)], {}, 0.0) is None
 
 
 @pytest.mark.parametrize(("missed", "exceeds"), [(2, False), (5, False), (28, True)])
 def test_it_exceeds_the_risk_only_beyond_chance(missed: int, exceeds: bool) -> None:
-    found = find_weakest_class([row("a", 900, 0), row("h", 100, missed)], {"wrong": 0.02}, 0.02, 0.05, 1000)
+    found = find_weakest_class([row("a", 900, 0), row("h", 100, missed)], {"wrong": 0.02}, 0.02)
     assert found is not None
     assert found.exceeds == exceeds
+
+
+def test_a_rare_class_does_not_hide_a_large_one() -> None:
+    """2 of 3 has the higher lower end, but proves nothing; 50 of 500 has a p-value of 4e-20 at 2 %."""
+    rows = [row("rare", 3, 2), row("big", 500, 50), *(row(f"perfect {index}", 500, 0) for index in range(8))]
+    found = find_weakest_class(rows, {"wrong": 0.02}, 0.02)
+    assert found is not None
+    assert (found.name, found.exceeds) == ("big", True)
+
+
+def test_p_values_that_are_zero_are_ordered_by_miss_rate() -> None:
+    rows = [row("a", 100_000, 40_000), row("b", 100_000, 90_000), row("c", 100_000, 50_000)]
+    found = find_weakest_class(rows, {"wrong": 0.01}, 0.5)
+    assert found is not None
+    assert found.name == "b"
 
 
 def test_honest_classes_rarely_exceed_the_risk() -> None:
@@ -37,27 +62,72 @@ def test_honest_classes_rarely_exceed_the_risk() -> None:
     withheld = 0
     for _ in range(2000):
         rows = [row(str(label), 80, int(rng.binomial(80, 0.05))) for label in range(10)]
-        found = find_weakest_class(rows, {"wrong": 0.05}, 0.05, 0.05, 800)
+        found = find_weakest_class(rows, {"wrong": 0.05}, 0.05)
         withheld += found is not None and found.exceeds
     assert withheld <= 35  # 20 expected at most; three standard deviations above
 
 
-def test_a_bound_of_the_certificate_needs_no_suggestion() -> None:
+@pytest.mark.parametrize(("missed", "exceeds"), [(9, False), (30, True)])
+def test_a_class_with_a_bound_is_compared_with_it(missed: int, exceeds: bool) -> None:
     risks = {"wrong": 0.02, "miss rate h": 0.1}
-    found = find_weakest_class([row("a", 900, 1), row("h", 100, 9)], risks, 0.01, 0.05, 5000)
+    found = find_weakest_class([row("a", 900, 1), row("h", 100, missed)], risks, 0.01)
     assert found is not None
-    assert (found.limit, found.suggestion) == (0.1, {})
+    assert (found.name, found.limit, found.exceeds) == ("h", 0.1, exceeds)
 
 
-@pytest.mark.parametrize(("cases", "limit"), [(50, None), (700, 0.1), (5000, 0.02)])
-def test_the_suggested_limit_can_be_confirmed(cases: int, limit: float | None) -> None:
-    """With a tenth of the calibration cases, and half of what would be enough without errors to spare."""
-    rows = [row("a", 900, 1), row("h", 60, 9, referred=40)]
-    found = find_weakest_class(rows, {"wrong": 0.02}, 0.01, 0.05, cases)
-    assert found is not None
-    assert found.suggestion == ({} if limit is None else {"wrong": 0.02, "miss rate h": limit})
-    if limit is not None:
-        assert (1 - limit) ** (0.1 * cases / 2) <= 0.05
+def suggested(
+    missed: float, m: int, delta: float = 0.05, attempt: int = 2, share: float = 0.1, **settings: Any
+) -> Suggestion | None:
+    """Return what is suggested for a class with this share of 2,000 test cases, all of them accepted."""
+    count = 2000
+    own = np.arange(count) < round(share * count)
+    wrong = np.arange(count) < round(missed * own.sum())
+    confidence = np.random.default_rng(0).permutation(count) / count
+    harms: dict[str, NDArray[Any]] = {"wrong": wrong, "miss rate h": np.where(own, wrong, np.nan)}
+    certificate = certify(np.arange(m) / m, np.ones(m, dtype=bool), 0.1, delta, attempt=1, **settings)
+    weakest = WeakestClass("h", int(own.sum()), int(wrong.sum()), True, None)
+    return suggest_limit(weakest, confidence, np.ones(count, dtype=bool), harms, {"wrong": 0.1}, certificate, attempt)
+
+
+def test_the_suggested_limit_depends_on_the_observed_miss_rate() -> None:
+    limits = [
+        found and found.risks["miss rate h"] for missed in (0.01, 0.1, 0.2) if (found := suggested(missed, 10_000))
+    ]
+    assert limits == [0.1, 0.2, 0.3]
+    assert suggested(0.6, 10_000) is None
+    assert suggested(1.0, 10_000) is None
+
+
+def test_too_small_a_calibration_set_needs_more_cases() -> None:
+    small, large = suggested(0.2, 500), suggested(0.2, 50_000)
+    assert small is not None
+    assert large is not None
+    assert small.cases > 500
+    assert small.risks == {"wrong": 0.1, "miss rate h": 0.3}
+    assert large.cases == 50_000
+    assert small.cases <= MOST_TIMES * 500
+    again = suggested(0.2, small.cases)
+    assert again is not None
+    assert again.cases == small.cases
+
+
+def test_a_later_attempt_has_less_of_delta() -> None:
+    """The first 90 %, the next 5 %, and so on: what the second can confirm, the ninth cannot."""
+    second, ninth = suggested(0.1, 8000), suggested(0.1, 8000, attempt=9)
+    assert second is not None
+    assert ninth is not None
+    assert (second.attempt, ninth.attempt) == (2, 9)
+    assert second.cases == ninth.cases == 8000
+    assert second.risks["miss rate h"] < ninth.risks["miss rate h"]
+    assert suggested(0.1, 8000, attempt=41) is None  # there are 40 at most
+
+
+def test_the_suggested_method_is_named_if_it_is_another() -> None:
+    """A band cannot bound a harm that is counted on some cases only."""
+    usual, other = suggested(0.05, 5000), suggested(0.05, 5000, method="band")
+    assert usual is not None
+    assert other is not None
+    assert (usual.method, other.method) == (None, "fallback")
 
 
 def test_the_suggestion_is_what_the_command_reads() -> None:

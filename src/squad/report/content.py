@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,7 @@ from squad.report.report_data import Curve, Guarantee, MemberSpread, ModelReport
 from squad.report.risk_coverage import curve_ranks, expected_risk, rank_cases, thin
 from squad.report.slider import BandSettings, accepted_range, make_slider, slider_range, slider_risks
 from squad.report.summaries import ClassRow, by_class, by_harm, confidence_bins, count_confusions, reliability_bins
-from squad.report.weakest_class import WeakestClass, find_weakest_class
+from squad.report.weakest_class import WeakestClass, find_weakest_class, suggest_limit
 from squad.selective import Certificate, Scores
 from squad.selective.attempts import delta_share
 from squad.selective.certificate_text import (
@@ -43,6 +44,7 @@ from squad.selective.certificate_text import (
     rule_table,
     target_texts,
 )
+from squad.selective.risk_text import MISS_RATE
 from squad.selective.scored_cases import WRONG
 
 __all__ = ["compute_report"]
@@ -259,7 +261,7 @@ class _Evaluation:
             harms=by_harm(self.certificate, self.scores, predictor.classes, self.predicted, self.truth, by_target),
             by_class=classes,
             among_accepted=counted is not None,
-            weakest=self._weakest_class(classes),
+            weakest=self._weakest_class(classes, counted),
             confusions=count_confusions(len(predictor.classes), self.predicted, self.truth, accepted),
             mistakes=mistakes,
             referred=referred,
@@ -281,11 +283,32 @@ class _Evaluation:
         """Return the range of risks worth choosing from for this model."""
         return slider_range(self.confidence, self.wrong, self.slider_scores, self.band)
 
-    def _weakest_class(self, classes: Sequence[ClassRow]) -> WeakestClass | None:
-        certificate = self.certificate
-        risks = {} if certificate is None else self.target or certificate.targets[0]
-        delta, cases = (self.band.delta, 0) if certificate is None else (certificate.delta, certificate.m)
-        return find_weakest_class(classes, risks, float(self.wrong.mean()), delta, cases)
+    def _weakest_class(self, classes: Sequence[ClassRow], counted: NDArray[np.bool_] | None) -> WeakestClass | None:
+        """Return the weakest class among the counted cases, and how its miss rate could be bounded."""
+        certificate, error_rate = self.certificate, float(self.wrong.mean())
+        target = {} if certificate is None else self.target or dict(certificate.targets[0])
+        # What could not be certified bounds nothing.
+        if certificate is None or not any(rule.certified for rule in certificate.target(target)):
+            return find_weakest_class(classes, {}, error_rate)
+        found = find_weakest_class(classes, target, error_rate)
+        if found is None or found.limit is not None:
+            return found
+        costs = certificate.rules[0].costs
+        known = {
+            name: known_harm(name, self.predictor.classes, self.predicted, self.truth, certificate.details)
+            for name in (*target, f"{MISS_RATE} {found.name}")
+            if name not in costs
+        }
+        suggestion = suggest_limit(
+            found,
+            self.confidence,
+            np.ones(len(self.used), dtype=bool) if counted is None else counted,
+            {name: harm for name, harm in known.items() if harm is not None},
+            target,
+            certificate,
+            len(self.predictor.attempts) + 1,
+        )
+        return replace(found, suggestion=suggestion)
 
     def _guarantee(self, certificate: Certificate) -> Guarantee:
         rules = [

@@ -1,17 +1,32 @@
-"""The class that a model misses most often, and the guarantee that would bound its miss rate."""
+"""The class that a model misses most often, and the next certificate that would bound its miss rate."""
 
 import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from squad.metrics.calibration import clopper_pearson
 from squad.report.summaries import ClassRow
+from squad.selective.attempts import MAX_ATTEMPTS, delta_share
+from squad.selective.certificate import Certificate
+from squad.selective.methods import Options, certified_rules
 from squad.selective.risk_text import MISS_RATE, WRONG
+from squad.selective.scored_cases import Ranked
+from squad.selective.tallies import Tally
 
-__all__ = ["WeakestClass", "certify_option", "find_weakest_class"]
+__all__ = [
+    "MOST_TIMES",
+    "SUGGESTED_LIMITS",
+    "Suggestion",
+    "WeakestClass",
+    "certify_option",
+    "find_weakest_class",
+    "suggest_limit",
+]
 
 #: Classes are compared by the lower ends of these intervals, so that one error in a handful of cases does not decide.
 INTERVAL_MISS = 0.1
@@ -19,21 +34,49 @@ INTERVAL_MISS = 0.1
 SURPRISE_LEVEL = 0.01
 #: Limits to suggest for a miss rate, strictest first.
 SUGGESTED_LIMITS = (0.02, 0.05, 0.1, 0.2, 0.3)
+#: Method of the suggested certificate, the default of ``squad certify``.
+SUGGESTED_METHOD = "fallback"
+#: A limit is suggested if at least this fraction of simulated calibration sets confirms it.
+SUCCESS = 0.5
+#: Number of simulated calibration sets.
+DRAWS = 100
+#: If the calibration set is too small for any limit, sets of up to this many times its size are tried.
+MOST_TIMES = 64
+#: Number of bisections (of the logarithm) for the number of cases that would be enough.
+BISECTIONS = 3
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Risks for the next attempt to certify the model, which would bound the miss rate of a class too.
+
+    Attributes:
+        risks: Risks by harm.
+        attempt: Number of the attempt.
+        cases: Number of new calibration cases with which it probably succeeds; rounded if it is larger than the present
+            calibration set.
+        method: Method of the attempt; None if it is that of the present certificate.
+    """
+
+    risks: dict[str, float]
+    attempt: int
+    cases: int
+    method: str | None = None
 
 
 @dataclass(frozen=True)
 class WeakestClass:
-    """The class with the highest miss rate, as far as the test set can tell.
+    """A class that is missed more often than guaranteed; if there is none, the one with the highest miss rate.
 
     Attributes:
         name: Name of the class.
         n: Number of its cases, among accepted ones if there is a certificate that accepts any.
         missed: Number of these that were predicted as another class.
-        exceeds: Whether its miss rate is above the guaranteed risk (without one, above the error rate), and more so
-            than chance explains.
+        exceeds: Whether its miss rate is above its own bound or else the guaranteed risk (without one, above the error
+            rate), and more so than chance explains.
         limit: Bound on its miss rate that the certificate guarantees, if any.
-        suggestion: Risks by harm that would bound its miss rate too; empty if it is bounded, if the calibration set is
-            too small, or without a certificate.
+        suggestion: How the next attempt would probably bound its miss rate; None if it is bounded already, without a
+            certificate, or if no attempt would probably succeed.
     """
 
     name: str
@@ -41,29 +84,27 @@ class WeakestClass:
     missed: int
     exceeds: bool
     limit: float | None
-    suggestion: dict[str, float]
+    suggestion: Suggestion | None = None
 
 
-def find_weakest_class(
-    rows: Sequence[ClassRow], risks: Mapping[str, float], error_rate: float, delta: float, calibration_cases: int
-) -> WeakestClass | None:
-    """Find the class with the highest miss rate; None if no case is missed.
+def find_weakest_class(rows: Sequence[ClassRow], risks: Mapping[str, float], error_rate: float) -> WeakestClass | None:
+    """Find the class whose miss rate is most clearly above what is guaranteed, or else the highest.
+
+    Every class is tested, so that no class with an extreme miss rate is hidden by another with few cases.
 
     Args:
         rows: Counts of every class.
-        risks: Limits of the certificate's harms; empty without a certificate.
+        risks: Certified limits, by harm; empty if nothing is certified.
         error_rate: Error rate on the test set.
-        delta: Probability with which a guarantee may fail.
-        calibration_cases: Number of calibration cases; 0 without a certificate.
 
     Returns:
-        The class, or None.
+        The class; None if no case is missed.
 
     Examples:
         >>> rows = [ClassRow("a", 90, 1, 92, 3, 5, "b"), ClassRow("b", 25, 9, 20, 1, 9, "a")]
-        >>> found = find_weakest_class(rows, {"wrong": 0.1}, 0.08, 0.05, 400)
-        >>> found.name, found.missed, found.exceeds, found.suggestion
-        ('b', 9, True, {'wrong': 0.1, 'miss rate b': 0.1})
+        >>> found = find_weakest_class(rows, {"wrong": 0.1}, 0.08)
+        >>> found.name, found.missed, found.exceeds
+        ('b', 9, True)
     """
     from scipy.special import bdtrc
 
@@ -72,26 +113,143 @@ def find_weakest_class(
         return None
     missed, n = (np.array([getattr(row, name) for row in seen]) for name in ("missed", "n"))
     low, _ = clopper_pearson(missed, n, INTERVAL_MISS)
-    weakest = seen[int(low.argmax())]
-    reference = risks.get(WRONG, error_rate)
-    # Any of the classes could have been the weakest.
-    exceeds = bdtrc(weakest.missed - 1, weakest.n, reference) < SURPRISE_LEVEL / len(rows)
-    limit = risks.get(f"{MISS_RATE} {weakest.name}")
-    share = (weakest.n + (weakest.referred or 0)) / sum(row.n + (row.referred or 0) for row in rows)
-    suggested = None if limit is not None else _feasible_limit(share * calibration_cases, delta)
-    suggestion = {} if suggested is None else {**risks, f"{MISS_RATE} {weakest.name}": suggested}
-    return WeakestClass(weakest.name, weakest.n, weakest.missed, bool(exceeds), limit, suggestion)
+    limits = [risks.get(f"{MISS_RATE} {row.name}") for row in seen]
+    references = [risks.get(WRONG, error_rate) if limit is None else limit for limit in limits]
+    p = bdtrc(missed - 1, n, np.array(references))
+    exceeds = p < SURPRISE_LEVEL / len(rows)
+    # Tiny p-values may all be 0.
+    index = int(np.lexsort((-low, p))[0]) if exceeds.any() else int(low.argmax())
+    found = seen[index]
+    return WeakestClass(found.name, found.n, found.missed, bool(exceeds[index]), limits[index])
 
 
-def _feasible_limit(cases: float, delta: float) -> float | None:
-    """Return the strictest suggested limit that this number of cases can show if a few of them are missed.
+def suggest_limit(
+    weakest: WeakestClass,
+    confidence: NDArray[np.float64],
+    accepted: NDArray[np.bool_],
+    harms: Mapping[str, NDArray[Any]],
+    risks: Mapping[str, float],
+    certificate: Certificate,
+    attempt: int,
+) -> Suggestion | None:
+    """Suggest the strictest limit for the miss rate of a class that a new calibration set would probably confirm.
 
-    Twice the number of cases that suffice without any error leaves room for some.
+    A limit is suggested if the method certifies it, together with the other risks, in at least half of the calibration
+    sets drawn from the test cases.  To stay on the safe side of chance, the accepted cases of the class are missed as
+    often as the upper end of the interval for their miss rate says, at any threshold.  If there is no such limit,
+    larger calibration sets are tried with the highest one.  The present calibration cases are not used: a limit that
+    their labels suggest must not be certified with them.
+
+    Args:
+        weakest: The class; the certificate does not bound its miss rate.
+        confidence: (N,), confidences of the test cases.
+        accepted: (N,), cases that the certificate accepts; the class is counted among these.
+        harms: By name, (N,), harms of the test cases, with NaN where they are not counted; includes the miss rate of
+            the class.  Risks of other harms are taken to be certified.
+        risks: Target of the certificate: risks by harm.
+        certificate: The present certificate.
+        attempt: Number of the next attempt, which has a share of delta.
+
+    Returns:
+        The risks and the number of cases; None if no number up to ``MOST_TIMES`` that of the present ones is enough, or
+        no attempt is left.
     """
-    for limit in SUGGESTED_LIMITS:
-        if cases >= 2 * math.log(delta) / math.log1p(-limit):
-            return limit
-    return None
+    if attempt > MAX_ATTEMPTS:
+        return None
+    harm = f"{MISS_RATE} {weakest.name}"
+    _, high = clopper_pearson(np.array([weakest.missed]), np.array([weakest.n]), INTERVAL_MISS)
+    population = _Population.of(confidence, accepted, harms, harm, float(high[0]))
+    others = {name: risk for name, risk in risks.items() if name in harms}
+    cases, level = certificate.m, certificate.delta * delta_share(attempt)
+    method = None if certificate.method == SUGGESTED_METHOD else SUGGESTED_METHOD
+    # A limit below the miss rate would be certified by mistake only.
+    limits = [limit for limit in SUGGESTED_LIMITS if limit > high[0]]
+    for limit, often in zip(limits, population.success(others, harm, limits, cases, level), strict=True):
+        if often >= SUCCESS:
+            return Suggestion({**risks, harm: limit}, attempt, cases, method)
+    if not limits:
+        return None
+
+    def enough(count: int) -> bool:
+        return bool(population.success(others, harm, limits[-1:], count, level)[0] >= SUCCESS)
+
+    few, many = cases, 2 * cases
+    while not enough(many):
+        few, many = many, 2 * many
+        if many > MOST_TIMES * cases:
+            return None
+    for _ in range(BISECTIONS):
+        middle = round(math.sqrt(few * many))
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    step = 10 ** max(len(str(many)) - 2, 0)
+    return Suggestion({**risks, harm: limits[-1]}, attempt, -(-many // step) * step, method)
+
+
+@dataclass(frozen=True, eq=False)
+class _Population:
+    """Test cases to draw calibration sets from, the most confident first.
+
+    Attributes:
+        ends: (rules,), index of the last case that each rule accepts; cases of equal confidence are accepted together.
+        counted: By harm, (N,), whether it is counted on each case.
+        rates: By harm, (N,), probability that a case drawn has it: 0 or 1, or the miss rate of a class.
+    """
+
+    ends: NDArray[np.int64]
+    counted: dict[str, NDArray[np.bool_]]
+    rates: dict[str, NDArray[np.float64]]
+
+    @classmethod
+    def of(
+        cls,
+        confidence: NDArray[np.float64],
+        accepted: NDArray[np.bool_],
+        harms: Mapping[str, NDArray[Any]],
+        harm: str,
+        rate: float,
+    ) -> "_Population":
+        """Return the test cases, with one harm at a constant rate among accepted cases."""
+        order = np.argsort(-confidence, kind="stable")
+        sorted_ = confidence[order]
+        losses = {name: loss[order].astype(np.float64) for name, loss in harms.items()}
+        counted = {name: ~np.isnan(loss) for name, loss in losses.items()}
+        rates = {name: np.nan_to_num(loss) for name, loss in losses.items()}
+        rates[harm][counted[harm] & accepted[order]] = rate
+        return cls(np.flatnonzero(np.append(sorted_[1:] != sorted_[:-1], True)), counted, rates)
+
+    def success(
+        self, risks: Mapping[str, float], harm: str, limits: Sequence[float], cases: int, level: float
+    ) -> NDArray[np.float64]:
+        """Return, for each limit of a harm, the fraction of calibration sets in which it is certified with the risks.
+
+        Args:
+            risks: Risks of other harms.
+            harm: The harm.
+            limits: Its limits.
+            cases: Number of calibration cases.
+            level: Significance level.
+        """
+        rng = np.random.default_rng(0)
+        size = len(self.counted[harm])
+        found = np.zeros(len(limits))
+        for _ in range(DRAWS if len(limits) else 0):
+            drawn = np.bincount(rng.integers(size, size=cases), minlength=size)
+            n = np.cumsum(drawn)[self.ends]
+            tallies = {name: self._tally(drawn, name, rng) for name in (*risks, harm)}
+            ranked = Ranked(cases, n, np.empty(len(n)), tallies)
+            rest = certified_rules(SUGGESTED_METHOD, ranked, risks, level, Options())
+            for index, limit in enumerate(limits if rest.any() else ()):
+                both = rest & certified_rules(SUGGESTED_METHOD, ranked, {harm: limit}, level, Options())
+                found[index] += both.any()
+        return found / DRAWS
+
+    def _tally(self, drawn: NDArray[np.int64], harm: str, rng: np.random.Generator) -> Tally:
+        counted, rate = drawn * self.counted[harm], self.rates[harm]
+        harmed = counted * (rate == 1)
+        chance = np.flatnonzero((rate > 0) & (rate < 1) & (counted > 0))
+        harmed[chance] = rng.binomial(counted[chance], rate[chance])
+        n = np.cumsum(counted)
+        return Tally(int(n[-1]), n[self.ends], np.cumsum(harmed)[self.ends])
 
 
 def certify_option(risks: Mapping[str, float]) -> str | None:

@@ -5,7 +5,14 @@ from squad.report.number_format import NBSP, count, exact_percent, percent, perc
 from squad.report.page.building_blocks import EMPTY_CELL, fold, section, side_by_side
 from squad.report.page.mistakes import harm_name
 from squad.report.report_data import Guarantee, ModelReport, ReportData, RuleRow
-from squad.report.weakest_class import WeakestClass, certify_option
+from squad.report.weakest_class import (
+    MOST_TIMES,
+    SUGGESTED_LIMITS,
+    Suggestion,
+    WeakestClass,
+    certify_option,
+)
+from squad.selective.attempts import delta_share
 from squad.selective.certificate_text import punctuated
 from squad.selective.risk_text import MISS_RATE
 
@@ -84,29 +91,55 @@ def _weakest_text(model: ModelReport, weakest: WeakestClass) -> str:
 
 
 def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
-    """Say how the miss rate of the weakest class is bounded, or could be."""
+    """Say whether the miss rate of the weakest class is bounded, and if not, how it could be.
+
+    New calibration cases, because those of the certificate determined which cases are accepted, and so the suggestion.
+    """
+    if model.guarantee is None:
+        harm = element("code", f"{MISS_RATE} {weakest.name}")
+        return element("p", "A certificate can bound the miss rate of this class, with the harm ", harm, ".")
     if weakest.limit is not None:
         return element("p", f"The certificate bounds the miss rate of this class at {exact_percent(weakest.limit)}.")
-    harm = f"{MISS_RATE} {weakest.name}"
-    if model.guarantee is None:
-        return element(
-            "p", "A certificate can bound the miss rate of this class, with the harm ", element("code", harm), "."
-        )
-    if not weakest.suggestion:
+    target = model.target or model.guarantee.rules[0].risks
+    if all(rule.accepts == "none" for rule in model.guarantee.rules if rule.risks == target):
+        first = " with the first target" if model.target else ""
+        return element("p", f"Nothing is certified{first}, so the miss rate of this class is not bounded.")
+    unbounded = "The certificate does not bound the miss rate of this class"
+    until = "Until it is bounded, refer every case that may be of this class to a reviewer."
+    suggestion = weakest.suggestion
+    if suggestion is None:
         text = (
-            "The certificate does not bound the miss rate of this class. The calibration set probably has too few cases"
-            " of it to do so: collect more."
+            f"{unbounded}. As far as the test set can tell, a bound of {exact_percent(SUGGESTED_LIMITS[-1])} or less is"
+            f" unlikely, even with {MOST_TIMES} times as many calibration cases. {until}"
         )
-        return element("p", text)
-    option = certify_option(weakest.suggestion)
-    code = f"certify(..., risk={weakest.suggestion})" if option is None else f"squad certify … --risk {option}"
+        return element("p", _keep_percent_together(text))
+    limit = exact_percent(suggestion.risks[f"{MISS_RATE} {weakest.name}"])
+    share = f"{100 * delta_share(suggestion.attempt):.3g}{NBSP}% of delta"
+    enough = suggestion.cases <= model.guarantee.m
+    too_small = "" if enough else ", and the calibration set is probably too small to do so"
+    cases = f"as many new calibration cases as before ({count(suggestion.cases)})"
+    cases = cases if enough else f"about {count(suggestion.cases)} new calibration cases"
+    one_threshold = "" if model.guarantee.by is None else ", and without groups"
+    start = (
+        f"{unbounded}{too_small}. One that bounds it at {limit} is likely with {cases}, none of them from this test"
+        f" set{one_threshold}: "
+    )
+    end = "" if enough else f" {until}"
     return element(
         "p",
-        "The certificate bounds the average over all classes only. To bound the miss rate of this class too: ",
-        element("code", code),
-        f". ({exact_percent(weakest.suggestion[harm])} is about the strictest limit that a calibration set of this size"
-        " can confirm for it.)",
+        start,
+        element("code", _command(suggestion)),
+        f". (Attempt {suggestion.attempt} to certify this model has {share}.){end}",
     )
+
+
+def _command(suggestion: Suggestion) -> str:
+    """Return the command, or the call in Python, that makes a suggested certificate."""
+    option, method = certify_option(suggestion.risks), suggestion.method
+    if option is None:
+        named = "" if method is None else f", method={method!r}"
+        return f"predictor.certify(..., risk={suggestion.risks}{named})"
+    return f"squad certify … --risk {option}" + ("" if method is None else f" --method {method}")
 
 
 def _certificate_text(certificate: Guarantee) -> Markup:
