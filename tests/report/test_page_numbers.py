@@ -357,7 +357,7 @@ def test_the_weakest_class(page: Element) -> None:
 
 
 def test_the_suggested_limit_can_be_confirmed() -> None:
-    """By so many new cases, a fifth of them of the class, if they are missed as often; by a tenth of them, it cannot."""
+    """By so many new cases, a fifth of them of the class, if as many are missed; by a tenth of them, it cannot."""
     cases = (*((0.97, name, name, 95 if name == "fox" else 100) for name in CLASSES), (0.97, "gnu", "fox", 5))
     report = compute_report({"it": certified()}, rows(cases), labels(cases))
     weakest = report.models[0].weakest
