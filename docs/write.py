@@ -66,10 +66,12 @@ SELECTION: dict[str, tuple[Callable[[Record], str], str]] = {
 
 def replace_section(page: Path, name: str, text: str) -> None:
     """Replace the text between the markers called ``name``."""
-    block = f"<!-- {name}: begin -->\n{text}\n<!-- {name}: end -->"
-    pattern = rf"<!-- {name}: begin -->.*<!-- {name}: end -->"
-    changed, count = re.subn(pattern, lambda _: block, page.read_text(encoding="utf-8"), flags=re.S)
-    assert count == 1, f"{page} must have the markers of {name} exactly once"
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    old = page.read_text(encoding="utf-8")
+    pattern = f"{re.escape(begin)}.*?{re.escape(end)}"
+    changed, count = re.subn(pattern, lambda _: f"{begin}\n{text}\n{end}", old, flags=re.S)
+    # A single match could still hold a second begin.
+    assert count == old.count(begin) == old.count(end) == 1, f"{page} must have the markers of {name} exactly once"
     page.write_text(changed, encoding="utf-8")
 
 

@@ -55,6 +55,18 @@ def test_a_section_without_markers_is_an_error(tmp_path: Path) -> None:
         write.replace_section(page, "b", "new")
 
 
+@pytest.mark.parametrize(
+    "kinds", [("begin", "end", "begin", "end"), ("begin", "begin", "end"), ("begin", "end", "end")]
+)
+def test_markers_that_occur_twice_are_an_error(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    page = tmp_path / "page.md"
+    before = "\nby hand\n".join(f"<!-- a: {kind} -->" for kind in kinds)
+    page.write_text(before, encoding="utf-8")
+    with pytest.raises(AssertionError, match="markers of a exactly once"):
+        write.replace_section(page, "a", "new")
+    assert page.read_text(encoding="utf-8") == before
+
+
 def coverage_at_1_percent(row: str) -> list[str]:
     """Return the coverages of a row of table 1, of single networks and then of ensembles."""
     page = (ROOT / "experiments" / "paper" / "table1.md").read_text(encoding="utf-8")
