@@ -42,6 +42,31 @@ def test_demo_refuses_before_training(run: Run, here: Path, monkeypatch: pytest.
     assert listing(here) == before
 
 
+@pytest.mark.parametrize("out", ["report.html", "new/report.html", "new/../report.html", "link"])
+def test_the_model_may_not_take_the_place_of_the_report(
+    out: str, run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "train", None)
+    (here / "link").symlink_to("report.html")
+    before = listing(here)
+    refusal = run("demo", "--out", out).refusal
+    assert refusal == f"{Path(out)} is where the report is written. Name another folder with --out."
+    assert listing(here) == before
+
+
+@pytest.mark.parametrize("out", [".", "..", "../empty", "../link", "/"])
+def test_the_model_may_not_replace_the_working_directory(
+    out: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "train", None)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    monkeypatch.chdir(tmp_path / "empty")
+    refusal = run("demo", "--out", out).refusal
+    assert refusal.startswith(f"{out} is the working directory or contains it")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
 def test_the_picture_on_a_terminal_without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert demo._shades(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == demo.SHADES
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))

@@ -1,5 +1,6 @@
 """``squad demo``: SQUAD and the baselines of its paper on scikit-learn's handwritten digits."""
 
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -51,9 +52,10 @@ def demo(
     check_count("--max-epochs", max_epochs, 1)
     check_count("--seed", seed, 0, 2**62)
     overwrite = overwrite or out == DEFAULT_OUT
+    page = out.parent / "report.html"
+    check_out(out, page)
     artifact.check_target(out, overwrite)
     check_writable(out)
-    page = out.parent / "report.html"
     if page.is_dir() or (out != DEFAULT_OUT and page.exists() and not overwrite):
         raise OutputError(
             f"{page} exists, which the report would replace. Name another folder with --out, or pass --overwrite."
@@ -70,6 +72,29 @@ def demo(
     print_result(f"\nThe SQUAD model is in {out}. Try next:\n  squad evaluate {out} digits:test")
     print_result(f"  squad predict {out} digits:test --out answers.csv")
     print_result(f"\nIts report, for your browser: {page}")
+
+
+def check_out(out: Path, page: Path) -> None:
+    """Check that the model's folder leaves a place for the report and does not replace the working directory.
+
+    Args:
+        out: Folder of the model.
+        page: HTML file of the report.
+
+    Raises:
+        OutputError: If ``out`` is the path of the report, the working directory or a folder that contains it.
+    """
+    from squad.output_paths import OutputError
+
+    # Saving replaces the folder; whoever works in it, such as the user's shell, would be left in a deleted one.
+    target, here = (Path(os.path.realpath(path)) for path in (out, "."))
+    if target in (here, *here.parents):
+        raise OutputError(
+            f"{out} is the working directory or contains it, and the model would replace it. Name another folder with"
+            " --out."
+        )
+    if target == Path(os.path.realpath(page)):
+        raise OutputError(f"{out} is where the report is written. Name another folder with --out.")
 
 
 def announce(digits: Any, file: Any = None) -> None:
