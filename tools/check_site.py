@@ -2,6 +2,7 @@
 
 A link within the site must lead to a file, and to an anchor that it has; a link to elsewhere must be well-formed and
 use https; and neither a page nor a style sheet may load anything (script, style, image, font, video) from elsewhere.
+A page must be UTF-8 and must not set a base address, which would change all its links.
 """
 
 import html.parser
@@ -13,10 +14,12 @@ from functools import cache
 from pathlib import Path
 
 #: Attributes that lead somewhere, and those by which a page loads something.
-LEADING = {"a": ("href",)}
+LEADING = {"a": ("href", "xlink:href"), "area": ("href",)}
 LOADING = {
     **dict.fromkeys(("img", "source"), ("src", "srcset")),
-    **dict.fromkeys(("script", "iframe", "audio", "embed", "track"), ("src",)),
+    **dict.fromkeys(("iframe", "audio", "embed", "track", "input"), ("src",)),
+    **dict.fromkeys(("image", "feimage", "use"), ("href", "xlink:href")),  # SVG
+    "script": ("src", "href", "xlink:href"),
     "video": ("src", "poster"),
     "object": ("data",),
     "link": ("href",),
@@ -24,7 +27,7 @@ LOADING = {
 #: Kinds of <link> that load something; others, such as "canonical", only name an address.
 LOADED_LINKS = {"stylesheet", "icon", "preload", "modulepreload"}
 #: What a style loads from elsewhere.
-REMOTE_STYLE = re.compile(r"@import[^;]*(?:https?:)?//[^;]*|url\(\s*['\"]?(?:https?:)?//[^)]*")
+REMOTE_STYLE = re.compile(r"@import[^;]*(?:https?:)?//[^;]*|url\(\s*['\"]?(?:https?:)?//[^)]*", re.IGNORECASE)
 
 
 class Page(html.parser.HTMLParser):
@@ -35,6 +38,7 @@ class Page(html.parser.HTMLParser):
         self.anchors: set[str] = set()
         self.links: list[str] = []
         self.loads: list[str] = []
+        self.bases: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -42,18 +46,43 @@ class Page(html.parser.HTMLParser):
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
         self.links += [values[name] for name in LEADING.get(tag, ()) if name in values]
-        loads = tag != "link" or set(values.get("rel", "").split()) & LOADED_LINKS
+        if tag == "base" and "href" in values:
+            self.bases.append(values["href"])
+        loads = tag != "link" or set(values.get("rel", "").lower().split()) & LOADED_LINKS
         for name in LOADING.get(tag, ()):
             if values.get(name):
                 # srcset has several addresses, each followed by a size.
-                found = [one.split()[0] for one in values[name].split(", ")] if name == "srcset" else [values[name]]
+                several = (
+                    (one.split()[:1] for one in values[name].split(", ")) if name == "srcset" else ([values[name]],)
+                )
+                found = [address for one in several for address in one]
                 (self.loads if loads else self.links).extend(found)
 
 
 @cache
 def parse(path: Path) -> Page:
     """Return a page of the site."""
-    return Page(path.read_text(encoding="utf-8"))
+    return Page(read(path))
+
+
+def read(path: Path) -> str:
+    """Return the text of a file, whose bytes that are not UTF-8 are replaced."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether a file is valid UTF-8."""
+    try:
+        path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def pages(site: Path) -> list[Path]:
+    """Return the pages of a site, without the templates of its theme."""
+    found = sorted(path for path in site.rglob("*.html") if path.is_file())
+    return [path for path in found if "_static" not in path.relative_to(site).parts]
 
 
 def elsewhere(address: urllib.parse.SplitResult) -> str | None:
@@ -70,12 +99,15 @@ def elsewhere(address: urllib.parse.SplitResult) -> str | None:
 def within(site: Path, page: Path, address: urllib.parse.SplitResult) -> str | None:
     """Return what is wrong with a link within the site, or None."""
     path = urllib.parse.unquote(address.path)
-    target = (page.parent / path).resolve() if path else page
-    if target.is_dir():
-        target /= "index.html"
-    if not target.is_relative_to(site):
-        return "outside the site"
-    if not target.is_file():
+    try:
+        target = (page.parent / path).resolve() if path else page
+        if target.is_dir():
+            target /= "index.html"
+        if not target.is_relative_to(site):
+            return "outside the site"
+        if not target.is_file():
+            return "no such file"
+    except (OSError, ValueError):  # no file can have this name: a null byte, or too long
         return "no such file"
     anchor = urllib.parse.unquote(address.fragment)
     if anchor and target.suffix == ".html" and anchor not in parse(target).anchors:
@@ -83,37 +115,50 @@ def within(site: Path, page: Path, address: urllib.parse.SplitResult) -> str | N
     return None
 
 
+def wrong_link(site: Path, page: Path, link: str, loaded: bool) -> str | None:
+    """Return what is wrong with an address that a page links to or loads, or None."""
+    try:
+        address = urllib.parse.urlsplit(link)
+    except ValueError:  # such as an unclosed bracket
+        return "no valid address"
+    if address.scheme == "data":
+        return None
+    if address.scheme or address.netloc:
+        return "loaded from elsewhere" if loaded else elsewhere(address)
+    return within(site, page, address)
+
+
 def problems(site: Path) -> Iterator[str]:
-    """Yield a line for every link that is wrong."""
+    """Yield a line for everything that is wrong."""
     site = site.resolve()
-    for page in sorted(site.rglob("*.html")):
-        if "_static" in page.relative_to(site).parts:  # templates of the theme
-            continue
-        found = parse(page)
-        for kind, links in (("link", found.links), ("load", found.loads)):
+    for page in pages(site):
+        name, found = page.relative_to(site).as_posix(), parse(page)
+        for base in found.bases:
+            yield f"{name}: {base}: a base address"
+        for loaded, links in ((False, found.links), (True, found.loads)):
             for link in sorted(set(links)):
-                address = urllib.parse.urlsplit(link)
-                if address.scheme == "data":
-                    continue
-                wrong: str | None
-                if address.scheme or address.netloc:
-                    wrong = elsewhere(address) if kind == "link" else "loaded from elsewhere"
-                else:
-                    wrong = within(site, page, address)
-                if wrong:
-                    yield f"{page.relative_to(site).as_posix()}: {link}: {wrong}"
-    for file in sorted(path for path in site.rglob("*") if path.suffix in {".html", ".css"}):
-        for sheet in REMOTE_STYLE.findall(file.read_text(encoding="utf-8")):
-            yield f"{file.relative_to(site).as_posix()}: {sheet}: loaded from elsewhere"
+                if wrong := wrong_link(site, page, link, loaded):
+                    yield f"{name}: {link}: {wrong}"
+    for file in sorted(path for path in site.rglob("*") if path.suffix in {".html", ".css"} and path.is_file()):
+        name = file.relative_to(site).as_posix()
+        if not is_utf8(file):
+            yield f"{name}: not UTF-8"
+        for sheet in REMOTE_STYLE.findall(read(file)):
+            yield f"{name}: {sheet}: loaded from elsewhere"
 
 
 def main(arguments: list[str]) -> int:
     """Check a site, print what is wrong and return the exit code."""
-    (folder,) = arguments
-    pages = sum(1 for _ in Path(folder).rglob("*.html"))
-    wrong = list(problems(Path(folder)))
-    print("\n".join(wrong) or f"All links of {pages} pages are good.")
-    return int(bool(wrong) or not pages)
+    if len(arguments) != 1:
+        print("Usage: python tools/check_site.py FOLDER", file=sys.stderr)
+        return 2
+    site = Path(arguments[0])
+    if not site.is_dir() or not pages(site):
+        print(f"{site} has no pages. Build the site first: make site", file=sys.stderr)
+        return 1
+    wrong = list(problems(site))
+    print("\n".join(wrong) or f"All links of {len(pages(site))} pages are good.")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
