@@ -140,8 +140,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "table": ({HOSTILE: grouped}, test, truth, "ward.csv"),
         "plain": ({"plain": model("dlgm", members=1)}, x, labels, "images"),
     }
-    for size in (2, 10, 26):
-        names = tuple(f"class {index}" for index in range(size))
+    for size in (2, 10, 26, 30):
+        names = tuple(f"{'disease number' if size == 30 else 'class'} {index}" for index in range(size))
         one = certified(model(kind="features", classes=names, members=1), "features", risk=0.4)
         rows = features(300, seed=3)
         made[f"{size} classes"] = ({"good": one}, rows, labels_for(one, rows), "rows.csv")
@@ -184,7 +184,9 @@ class Opened:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", SIZES)
-@pytest.mark.parametrize("name", ["one", "several", "table", "plain", "2 classes", "10 classes", "26 classes"])
+@pytest.mark.parametrize(
+    "name", ["one", "several", "table", "plain", "2 classes", "10 classes", "26 classes", "30 classes"]
+)
 def test_it_opens_without_errors_and_is_readable(
     browser: Any, reports: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
@@ -415,6 +417,20 @@ def test_it_prints_completely(browser: Any, reports: dict[str, Path], scripts: b
             assert wanted in " ".join(text.split()), wanted
         cases = reports[name].read_text(encoding="utf-8").count('class="pick"')
         assert len(re.findall(r"confidence\s+[\d.]+\s+%,\s+(?:accepted|referred)", text)) == cases
+
+
+# Width of an A4 page between margins of 1 cm, in CSS pixels.
+PAPER_WIDTH = 718
+BEYOND = """() => [...document.querySelectorAll("th, td, figure, .tiles li, p")].filter((one) => one.checkVisibility())
+  .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
+  .map((one) => one.textContent.slice(0, 40))"""
+
+
+@pytest.mark.parametrize("name", ["several", "several of one kind", "26 classes", "30 classes", "table"])
+def test_nothing_is_printed_beyond_the_edge_of_the_paper(browser: Any, reports: dict[str, Path], name: str) -> None:
+    with Opened(browser, reports[name], PAPER_WIDTH) as page:
+        page.emulate_media(media="print")
+        assert page.evaluate(BEYOND) == []
 
 
 def test_headings_and_labels_for_screen_readers(browser: Any, reports: dict[str, Path]) -> None:

@@ -11,7 +11,7 @@ from squad.data.tables import Table
 from squad.predictor import Answer, Predictor
 from squad.report.case_latents import CaseLatents, case_latents
 from squad.report.case_values import CaseValue, case_values
-from squad.report.pictures import is_picture, png, value_range
+from squad.report.pictures import image_url, is_picture, value_range
 
 __all__ = ["Case", "row_name", "select_cases"]
 
@@ -103,7 +103,7 @@ def select_cases(
                 None if accepted is None else bool(accepted[case]),
                 [(names[k], float(p[k])) for k in np.argsort(-p, kind="stable")[:MAX_CLASSES_SHOWN].tolist()],
                 (min(1.0, mutual / entropy) if entropy > 0 else 0.0) if several_samples else None,
-                png(rows[row], limits) if pictures else None,
+                image_url(rows[row], limits) if pictures else None,
                 [] if pictures else values[index],
                 None if latents is None else latents[index],
             )

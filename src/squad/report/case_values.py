@@ -80,7 +80,7 @@ def case_values(
         shown = []
         for column in (columns[index] for index in order[:MAX_VALUES, case]):
             remark = column.remark(case) if column.fraction[case] <= UNUSUAL else ""
-            shown.append(CaseValue(column.name, column.text(case), remark))
+            shown.append(CaseValue(_shortened(column.name, False), column.text(case), remark))
         if len(columns) > MAX_VALUES:
             shown.append(CaseValue("not shown", f"{len(columns) - MAX_VALUES:,} features that are less unusual"))
         found.append(shown)

@@ -24,6 +24,7 @@ from squad.predictor.answer import ACCEPTED
 from squad.predictor.harms import known_harm
 from squad.predictor.input_rows import class_positions, input_rows
 from squad.predictor.row_pass import ARRAY, encode
+from squad.report.calibration_overlap import calibration_overlap
 from squad.report.case_selection import row_name, select_cases
 from squad.report.comparison import compare_models
 from squad.report.cost_frontier import cost_frontier
@@ -246,6 +247,7 @@ class _Evaluation:
             accepted=None if accepted is None else int(accepted.sum()),
             accepted_wrong=None if accepted is None else int((accepted & self.wrong).sum()),
             is_calibration_set=self._is_calibration_set(),
+            calibration_overlap=self._calibration_overlap(),
             seen=self._count_seen(),
             leakage_checked=predictor.seen_rows is not None,
             target=self.target,
@@ -363,6 +365,12 @@ class _Evaluation:
             return False
         checksum = self.certificate.details.get("calibration", {}).get("sha256")
         return bool(checksum == hashlib.sha256(self._hashes.tobytes() + self.truth.tobytes()).hexdigest())
+
+    def _calibration_overlap(self) -> int:
+        scores = self.predictor.calibration
+        if self.certificate is None or scores is None or self._is_calibration_set():
+            return 0
+        return calibration_overlap(self.confidence, np.asarray(scores.confidence, dtype=np.float64))
 
     def _count_seen(self) -> int:
         """Count the rows that the model was built from, if there are more than chance explains; else return 0."""

@@ -53,7 +53,7 @@
 
   function showCosts() {
     const [error, referral] = inputs.map((input) => Number(input.value));
-    if (!inputs.every((input) => input.value !== "" && input.checkValidity())) return;
+    if (!inputs.every((input) => input.checkValidity())) return;
     data.models.forEach((model, index) => {
       const cost = ([accepted, wrong]) => 1000 * (error * wrong + referral * (model.used - accepted)) / model.used;
       let best = model.frontier[0];

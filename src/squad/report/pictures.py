@@ -1,4 +1,4 @@
-"""Images as small PNGs that are embedded in the page."""
+"""Images, small enough to be embedded in the page."""
 
 import base64
 import io
@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["is_picture", "latent_map", "png", "value_range"]
+__all__ = ["image_url", "is_picture", "latent_map", "value_range"]
 
 #: Maximum length of an image's longer side, in pixels; the page enlarges smaller images.
 MAX_SIDE = 128
+#: Images with a longer side than this are photographs rather than drawings, and are compressed as such.
+MIN_PHOTO_SIDE, JPEG_QUALITY = 64, 85
 #: Colour of the cells of a map of latent variables; it is visible on light and on dark pages.
 MAP_COLOUR = (47, 127, 184)
 
@@ -49,8 +51,8 @@ def value_range(images: NDArray[Any]) -> tuple[float, float]:
     return min(low, 0.0), high if high > min(low, 0.0) else min(low, 0.0) + 1.0
 
 
-def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
-    """Encode an image as the ``data:`` URL of a PNG.
+def image_url(image: NDArray[Any], limits: tuple[float, float]) -> str:
+    """Encode an image as a ``data:`` URL: as PNG, or as JPEG if it is large and opaque.
 
     Large images are downscaled; small ones keep their size, and the page enlarges them without smoothing.
 
@@ -63,7 +65,7 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
         The URL.
 
     Examples:
-        >>> png(np.zeros((2, 2)), (0.0, 1.0))[:22]
+        >>> image_url(np.zeros((2, 2)), (0.0, 1.0))[:22]
         'data:image/png;base64,'
     """
     from PIL import Image
@@ -79,7 +81,7 @@ def png(image: NDArray[Any], limits: tuple[float, float]) -> str:
     if longest > MAX_SIDE:
         width, height = (max(1, round(side * MAX_SIDE / longest)) for side in picture.size)
         picture = picture.resize((width, height), Image.Resampling.BOX)
-    return _data_url(picture)
+    return _data_url(picture, photo=longest > MIN_PHOTO_SIDE and picture.mode in ("L", "RGB"))
 
 
 def latent_map(probabilities: ArrayLike) -> str:
@@ -104,7 +106,10 @@ def latent_map(probabilities: ArrayLike) -> str:
     return _data_url(Image.fromarray(pixels))
 
 
-def _data_url(picture: Any) -> str:
+def _data_url(picture: Any, photo: bool = False) -> str:
     file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    if photo:
+        picture.save(file, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    else:
+        picture.save(file, "PNG", optimize=True)
+    return f"data:image/{'jpeg' if photo else 'png'};base64," + base64.b64encode(file.getvalue()).decode("ascii")

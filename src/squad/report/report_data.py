@@ -126,6 +126,8 @@ class ModelReport:
         accepted: Number of cases accepted by the certificate; None without one.
         accepted_wrong: Number of errors among these; None without a certificate.
         is_calibration_set: Whether the test set is the calibration set itself.
+        calibration_overlap: Estimated number of calibration cases among the test cases; 0 if it may be chance, or if
+            the test set is the calibration set itself.
         seen: Number of test rows used to build the model, if that is more than chance explains; else 0.
         leakage_checked: Whether that could be checked, which needs a model with row hashes.
         target: Risks of the target by which cases are accepted here, if the certificate has several; else empty.
@@ -165,6 +167,7 @@ class ModelReport:
     accepted: int | None
     accepted_wrong: int | None
     is_calibration_set: bool
+    calibration_overlap: int
     seen: int
     leakage_checked: bool
     target: dict[str, float]

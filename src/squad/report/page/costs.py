@@ -40,7 +40,17 @@ def costs(report: ReportData) -> Markup:
 
 
 def _number_input(name: str, label: str, value: float) -> Markup:
-    field = element("input", type="number", id=name, min="0", step="any", value=f"{value:g}", inputmode="decimal")
+    field = element(
+        "input",
+        type="number",
+        id=name,
+        min="0",
+        max="1000000000",
+        required=True,
+        step="any",
+        value=f"{value:g}",
+        inputmode="decimal",
+    )
     return element("label", label, field)
 
 

@@ -195,6 +195,12 @@ def _test_set_problems(model: ModelReport) -> list[str]:
             "The test set is the calibration set itself, so these results are no independent check of the guarantee."
             " Test with other cases."
         )
+    if model.calibration_overlap:
+        problems.append(
+            f"About {count(model.calibration_overlap)} of the {count(model.used)} test cases are probably calibration"
+            " cases: their confidences are the same. So these results are no independent check of the guarantee. Test"
+            " with other cases."
+        )
     if model.seen:
         problems.append(
             f"The model was built with {count(model.seen)} of the {count(model.used)} test cases. Models are more"
