@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -314,10 +315,26 @@ class TestReport:
         assert page.lower().startswith("<!doctype html>")
         assert "observed" in page
 
+    def test_folders_are_not_disclosed(self, run: Run, model: Path, here: Path) -> None:
+        for ward in ("7", "8"):
+            shutil.copytree(here / "model", here / f"ward-{ward}" / "model")
+        found = run("report", str(here / "ward-7" / "model"), "test.csv", "--out", "one.html")
+        assert found.code == 0, found.err
+        found = run("report", "ward-7/model", str(here / "ward-8" / "model"), "test.csv", "--out", "both.html")
+        assert found.code == 0, found.err
+        one, both = ((here / name).read_text(encoding="utf-8") for name in ("one.html", "both.html"))
+        assert "<title>Report on model" in one
+        assert "ward-7/model" in both
+        assert "ward-8/model" in both
+        for page in (one, both):
+            assert str(here) not in page
+        assert "ward-7" not in one
+
     @pytest.mark.parametrize(
         ("arguments", "match"),
         [
             (("model", "test.csv", "--out", "page.txt"), r"\.html.*page\.txt"),
+            (("model", "./model", "test.csv"), r"once.*model, \./model"),
             (("model", "model", "test.csv"), "once.*model, model|model, model.*once"),
             (("model", "new.csv"), "'y'"),
             (("model", "digits:test"), "model was trained on a table"),

@@ -61,23 +61,21 @@ def report(
 
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise OutputError(f"--out must be a file that ends in .html, got {out}.")
-    if len(set(models)) < len(models):
+    if len({Path(model).resolve() for model in models}) < len(models):
         raise ArgumentError(f"Name each model once, got {', '.join(models)}.")
     check_not_existing(out, overwrite)
     check_writable(out)
     where = choose_device(device)
-    predictors = {name: load(name, where) for name in models}
-    first, *others = predictors
-    rows = labelled_rows(
-        predictors[first], Path(first), data, target, data_dir=data_dir, format=Format(encoding, decimal)
-    )
-    for name in others:
-        check_table_or_array(predictors[name], rows.x, Path(name), data)
+    loaded = {model: load(model, where) for model in models}
+    first, *others = models
+    rows = labelled_rows(loaded[first], Path(first), data, target, data_dir=data_dir, format=Format(encoding, decimal))
+    for model in others:
+        check_table_or_array(loaded[model], rows.x, Path(model), data)
     assert rows.labels is not None
     with row_progress() as progress:
         write_report(
             out,
-            predictors,
+            dict(zip(_names(models), loaded.values(), strict=True)),
             rows.x,
             rows.labels,
             source=rows.source,
@@ -85,11 +83,28 @@ def report(
             intended_use=intended_use,
             progress=progress,
         )
-    for name, predictor in predictors.items():
+    for model, predictor in loaded.items():
         if predictor.seen_rows is None:
             continue
         encoded = encode(predictor, input_rows(predictor.transform, rows.x))
         if seen := seen_in_training(predictor, encoded, np.ones(len(rows), dtype=np.bool_)):
-            warn(f"{name} was trained on {seen:,} of these {len(rows):,} rows: the report is too optimistic.")
+            warn(f"{model} was trained on {seen:,} of these {len(rows):,} rows: the report is too optimistic.")
     print_result(out)
     print_message("Open it in a browser; it works offline.")
+
+
+def _names(models: list[str]) -> list[str]:
+    """Return the names of the models in the report: their folders, with as few parents as it takes to differ.
+
+    A report is passed on; where a model lies on somebody's disk is nobody else's business.
+
+    Examples:
+        >>> _names(["ward-7/model"]), _names(["ward-7/model", "ward-8/model"])
+        (['model'], ['ward-7/model', 'ward-8/model'])
+    """
+    parts = [Path(model).resolve().parts for model in models]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(own[-length:]) for own in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
