@@ -376,6 +376,55 @@ def test_paths_that_cannot_be_written(good: Predictor, tmp_path: Path) -> None:
     write_report(tmp_path / "new" / "deep" / "report.html", {"it": good}, images(5), ["cat"] * 5)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("path", 123, "path must be a string or a path, got 123. Name a file that ends in .html."),
+        ("path", None, "path must be a string or a path, got None. Name a file that ends in .html."),
+        ("source", None, "source must be a string or a path, got None. Pass the name of the test set."),
+        ("predictors", [], "predictors must be a mapping of names to models, got list. Pass {"),
+        ("predictors", "model", "predictors must be a mapping of names to models, got str. Pass {"),
+        ("predictors", None, "predictors must be a mapping of names to models, got NoneType. Pass {"),
+        ("predictors", {"it": "model"}, "predictors['it'] must be a Predictor, got str. Pass a model from squad.load"),
+        ("labels", None, "labels must be a sequence, got None. Pass one true label per row of x."),
+        ("labels", "catcat", "labels must be a sequence, got 'catcat'. Pass one true label per row of x."),
+        ("labels", np.array(5), "labels must be a sequence, got array(5). Pass one true label per row of x."),
+        ("labels", {"cat": 1}, "labels must be a sequence, got {'cat': 1}. Pass one true label per row of x."),
+        ("by", ["a", "b"], "by must be of shape (5,), one group per row, got shape (2,)."),
+        ("by", np.zeros((5, 2)), "by must be of shape (5,), one group per row, got shape (5, 2)."),
+    ],
+)
+def test_invalid_arguments(name: str, value: Any, message: str, good: Predictor, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"path": tmp_path / "a.html", "predictors": {"it": good}, "x": images(5)}
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}"):
+        write_report(**{**arguments, "labels": ["cat"] * 5, name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_predictor_is_not_a_mapping_and_names_must_differ(good: Predictor, tmp_path: Path) -> None:
+    predictors: Any = good
+    with pytest.raises(ArgumentError, match="a mapping of names to models, got Predictor"):
+        write_report(tmp_path / "a.html", predictors, images(5), ["cat"] * 5)
+    predictors = {1: good, "1": model("mlp")}
+    with pytest.raises(ArgumentError, match="The names 1 and '1' in predictors look the same in the report"):
+        write_report(tmp_path / "a.html", predictors, images(5), ["cat"] * 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a\0", "a" * 5000])
+def test_names_that_no_file_can_have(name: str, good: Predictor, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"cannot be written: .*\. Choose another file\."):
+        write_report(tmp_path / f"{name}.html", {"it": good}, images(5), ["cat"] * 5)
+
+
+def test_a_source_may_be_a_path_and_labels_an_iterator(good: Predictor, tmp_path: Path) -> None:
+    source: Any = tmp_path / "rows.csv"
+    labels: Any = iter(["cat"] * 5)
+    source.write_text("rows")
+    path = write_report(tmp_path / "a.html", {"it": good}, images(5), labels, source=source, by=[1] * 5)
+    assert "rows.csv" in path.read_text(encoding="utf-8")
+
+
 def test_the_file_is_written_atomically(good: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")

@@ -1,6 +1,8 @@
 """The HTML file: data, figures, text, styles and scripts in one self-contained page."""
 
 import json
+import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +22,7 @@ from squad.report.page.costs import cost_policies, threshold_text
 from squad.report.page.curve import curve_axes, selected_point
 from squad.report.page.operating_point import position_texts
 from squad.report.plot_area import Axis
+from squad.report.report_arguments import check_groups, check_models, check_path, label_list
 from squad.report.report_data import ModelReport, ReportData
 
 __all__ = ["ReportError", "check_report_path", "json_for_script", "render_page", "write_report"]
@@ -65,7 +68,8 @@ def write_report(
 
     Raises:
         ReportError: If the file cannot be written.
-        ArgumentError: If rows and labels do not match, or if the models have different classes.
+        ArgumentError: If an argument is invalid, if rows and labels do not match, or if the models have different
+            classes.
 
     See Also:
         :meth:`squad.predictor.Predictor.certify`: Certify a model before reporting on it.
@@ -83,11 +87,14 @@ def write_report(
         >>> written.name
         'report.html'
     """
-    target = Path(path)
-    check_report_path(target, overwrite)
+    check_report_path(path, overwrite)
+    check_path("source", source, "Pass the name of the test set.")
+    check_models(predictors)
+    labels = label_list(labels)
+    check_groups(by, len(labels))
     text = render_page(compute_report(predictors, x, labels, source, by, progress, title, intended_use))
     try:
-        return write_text(target, text)
+        return write_text(Path(path), text)
     except OSError as cause:
         raise ReportError(f"{path} cannot be written: {cause.strerror or cause}. Choose another file.") from cause
 
@@ -100,7 +107,8 @@ def check_report_path(path: str | Path, overwrite: bool = True) -> None:
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        ReportError: If ``path`` does not end in .html, is a folder, or exists and must not be replaced.
+        ReportError: If ``path`` does not end in .html, is a folder, cannot be read, or exists and must not be replaced.
+        ArgumentError: If ``path`` is neither a string nor a path.
 
     Examples:
         >>> check_report_path("report.html")
@@ -109,12 +117,20 @@ def check_report_path(path: str | Path, overwrite: bool = True) -> None:
         ...
         squad.report.html.ReportError: A report must be a file that ends in .html, got report.pdf.
     """
+    check_path("path", path, "Name a file that ends in .html.")
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ReportError(f"A report must be a file that ends in .html, got {path}.")
-    if path.is_dir():
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as cause:  # ValueError: a null byte
+        reason = getattr(cause, "strerror", None) or cause
+        raise ReportError(f"{str(path)[:80]!r} cannot be written: {reason}. Choose another file.") from cause
+    if stat.S_ISDIR(mode):
         raise ReportError(f"{path} is a folder. Choose a file in it, such as {path / 'report.html'}.")
-    if path.exists() and not overwrite:
+    if not overwrite:
         raise ReportError(f"{path} already exists. Choose another file, or pass overwrite=True.")
 
 
