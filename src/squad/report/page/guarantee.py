@@ -105,12 +105,13 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         first = " with the first target" if model.target else ""
         return element("p", f"Nothing is certified{first}, so the miss rate of this class is not bounded.")
     unbounded = "The certificate does not bound the miss rate of this class"
-    until = "Until it is bounded, refer every case that may be of this class to a reviewer."
+    # Not where the misses may be chance.
+    until = " Until it is bounded, refer every case that may be of this class to a reviewer." if weakest.exceeds else ""
     suggestion = weakest.suggestion
     if suggestion is None:
         text = (
             f"{unbounded}. As far as the test set can tell, a bound of {exact_percent(SUGGESTED_LIMITS[-1])} or less is"
-            f" unlikely, even with {MOST_TIMES} times as many calibration cases. {until}"
+            f" unlikely, even with {MOST_TIMES} times as many calibration cases.{until}"
         )
         return element("p", _keep_percent_together(text))
     limit = exact_percent(suggestion.risks[f"{MISS_RATE} {weakest.name}"])
@@ -124,7 +125,7 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         f"{unbounded}{too_small}. One that bounds it at {limit} is likely with {cases}, none of them from this test"
         f" set{one_threshold}: "
     )
-    end = "" if enough else f" {until}"
+    end = "" if enough else until
     return element(
         "p",
         start,
