@@ -23,6 +23,7 @@ from scipy.special import ndtr
 
 from benchmarks.harness import RESULTS, rows, save
 from squad import metrics
+from squad.metrics.resampled import draw_counts
 from squad.records import Record
 
 SEED = 31
@@ -112,7 +113,7 @@ def both(
     else:
         samples = [len(arrays[0])] if paired else [len(array) for array in arrays]
         measure = module._measure(metric, arrays, samples)
-        values = np.concatenate([measure(counts) for counts in module._drawn(draws, samples, repeats)])
+        values = np.concatenate([measure(counts) for counts in draw_counts(draws, samples, repeats)])
     known = values[~np.isnan(values)]
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist() if len(known) else (math.nan, math.nan)
     return (low, high), better

@@ -41,7 +41,7 @@ def report(
     \b
     Examples:
       squad report model test.csv --out report.html
-      squad report model test.csv --title "Ward 7" \\
+      squad report model test.csv --out ward.html --title "Ward 7" \\
           --intended-use "Second reading of scans, with a radiologist."
       squad report model ensemble test.csv --out both.html
       squad report digits-model digits:test --out digits.html
