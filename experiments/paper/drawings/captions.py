@@ -89,8 +89,10 @@ TEXTS: dict[str, FigureText] = {
         "Risk and coverage on notMNIST",
         "Risk-coverage curves of 2-layer models, both axes logarithmic, as in the paper's figure: the most confident "
         "rows are accepted first, and lines further down and to the right are better. Each line has the colour of its "
-        "label. SQUAD predicts with relaxed samples, T = 32. Left: mean of single networks; the band in the same "
-        "colour is its 90 % interval by Student's t over initializations and splits. Right: their ensembles. A line "
+        "label, in the same order from top to bottom at its right end. SQUAD predicts with relaxed samples, T = 32. "
+        "Left: mean of single networks; the band in the same colour is its 90 % interval by Student's t over "
+        "initializations and splits; a gap means that all networks have equally many errors. Right: their ensembles. A "
+        "line "
         "or band that leaves the plot at the bottom is at a risk of 0, which a logarithmic axis cannot show; a "
         "straight descent in the right plot is a single error among more and more rows.",
     ),
@@ -117,15 +119,17 @@ TEXTS: dict[str, FigureText] = {
         "values; all three on the right axis. Green, on the left axis: the probability of the most likely value. "
         "Bottom: histogram of that input for the test rows of Fashion-MNIST. The small plots show the expected value "
         "of every unit of the layer with the unit's number, in red that of the large plot; the grey line is 0, and "
-        "inputs are oriented so that each function rises.",
+        "inputs are oriented so that each function rises. The paper shows a unit with a peak, whose expected "
+        "value falls after its maximum: look for such units among the small plots.",
     ),
     "weights": FigureText(
         "Weights of a unit's bins, and five examples",
         "Where the distributions come from. Top: the weights of each of the C bins of the twelfth unit of the first "
         "layer, minus the mean over the bins, as pictures of 28 x 28 pixels with the bin's value above; red pixels "
         "make the value more likely, blue ones less likely. Bottom: five test rows of Fashion-MNIST with their "
-        "classes, for which the unit predicts a distribution (blue bars) near a typical shape (dashed), named above "
-        "with the KL to it.",
+        "classes, and the distributions that the unit predicts for them (blue bars), each with the nearest typical "
+        "shape (dashed), named above with the KL to it. It is near below 0.2, and far above 0.7, the KL of one peak to "
+        "two equal ones.",
     ),
     "pairwise": FigureText(
         "Pairs of settings",
@@ -152,9 +156,9 @@ TEXTS: dict[str, FigureText] = {
     "bins": FigureText(
         "Bins as a bottleneck",
         "SQUAD networks that differ in their number of bins C, on the test rows of Fashion-MNIST. Left: mutual "
-        "information of a latent and its layer's input, which cannot exceed log2 C bits (black dots); with marks, the "
-        "mean over the units of a layer; dotted in the same colour, the largest, as a mean over the networks. Right: "
-        f"coverage by SGR at two risks. {_BANDS}. {_DOTS}",
+        "information of a latent and its layer's input, which cannot exceed log2 C bits (dotted, black); with "
+        "marks, the mean over the units of a layer; dotted in the same colour, the largest, as a mean over the "
+        f"networks. Right: coverage by SGR at two risks. {_BANDS}. {_DOTS}",
     ),
     "ablation": FigureText(
         "Spacing, prior and learned values",

@@ -29,7 +29,7 @@ __all__ = ["risk_coverage", "samples"]
 #: The 2-layer models, with the styles of their lines.
 METHODS = {
     "mlp": Style(COLOURS["mlp"], (0, (5, 1.5))),
-    "maxout-dropout": Style(COLOURS["maxout-dropout"]),
+    "maxout-dropout": Style(COLOURS["maxout-dropout"], (0, (7, 1.5, 1.2, 1.5))),
     "dlgm": Style(COLOURS["dlgm"], (0, (1.2, 1.2))),
     "squad": Style(COLOURS["squad"]),
 }

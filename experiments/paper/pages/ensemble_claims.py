@@ -93,12 +93,16 @@ def improve_squad(sources: Sources) -> Claim:
     return Claim(
         title,
         judge(one > other for _, each in others for one, other in zip(squad, each, strict=True)),
-        f"{label}, ensemble minus its networks",
+        f"{label}, ensemble minus its networks ({', '.join(_gain_at_one(*other) for other in others)})",
         format_value(squad[0], sign=True),
         [f"{name}: {_at_both_risks(each)}" for name, each in gains.items()],
         "It holds if SQUAD gains more coverage than every other method at 1 % and at 2 %. There is one ensemble per "
         "method, so that there is no interval.",
     )
+
+
+def _gain_at_one(label: str, gains: Sequence[float]) -> str:
+    return f"{label.removeprefix('Plain ').removesuffix(' MC dropout')}: {format_value(gains[0], sign=True)}"
 
 
 def adversarial(sources: Sources) -> str:

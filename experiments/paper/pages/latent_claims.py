@@ -47,7 +47,7 @@ def modes(sources: Sources) -> Claim:
 
 def shapes(sources: Sources) -> Claim:
     """Judge whether every typical shape occurs among the predicted distributions."""
-    title = "They take every shape of figure 7"
+    title = "The flexible distribution is used to its full advantage"
     record = sources.record("figures/latents")
     if record is None:
         return untested(title, NOT_RUN)
@@ -67,7 +67,7 @@ def shapes(sources: Sources) -> Claim:
         "shapes found",
         f"{sum(found)} of {len(found)}",
         [*details, "one network; the shapes are ours, and the distances and weights of several peaks are fixed"],
-        "The paper says that the flexible distribution is used to its full advantage. A shape is found if at least 1 "
+        "It holds if every shape of the paper's figure 7 is found. A shape is found if at least 1 "
         f"in {1 / FOUND:,.0f} distributions of a layer is within a KL of {NEAR_KL:g} nats of it.",
     )
 
