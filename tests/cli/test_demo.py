@@ -5,11 +5,12 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from squad import load
 from squad.cli import demo
-from squad.cli.demo_comparison import Comparison, meaning
+from squad.cli.demo_comparison import Comparison, comparisons, meaning
 from tests.cli.conftest import Run, listing
 
 
@@ -25,8 +26,15 @@ def test_demo_in_few_epochs(run: Run, here: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_differences_are_judged_by_their_intervals() -> None:
     squad = Comparison("squad", 0.9, 0.1, 0.9)
-    ahead, same = Comparison("a", 0.9, 0.1, 1, 0.1, 0.01, 0.2), Comparison("b", 0.9, 0.1, 0.9, 0, -0.1, 0.1)
+    ahead = Comparison("a", 0.9, 0.1, 1, 0.1, 0.01, 0.2, "better")
+    same = Comparison("b", 0.9, 0.1, 0.9, 0, -0.1, 0.1, "within chance")
     assert "fewer digits than a; its difference from b is within chance" in meaning([squad, ahead, same])
+    rng = np.random.default_rng(0)
+    right = [(rng.random(2000) + more).clip(0, 1) for more in (0.49, 0.1)]
+    good, bad = (np.column_stack((p, 1 - p)) for p in right)
+    labels = np.zeros(2000, dtype=int)
+    assert [one.verdict for one in comparisons({"squad": good, "mlp": bad}, labels)] == ["", "worse"]
+    assert [one.verdict for one in comparisons({"squad": bad, "mlp": good}, labels)] == ["", "better"]
 
 
 def test_demo_refuses_before_training(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

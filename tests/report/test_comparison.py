@@ -73,20 +73,23 @@ def test_a_few_errors_give_no_verdict(counts: tuple[int, ...]) -> None:
     assert {row.verdict for row in compare_models(outcomes(*counts))} == {TOO_FEW}
 
 
-def test_a_risk_that_a_single_error_exceeds_gives_no_verdict() -> None:
-    found = compare_models(outcomes(0, 20, 29))
-    assert [row.verdict for row in found] == [BETTER, TOO_FEW, TOO_FEW, BETTER]
+@pytest.mark.parametrize(("count", "judged"), [(41, 1), (99, 1), (100, 2), (199, 2), (200, 3)])
+def test_risks_that_allow_fewer_than_two_errors_give_no_verdict(count: int, judged: int) -> None:
+    found = compare_models(outcomes(0, 40, count - 40))
+    assert [row.verdict for row in found] == [BETTER, *[TOO_FEW] * (3 - judged), *[BETTER] * judged]
     assert found[1].low > 0
 
 
-def test_models_that_are_equally_good_are_rarely_told_apart() -> None:
+@pytest.mark.parametrize("count", [40, 100, 200])
+def test_models_that_are_equally_good_are_rarely_told_apart(count: int) -> None:
+    """Judged one by one: a metric that is wrong too often must not hide behind the others."""
     rng = np.random.default_rng(0)
     verdicts = []
     for _ in range(100):
-        scores = rng.normal(size=150) + rng.normal(size=(2, 150))
-        one, other = ((score + rng.normal(size=150), score > -1.5) for score in scores)
-        verdicts += [row.verdict for row in compare_models({"a": one, "b": other})]
-    assert np.isin(verdicts, [BETTER, WORSE]).mean() <= 0.06
+        scores = rng.normal(size=count) + rng.normal(size=(2, count))
+        one, other = ((score + rng.normal(size=count), score > -1.5) for score in scores)
+        verdicts.append([row.verdict for row in compare_models({"a": one, "b": other})])
+    assert (np.isin(verdicts, [BETTER, WORSE]).mean(0) <= 0.11).all()  # 5 % expected; three standard deviations above
 
 
 def test_all_models_are_evaluated_on_the_rows_that_all_can_read() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from squad import load
+from squad.cli import main
 from squad.errors import ArgumentError
 from squad.predictor import Predictor
 from squad.report import ReportError, write_report
@@ -221,7 +224,8 @@ def test_a_limit_for_the_weakest_class_is_suggested_with_what_it_takes(tmp_path:
     text = section_text(predictor, x, with_missed(predictor, x, "emu", "dog", 0.09), tmp_path)
     found = re.search(r"as many new calibration cases as before \(1,500\), none of them from this test set: ", text)
     assert found, text
-    assert re.search(r"squad certify … --risk '0\.1,miss rate emu=0\.\d+'\. \(Attempt 2 .* has 5 % of delta\.\)", text)
+    command = r"squad certify MODEL NEW_CASES --risk '0\.1,miss rate emu=0\.\d+' --delta 0\.05 --overwrite"
+    assert re.search(rf"{command}\. \(Attempt 2 .* has 5 % of delta\.\)", text)
     assert "average over all classes" not in text
     assert "strictest" not in text
     predictor = certified(model(), count=200)
@@ -234,6 +238,36 @@ def test_a_limit_for_the_weakest_class_is_suggested_with_what_it_takes(tmp_path:
     grouped = certified(model(), risk=0.2, by="label", count=3000)
     text = section_text(grouped, x, with_missed(grouped, x, "emu", "dog", 0.09), tmp_path)
     assert "and without groups: squad certify" in text
+
+
+def test_the_suggested_command_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With new cases and with the delta of the first certificate; in place of that certificate."""
+    monkeypatch.chdir(tmp_path)
+    predictor, x = certified(model(), count=1500), images(2000, seed=3)
+    predictor.save("it")
+    labels = with_missed(predictor, x, "emu", "dog", 0.09)
+    text = section_text(predictor, x, labels, tmp_path)
+    found = re.search(r"squad (certify MODEL NEW_CASES .*?)\. \(Attempt", text)
+    assert found
+    x = images(1500, seed=5)
+    np.savez("new.npz", x=x, y=with_missed(predictor, x, "emu", "dog", 0.02))
+    words = shlex.split(found[1].replace("MODEL", "it").replace("NEW_CASES", "new.npz"))
+    assert main(words) == 0
+    (rule,) = load("it").certificate.rules  # type: ignore[union-attr]
+    assert rule.risks.keys() == {"wrong", "miss rate emu"}
+
+
+def test_a_model_whose_certification_failed_says_so(tmp_path: Path) -> None:
+    x = images(200, seed=3)
+    failed = certified(model(), risk=0.01, count=1000)
+    assert failed.certificate is not None
+    assert not failed.certificate.certified
+    path = write_report(tmp_path / "failed.html", {"it": failed.uncertified()}, x, failed.answer(x).label)
+    text = Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
+    assert "One attempt to certify it was made; the last one failed (wrong predictions 1 %; 1,000 calibration cases)." in text
+    assert "The next attempt has 5 % of delta." in text
+    path = write_report(tmp_path / "never.html", {"it": model()}, x, failed.answer(x).label)
+    assert "attempt" not in Page(path.read_text(encoding="utf-8")).text
 
 
 def test_a_failed_certificate_bounds_no_miss_rate(tmp_path: Path) -> None:

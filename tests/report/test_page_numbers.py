@@ -21,6 +21,7 @@ from squad.models import build, network_config
 from squad.predictor import Predictor
 from squad.report.content import compute_report
 from squad.report.html import render_page
+from squad.report.weakest_class import Suggestion
 from tests.report.parsed_page import cells, parse, section, style_of, text_of, with_class
 
 CLASSES = ("cat", "dog", "emu", "fox", "gnu")
@@ -185,7 +186,7 @@ def test_the_risk_coverage_curve(page: Element) -> None:
     chart = page.find(".//div[@id='plot-curve']")
     assert chart is not None
     # On all cases, 32 of 250; on the most confident half, 2 of the 142 that are the fewest to make up a half.
-    assert percents((chart.get("aria-label") or "").replace("\u00a0", " ")) == ["12.8 %", "1.4 %"]
+    assert percents((chart.get("aria-label") or "").replace("\u00a0", " ")) == ["12.8 %", "1.4 %", "56.8 %"]
     area = with_class(chart, "area")[0]
     height = 1.1 * 32 / 250  # of the axis: the highest point, and a tenth above it
     for kind, coverage, risk, shown in (
@@ -294,9 +295,13 @@ def verdict(page: Element) -> tuple[list[str], bool, bool]:
 def test_calibration(page: Element) -> None:
     mean = sum(confidence * n for confidence, _, _, n in CASES) / 250
     assert f"{100 * mean:.1f}" == "87.8"
-    assert verdict(page) == (["87.8 %", "87.2 %"], True, False)
-    # The other model is right 235 times, and less sure.
-    assert verdict(page_of(passes_on(), OTHER_CASES)) == (["92.9 %", "94 %"], False, True)
+    # 218 of 250: chance explains .6 points; the interval of the accuracy goes from 82.4 to 91.1 %.
+    assert verdict(page) == (["87.8 %", "87.2 %"], False, False)
+    # 235 of 250, or a hundred times as many.
+    assert verdict(page_of(passes_on(), OTHER_CASES)) == (["92.9 %", "94 %"], False, False)
+    many, other = (tuple((*case[:3], 100 * case[3]) for case in cases) for cases in (CASES, OTHER_CASES))
+    assert verdict(page_of(passes_on(), many)) == (["87.8 %", "87.2 %"], True, False)
+    assert verdict(page_of(passes_on(), other)) == (["92.9 %", "94 %"], False, True)
 
 
 def test_the_reliability_diagram(page: Element) -> None:
@@ -364,7 +369,7 @@ def test_the_suggested_limit_can_be_confirmed() -> None:
     report = compute_report({"it": certified()}, rows(cases), labels(cases))
     weakest = report.models[0].weakest
     assert weakest is not None
-    assert weakest.suggestion is not None
+    assert isinstance(weakest.suggestion, Suggestion)
     text = text_of(section(parse(render_page(report)), "guarantee"))
     limit = float(re.findall(r"miss rate fox=(0\.\d+)", text)[0])
     assert limit == weakest.suggestion.risks["miss rate fox"] > 5 / 100

@@ -1,6 +1,7 @@
 """The class that is missed most often, and the certificate that is suggested for it."""
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from squad.cli.certify_settings import target_of
+from squad.report.content import compute_report
 from squad.report.summaries import ClassRow
 from squad.report.weakest_class import (
     MOST_TIMES,
+    NO_ATTEMPT_LEFT,
+    NONE_ACCEPTED,
+    UNLIKELY,
+    Obstacle,
     Suggestion,
     WeakestClass,
     certify_option,
@@ -18,6 +24,7 @@ from squad.report.weakest_class import (
     suggest_limit,
 )
 from squad.selective import certify
+from tests.report.builders import certified, images, model
 
 
 def row(name: str, n: int, missed: int, referred: int | None = 0) -> ClassRow:
@@ -77,7 +84,7 @@ def test_a_class_with_a_bound_is_compared_with_it(missed: int, exceeds: bool) ->
 
 def suggested(
     missed: float, m: int, delta: float = 0.05, attempt: int = 2, share: float = 0.1, **settings: Any
-) -> Suggestion | None:
+) -> Suggestion | Obstacle:
     """Return what is suggested for a class with this share of 2,000 test cases, all of them accepted."""
     count = 2000
     own = np.arange(count) < round(share * count)
@@ -89,45 +96,71 @@ def suggested(
     return suggest_limit(weakest, confidence, np.ones(count, dtype=bool), harms, {"wrong": 0.1}, certificate, attempt)
 
 
+def suggestion(*arguments: Any, **settings: Any) -> Suggestion:
+    """Return what is suggested, which must be something."""
+    found = suggested(*arguments, **settings)
+    assert isinstance(found, Suggestion)
+    return found
+
+
 def test_the_suggested_limit_depends_on_the_observed_miss_rate() -> None:
-    limits = [
-        found and found.risks["miss rate h"] for missed in (0.01, 0.1, 0.2) if (found := suggested(missed, 10_000))
-    ]
-    assert limits == [0.1, 0.2, 0.3]
-    assert suggested(0.6, 10_000) is None
-    assert suggested(1.0, 10_000) is None
+    assert [suggestion(missed, 10_000).risks["miss rate h"] for missed in (0.01, 0.1, 0.2)] == [0.1, 0.2, 0.3]
+    assert suggested(0.6, 10_000) == UNLIKELY
+    assert suggested(1.0, 10_000) == UNLIKELY
 
 
 def test_too_small_a_calibration_set_needs_more_cases() -> None:
-    small, large = suggested(0.2, 500), suggested(0.2, 50_000)
-    assert small is not None
-    assert large is not None
+    small, large = suggestion(0.2, 500), suggestion(0.2, 50_000)
     assert small.cases > 500
     assert small.risks == {"wrong": 0.1, "miss rate h": 0.3}
     assert large.cases == 50_000
     assert small.cases <= MOST_TIMES * 500
-    again = suggested(0.2, small.cases)
-    assert again is not None
-    assert again.cases == small.cases
+    assert suggestion(0.2, small.cases).cases == small.cases
 
 
 def test_a_later_attempt_has_less_of_delta() -> None:
     """The first 90 %, the next 5 %, and so on: what the second can confirm, the ninth cannot."""
-    second, ninth = suggested(0.1, 8000), suggested(0.1, 8000, attempt=9)
-    assert second is not None
-    assert ninth is not None
+    second, ninth = suggestion(0.1, 8000), suggestion(0.1, 8000, attempt=9)
     assert (second.attempt, ninth.attempt) == (2, 9)
     assert second.cases == ninth.cases == 8000
     assert second.risks["miss rate h"] < ninth.risks["miss rate h"]
-    assert suggested(0.1, 8000, attempt=41) is None  # there are 40 at most
+    assert suggested(0.1, 8000, attempt=41) == NO_ATTEMPT_LEFT  # there are 40
 
 
 def test_the_suggested_method_is_named_if_it_is_another() -> None:
     """A band cannot bound a harm that is counted on some cases only."""
-    usual, other = suggested(0.05, 5000), suggested(0.05, 5000, method="band")
-    assert usual is not None
-    assert other is not None
+    usual, other = suggestion(0.05, 5000), suggestion(0.05, 5000, method="band")
     assert (usual.method, other.method) == (None, "fallback")
+
+
+def test_without_accepted_cases_nothing_is_suggested() -> None:
+    """Miss rates of all cases say nothing about a limit for accepted ones."""
+    x = images(200, seed=3)
+    predictor = certified(model(), risk=0.1, count=400)
+    assert predictor.certificate is not None
+    nothing = replace(predictor.certificate.rules[0], threshold=2.0)
+    strict = predictor._replace(certificate=replace(predictor.certificate, rules=(nothing,)))
+    labels = predictor.answer(x).label.copy()
+    labels[labels == "emu"] = "dog"
+    (found,) = compute_report({"it": strict}, x, labels).models
+    assert (found.accepted, found.among_accepted) == (0, False)
+    assert found.weakest is not None
+    assert found.weakest.suggestion == NONE_ACCEPTED
+
+
+def test_harms_that_labels_do_not_tell_are_taken_to_be_certified_again() -> None:
+    count = 2000
+    own = np.arange(count) < 200
+    wrong = np.arange(count) < 10
+    harms: dict[str, NDArray[Any]] = {"wrong": wrong, "miss rate h": np.where(own, wrong, np.nan)}
+    certificate = certify(np.arange(8000) / 8000, np.ones(8000, dtype=bool), 0.1, 0.05, attempt=1)
+    weakest = WeakestClass("h", 200, 10, True, None)
+    risks = {"wrong": 0.1, "complaint": 0.05}
+    found = suggest_limit(weakest, np.arange(count) / count, np.ones(count, dtype=bool), harms, risks, certificate, 2)
+    assert isinstance(found, Suggestion)
+    assert found.assumed == ("complaint",)
+    assert found.risks.keys() == {"wrong", "complaint", "miss rate h"}
+    assert found.delta == 0.05
 
 
 def test_the_suggestion_is_what_the_command_reads() -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from squad.report.summaries import by_class
-from squad.report.weakest_class import find_weakest_class, suggest_limit
+from squad.report.weakest_class import Suggestion, find_weakest_class, suggest_limit
 from squad.selective import certify
 
 #: Number of models per population, and confidence level of their certificates.
@@ -81,7 +81,7 @@ def follow(population: Population, repetition: int) -> tuple[float, bool] | None
     wrong = predicted != truth
     harms = {"wrong": wrong, name: np.where(truth == own, wrong, np.nan)}
     found = suggest_limit(weakest, confidence, accepted, harms, risks, first, attempt=2)
-    if found is None:
+    if not isinstance(found, Suggestion):
         return None
     confidence, predicted, truth = population.draw(rng, found.cases)
     missed = np.where(truth == own, predicted != truth, np.nan)
@@ -98,4 +98,6 @@ def test_a_suggested_limit_is_confirmed_in_at_least_half_of_the_cases(name: str)
         f"{name}: {confirmed} of {len(results)} suggestions confirmed, limits {sorted({limit for limit, _ in results})}"
     )
     assert len(results) >= population.least
-    assert confirmed >= 0.5 * len(results)
+    if population.least == 0:
+        assert results == []  # no limit can be confirmed, so none is suggested
+    assert confirmed >= 0.9 * len(results)

@@ -189,8 +189,8 @@ def compare(sets: list[Any], predictors: list[dict[str, Any]], file: Any = None)
     header = ("", "accuracy", "NLL", f"coverage at {risk}", "minus SQUAD's")
     table(wrapped(title, 79), header, rows, file=file)
     text = (
-        f"{demo_comparison.meaning(found)} (In parentheses: {100 * demo_comparison.INTERVAL_LEVEL:g} % intervals over"
-        " the choice of digits; another seed changes the numbers as well.)"
+        f"{demo_comparison.meaning(found)} (In parentheses: approximate {100 * demo_comparison.INTERVAL_LEVEL:g} %"
+        " intervals over the choice of digits; another seed changes the numbers as well.)"
     )
     typer.echo(wrapped(text, 79), file=file)
 

@@ -8,10 +8,9 @@ __all__ = ["INTERVAL_LEVEL", "RISK", "Comparison", "comparisons", "folds", "mean
 
 #: Selective risk at which coverages are compared.
 RISK = 0.01
-#: Confidence level of each interval: with five baselines, all five intervals hold jointly at 95 % (Bonferroni).
+#: Approximate confidence level of each interval: with five baselines, all five hold jointly at 95 % (Bonferroni).
 INTERVAL_LEVEL = 0.99
-#: Number of bootstrap resamples; at 99 %, 25 of them lie beyond each end of the interval.  They take two seconds, and
-#: no verdict on the digits depends on their seed.
+#: Number of bootstrap resamples; at 99 %, 25 of them lie beyond each end of the interval.  They take two seconds.
 RESAMPLES = 5000
 
 
@@ -26,6 +25,8 @@ class Comparison(NamedTuple):
         difference: Its coverage minus SQUAD's, or None for SQUAD itself.
         low: Lower end of the interval of the difference.
         high: Upper end of the interval of the difference.
+        verdict: Whether its coverage is better or worse than SQUAD's, by the rules of a report on several models
+            (:mod:`squad.report.comparison`); "" for SQUAD itself.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Comparison(NamedTuple):
     difference: float | None = None
     low: float = 0.0
     high: float = 0.0
+    verdict: str = ""
 
 
 def folds(digits: Any) -> list[Any]:
@@ -116,6 +118,7 @@ def comparisons(probabilities: Mapping[str, Any], labels: Any, reference: str = 
     from functools import partial
 
     from squad.metrics import accuracy, coverage_at_risk, nll, paired_difference
+    from squad.report.comparison import coverage_verdict
 
     metric = partial(coverage_at_risk, risk=RISK)
     rows = {name: (p.max(1), p.argmax(1) == labels) for name, p in probabilities.items()}
@@ -126,7 +129,8 @@ def comparisons(probabilities: Mapping[str, Any], labels: Any, reference: str = 
             found.append(Comparison(*numbers))
             continue
         gap = paired_difference(metric, rows[reference], rows[name], INTERVAL_LEVEL, RESAMPLES)
-        found.append(Comparison(*numbers, gap.value, gap.low, gap.high))
+        verdict = coverage_verdict(rows[reference][1], rows[name][1], RISK, gap)
+        found.append(Comparison(*numbers, gap.value, gap.low, gap.high, verdict))
     return found
 
 
@@ -141,15 +145,17 @@ def meaning(found: Sequence[Comparison]) -> str:
 
     Examples:
         >>> squad = Comparison("squad", 0.98, 0.1, 0.95)
-        >>> mlp = Comparison("mlp", 0.97, 0.1, 0.94, -0.01, -0.03, 0.01)
-        >>> dlgm = Comparison("dlgm", 0.9, 0.2, 0.0, -0.95, -1.0, -0.9)
+        >>> mlp = Comparison("mlp", 0.97, 0.1, 0.94, -0.01, -0.03, 0.01, "within chance")
+        >>> dlgm = Comparison("dlgm", 0.9, 0.2, 0.0, -0.95, -1.0, -0.9, "worse")
         >>> meaning([squad, mlp, dlgm])
         'In short: at 1 % risk, SQUAD accepts more digits than dlgm; its difference from mlp is within chance.'
     """
+    from squad.report.comparison import BETTER, WORSE
+
     others = [one for one in found if one.difference is not None]
-    behind = [one.name for one in others if one.high < 0]
-    ahead = [one.name for one in others if one.low > 0]
-    chance = [one.name for one in others if one.low <= 0 <= one.high]
+    behind = [one.name for one in others if one.verdict == WORSE]
+    ahead = [one.name for one in others if one.verdict == BETTER]
+    chance = [one.name for one in others if one.verdict not in (WORSE, BETTER)]
     parts = []
     if behind:
         parts.append(f"SQUAD accepts more digits than {_listed(behind)}")

@@ -28,7 +28,7 @@ def paired_difference(
 
     Both models have the same rows in each bootstrap resample, so that what makes rows easy or hard for both cancels.
     The interval, between percentiles of the resampled differences, accounts for the choice of rows; the models are
-    taken as fixed.
+    taken as fixed.  Resamples are drawn by position: rows in another order give another interval, as another seed does.
 
     Args:
         metric: Function that takes the arrays of one model and returns a number, such as one of :mod:`squad.metrics`,
@@ -66,7 +66,10 @@ def paired_difference(
     models = [[check_array(f"array {i + 1}", array) for i, array in enumerate(rows)] for rows in (first, second)]
     sizes = {check_length(i, array) for rows in models for i, array in enumerate(rows)}
     if len(sizes) != 1:
-        raise ArgumentError(f"Both models need one entry per row in every array, got {sorted(sizes)} rows.")
+        raise ArgumentError(
+            f"Both models need one entry per row in every array, got {sorted(sizes)} rows. Predict the same rows with"
+            " both."
+        )
     value = evaluate(metric, models[1]) - evaluate(metric, models[0])
     one, other = (_measure(metric, rows) for rows in models)
     draws = np.random.default_rng(check_count("seed", seed, 0))

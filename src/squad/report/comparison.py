@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from squad.metrics import Interval, coverage_at_risk, paired_difference, risk_at_coverage
 
-__all__ = ["BETTER", "MIN_CASES", "RESAMPLES", "TOO_FEW", "WITHIN_CHANCE", "WORSE", "Difference", "compare_models"]
+__all__ = [
+    "BETTER",
+    "MIN_ALLOWED_ERRORS",
+    "MIN_CASES",
+    "RESAMPLES",
+    "TOO_FEW",
+    "WITHIN_CHANCE",
+    "WORSE",
+    "Difference",
+    "compare_models",
+    "coverage_verdict",
+]
 
 #: Selective risks at which coverages are compared.
 COMPARED_RISKS = (0.01, 0.02, 0.05)
@@ -22,6 +33,9 @@ BETTER, WORSE, WITHIN_CHANCE, TOO_FEW = "better", "worse", "within chance", "too
 MIN_CASES = 6
 #: Significance level of the verdicts on error rates; the level of the intervals is one minus it.
 SIGNIFICANCE = 0.05
+#: A verdict on coverage needs enough cases for the selective risk to allow this many errors. With fewer, the coverage
+#: hangs on single errors, and intervals tell models of equal quality apart in up to 11 % of test sets instead of 5 %.
+MIN_ALLOWED_ERRORS = 2
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ def compare_models(models: Mapping[str, tuple[NDArray[np.float64], NDArray[np.bo
             verdict = (
                 _error_rate_verdict(first[1], rows[1])
                 if risk is None
-                else _coverage_verdict(first[1], rows[1], risk, gap)
+                else coverage_verdict(first[1], rows[1], risk, gap)
             )
             result = float(metric(*first)), float(metric(*rows))
             found.append(Difference(name, risk, *result, gap.low, gap.high, verdict))
@@ -98,11 +112,23 @@ def _error_rate_verdict(first: NDArray[np.bool_], other: NDArray[np.bool_]) -> s
     return BETTER if won > lost else WORSE
 
 
-def _coverage_verdict(first: NDArray[np.bool_], other: NDArray[np.bool_], risk: float, gap: Interval) -> str:
+def coverage_verdict(first: NDArray[np.bool_], other: NDArray[np.bool_], risk: float, gap: Interval) -> str:
     """Judge two coverages by the interval of their difference, unless it rests on too few errors or cases.
 
-    With fewer than 1 / risk cases, a single error decides the coverage.
+    Args:
+        first: (N,), whether predictions of the first model are correct.
+        other: (N,), the same for the other model.
+        risk: Selective risk at which coverages are compared.
+        gap: The other model's coverage minus the first's, with its interval.
+
+    Returns:
+        One of ``BETTER`` and ``WORSE`` (the other model), ``WITHIN_CHANCE`` and ``TOO_FEW``.
+
+    Examples:
+        >>> good, bad = np.ones(1000, dtype=bool), np.arange(1000) >= 20
+        >>> coverage_verdict(good, bad, 0.01, Interval(-0.1, -0.2, -0.05))
+        'worse'
     """
-    if (~first | ~other).sum() < MIN_CASES or risk * len(first) < 1:
+    if (~first | ~other).sum() < MIN_CASES or risk * len(first) < MIN_ALLOWED_ERRORS:
         return TOO_FEW
     return BETTER if gap.low > 0 else WORSE if gap.high < 0 else WITHIN_CHANCE

@@ -13,6 +13,7 @@ from squad.predictor import Predictor
 from squad.report.comparison import compare_models
 from squad.report.evaluation import Evaluation
 from squad.report.provenance import test_facts
+from squad.report.report_arguments import label_list
 from squad.report.report_data import ModelReport, ReportData
 from squad.report.slider import slider_risks
 from squad.selective.scored_cases import WRONG
@@ -53,12 +54,12 @@ def compute_report(
             if there is no labelled row that all models can read.
     """
     if not predictors:
-        raise ArgumentError.of("predictors", "none", "a mapping with at least one model")
+        raise ArgumentError.of(
+            "predictors", "none", "a mapping with at least one model", 'Pass {"my model": predictor}.'
+        )
     _check_same_classes(predictors)
-    label_list = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    evaluations = [
-        Evaluation(str(name), predictor, x, label_list, by, progress) for name, predictor in predictors.items()
-    ]
+    listed = label_list(labels)
+    evaluations = [Evaluation(str(name), predictor, x, listed, by, progress) for name, predictor in predictors.items()]
     rows = evaluations[0].rows
     # Models are compared on the same rows, and with guarantees only if all of them have calibration scores.
     usable = np.logical_and.reduce([evaluation.usable for evaluation in evaluations])
@@ -74,7 +75,7 @@ def compute_report(
     certified_risks = [risk for guarantee in guarantees for _, risk in guarantee.points]
     start = _initial_position(risks, (certified_risks or [DEFAULT_RISK])[0], models)
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    name, facts = test_facts(rows, label_list, source, date)
+    name, facts = test_facts(rows, listed, source, date)
     comparison = compare_models(
         {evaluation.name: (evaluation.confidence, ~evaluation.wrong) for evaluation in evaluations}
     )

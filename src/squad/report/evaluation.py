@@ -31,7 +31,7 @@ from squad.report.report_data import Curve, Guarantee, MemberSpread, ModelReport
 from squad.report.risk_coverage import curve_ranks, expected_risk, rank_cases, thin
 from squad.report.slider import BandSettings, accepted_range, make_slider, slider_range
 from squad.report.summaries import ClassRow, by_class, by_harm, confidence_bins, count_confusions, reliability_bins
-from squad.report.weakest_class import WeakestClass, find_weakest_class, suggest_limit
+from squad.report.weakest_class import NONE_ACCEPTED, WeakestClass, find_weakest_class, suggest_limit
 from squad.selective import Certificate, Scores
 from squad.selective.attempts import delta_share
 from squad.selective.certificate_text import (
@@ -81,7 +81,8 @@ class Evaluation:
         rows = self.rows = _rows_of(predictor, x)
         if len(labels) != len(rows):
             raise ArgumentError(
-                f"labels must have one entry per row of x, got {len(labels)} labels for {len(rows)} rows."
+                f"labels must have one entry per row of x, got {len(labels)} labels for {len(rows)} rows. Pass the"
+                " label of every row; empty ones are left out."
             )
         self.guaranteed, self.band = False, _band_settings(predictor)
         known = {str(label) for label in predictor.classes}
@@ -166,6 +167,7 @@ class Evaluation:
             leakage_checked=predictor.seen_rows is not None,
             target=self.target,
             guarantee=None if self.certificate is None else self._guarantee(self.certificate),
+            attempts=predictor.attempts,
             has_scores=self.has_scores,
             slider=make_slider(risks, self.confidence, self.wrong, self.slider_scores, self.band),
             curve=_risk_coverage_curve(self.confidence, self.wrong),
@@ -206,6 +208,9 @@ class Evaluation:
         # What could not be certified bounds nothing.
         if certificate is None or not any(rule.certified for rule in certificate.target(target)):
             return find_weakest_class(classes, {}, error_rate)
+        if counted is None:  # risks are those of accepted cases, of which there is none to compare with
+            found = find_weakest_class(classes, {}, error_rate)
+            return None if found is None else replace(found, suggestion=NONE_ACCEPTED)
         found = find_weakest_class(classes, target, error_rate)
         if found is None or found.limit is not None:
             return found
@@ -218,7 +223,7 @@ class Evaluation:
         suggestion = suggest_limit(
             found,
             self.confidence,
-            np.ones(len(self.used), dtype=bool) if counted is None else counted,
+            counted,
             {name: harm for name, harm in known.items() if harm is not None},
             target,
             certificate,

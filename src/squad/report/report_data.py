@@ -1,6 +1,7 @@
 """Contents of a report as plain data that JSON can represent."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from squad.metrics.calibration import Bin
 from squad.report.case_selection import Case
@@ -132,6 +133,7 @@ class ModelReport:
         leakage_checked: Whether that could be checked, which needs a model with row hashes.
         target: Risks of the target by which cases are accepted here, if the certificate has several; else empty.
         guarantee: Its certificate, if any.
+        attempts: Records of the attempts to certify it, in order.
         has_scores: Whether the model stores its calibration scores.
         slider: Positions of the risk slider.
         curve: Risk–coverage curve.
@@ -172,6 +174,7 @@ class ModelReport:
     leakage_checked: bool
     target: dict[str, float]
     guarantee: Guarantee | None
+    attempts: list[dict[str, Any]]
     has_scores: bool
     slider: Slider
     curve: Curve

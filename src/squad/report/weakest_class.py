@@ -4,7 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,11 @@ from squad.selective.tallies import Tally
 
 __all__ = [
     "MOST_TIMES",
+    "NONE_ACCEPTED",
+    "NO_ATTEMPT_LEFT",
     "SUGGESTED_LIMITS",
+    "UNLIKELY",
+    "Obstacle",
     "Suggestion",
     "WeakestClass",
     "certify_option",
@@ -42,6 +46,11 @@ SUCCESS = 0.5
 DRAWS = 100
 #: If the calibration set is too small for any limit, sets of up to this many times its size are tried.
 MOST_TIMES = 64
+#: Why no limit is suggested.
+Obstacle = Literal["no test case is accepted", "no attempt is left", "success is unlikely"]
+NONE_ACCEPTED: Obstacle = "no test case is accepted"
+NO_ATTEMPT_LEFT: Obstacle = "no attempt is left"
+UNLIKELY: Obstacle = "success is unlikely"
 #: Number of bisections (of the logarithm) for the number of cases that would be enough.
 BISECTIONS = 3
 
@@ -52,16 +61,20 @@ class Suggestion:
 
     Attributes:
         risks: Risks by harm.
+        delta: Delta of the attempt, that of the present certificate.
         attempt: Number of the attempt.
         cases: Number of new calibration cases with which it probably succeeds; rounded if it is larger than the present
             calibration set.
         method: Method of the attempt; None if it is that of the present certificate.
+        assumed: Harms that do not follow from labels: the suggestion takes them to be certified again.
     """
 
     risks: dict[str, float]
+    delta: float
     attempt: int
     cases: int
     method: str | None = None
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,8 +88,8 @@ class WeakestClass:
         exceeds: Whether its miss rate is above its own bound or else the guaranteed risk (without one, above the error
             rate), and more so than chance explains.
         limit: Bound on its miss rate that the certificate guarantees, if any.
-        suggestion: How the next attempt would probably bound its miss rate; None if it is bounded already, without a
-            certificate, or if no attempt would probably succeed.
+        suggestion: How the next attempt would probably bound its miss rate, or why none would; None if it is bounded
+            already, or without a certificate.
     """
 
     name: str
@@ -84,7 +97,7 @@ class WeakestClass:
     missed: int
     exceeds: bool
     limit: float | None
-    suggestion: Suggestion | None = None
+    suggestion: Suggestion | Obstacle | None = None
 
 
 def find_weakest_class(rows: Sequence[ClassRow], risks: Mapping[str, float], error_rate: float) -> WeakestClass | None:
@@ -131,7 +144,7 @@ def suggest_limit(
     risks: Mapping[str, float],
     certificate: Certificate,
     attempt: int,
-) -> Suggestion | None:
+) -> Suggestion | Obstacle:
     """Suggest the strictest limit for the miss rate of a class that a new calibration set would probably confirm.
 
     A limit is suggested if the method certifies it, together with the other risks, in at least half of the calibration
@@ -145,30 +158,37 @@ def suggest_limit(
         confidence: (N,), confidences of the test cases.
         accepted: (N,), cases that the certificate accepts; the class is counted among these.
         harms: By name, (N,), harms of the test cases, with NaN where they are not counted; includes the miss rate of
-            the class.  Risks of other harms are taken to be certified.
+            the class.  Risks of other harms are taken to be certified again.
         risks: Target of the certificate: risks by harm.
         certificate: The present certificate.
         attempt: Number of the next attempt, which has a share of delta.
 
     Returns:
-        The risks and the number of cases; None if no number up to ``MOST_TIMES`` that of the present ones is enough, or
-        no attempt is left.
+        The risks and the number of cases; or why there are none: no case is accepted, no attempt is left, or no number
+        of cases up to ``MOST_TIMES`` that of the present ones is enough.
     """
+    if not accepted.any():
+        return NONE_ACCEPTED
     if attempt > MAX_ATTEMPTS:
-        return None
+        return NO_ATTEMPT_LEFT
     harm = f"{MISS_RATE} {weakest.name}"
     _, high = clopper_pearson(np.array([weakest.missed]), np.array([weakest.n]), INTERVAL_MISS)
     population = _Population.of(confidence, accepted, harms, harm, float(high[0]))
     others = {name: risk for name, risk in risks.items() if name in harms}
     cases, level = certificate.m, certificate.delta * delta_share(attempt)
     method = None if certificate.method == SUGGESTED_METHOD else SUGGESTED_METHOD
+
+    def suggestion(limit: float, count: int) -> Suggestion:
+        assumed = tuple(name for name in risks if name not in harms)
+        return Suggestion({**risks, harm: limit}, certificate.delta, attempt, count, method, assumed)
+
     # A limit below the miss rate would be certified by mistake only.
     limits = [limit for limit in SUGGESTED_LIMITS if limit > high[0]]
     for limit, often in zip(limits, population.success(others, harm, limits, cases, level), strict=True):
         if often >= SUCCESS:
-            return Suggestion({**risks, harm: limit}, attempt, cases, method)
+            return suggestion(limit, cases)
     if not limits:
-        return None
+        return UNLIKELY
 
     def enough(count: int) -> bool:
         return bool(population.success(others, harm, limits[-1:], count, level)[0] >= SUCCESS)
@@ -177,12 +197,12 @@ def suggest_limit(
     while not enough(many):
         few, many = many, 2 * many
         if many > MOST_TIMES * cases:
-            return None
+            return UNLIKELY
     for _ in range(BISECTIONS):
         middle = round(math.sqrt(few * many))
         few, many = (few, middle) if enough(middle) else (middle, many)
     step = 10 ** max(len(str(many)) - 2, 0)
-    return Suggestion({**risks, harm: limits[-1]}, attempt, -(-many // step) * step, method)
+    return suggestion(limits[-1], -(-many // step) * step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +256,7 @@ class _Population:
             drawn = np.bincount(rng.integers(size, size=cases), minlength=size)
             n = np.cumsum(drawn)[self.ends]
             tallies = {name: self._tally(drawn, name, rng) for name in (*risks, harm)}
-            ranked = Ranked(cases, n, np.empty(len(n)), tallies)
+            ranked = Ranked(cases, n, np.full(len(n), np.nan), tallies)
             rest = certified_rules(SUGGESTED_METHOD, ranked, risks, level, Options())
             for index, limit in enumerate(limits if rest.any() else ()):
                 both = rest & certified_rules(SUGGESTED_METHOD, ranked, {harm: limit}, level, Options())

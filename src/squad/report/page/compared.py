@@ -1,6 +1,6 @@
 """Section that compares several models on the same cases."""
 
-from squad.report.comparison import MIN_CASES, RESAMPLES, TOO_FEW
+from squad.report.comparison import MIN_ALLOWED_ERRORS, MIN_CASES, RESAMPLES, TOO_FEW
 from squad.report.markup import Markup, element, plain_table
 from squad.report.number_format import percent
 from squad.report.page.building_blocks import section
@@ -22,15 +22,23 @@ def compared(report: ReportData) -> Markup | None:
         rows.append([metric, row.name, percent(row.other), percent(row.first), points, row.verdict])
     first = report.models[0].name
     table = plain_table(
-        ["", "model", "its result", first, "difference in points (95\u00a0% interval)", f"compared with {first}"],
+        [
+            "",
+            "model",
+            "its result",
+            first,
+            "difference in points (approximate 95\u00a0% interval)",
+            f"compared with {first}",
+        ],
         rows,
         "Differences from the first model, observed on the same test cases",
     )
     remark = (
         "Error rates are judged by an exact McNemar test, coverages by the intervals, from"
         f" {RESAMPLES:,} paired bootstrap resamples of the test cases. There are too few cases to tell if fewer than"
-        f" {MIN_CASES} are predicted correctly by one model only (for coverages: wrongly by either), or if a single"
-        " error exceeds the risk. Neither accounts for the random seed of training, nor for the number of comparisons."
+        f" {MIN_CASES} are predicted correctly by one model only (for coverages: wrongly by either), or if the risk"
+        f" allows fewer than {MIN_ALLOWED_ERRORS} errors. Neither accounts for the random seed of training, nor for the"
+        " number of comparisons."
     )
     card = element("article", table, element("p", remark, class_="remark"), class_="card")
     return section(

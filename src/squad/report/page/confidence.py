@@ -2,6 +2,9 @@
 
 import math
 
+import numpy as np
+
+from squad.metrics.calibration import clopper_pearson
 from squad.report.markup import Markup, element, join
 from squad.report.number_format import count, percent
 from squad.report.page.building_blocks import section, side_by_side
@@ -13,6 +16,8 @@ __all__ = ["confidence"]
 
 #: Bins with at least this many predictions extend the vertical axis to show their whole interval; others, their dot.
 MIN_BIN_COUNT = 5
+#: One minus the confidence level of the interval of the accuracy.
+INTERVAL_MISS = 0.05
 #: Diameters of the smallest and the largest dot of a reliability diagram, in pixels.
 DOT_SIZES = (8, 20)
 
@@ -69,11 +74,14 @@ def _reliability(index: int, model: ModelReport) -> Markup:
 
 
 def _calibration_text(model: ModelReport) -> str:
+    """Compare mean confidence and accuracy; gaps of opposite sign at different confidences may cancel in them."""
     mean = sum(group.count * group.confidence for group in model.reliability) / model.used
-    accuracy = 1 - model.wrong / model.used
-    gap = mean - accuracy
-    verdict = "well calibrated" if abs(gap) < 0.005 else "overconfident" if gap > 0 else "underconfident"
-    return f"Mean confidence {percent(mean)}, accuracy {percent(accuracy)}: on average, the model is {verdict}."
+    correct = model.used - model.wrong
+    low, high = clopper_pearson(np.array([correct]), np.array([model.used]), INTERVAL_MISS)
+    observed = f"Mean confidence {percent(mean)}, accuracy {percent(correct / model.used)}"
+    if low[0] <= mean <= high[0]:
+        return f"{observed}: the difference is within chance."
+    return f"{observed}: on average, the model is {'over' if mean > high[0] else 'under'}confident."
 
 
 def _histogram(model: ModelReport) -> Markup:

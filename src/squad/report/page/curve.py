@@ -24,9 +24,12 @@ def curve(report: ReportData) -> Markup:
         "The risk\u2013coverage curve shows the selective risk at every confidence threshold. On the left, the"
         " threshold is strict and few cases are accepted; at the right end, all are. The lower the curve, the better."
     ]
-    if any(model.spread for model in models):
+    spreads = [model.spread for model in models if model.spread]
+    if spreads:
+        whole = all(spread.central == 1 for spread in spreads)
+        contains = "contains" if whole else "contains, at each coverage, most of"
         lead.append(
-            "The shaded area contains the curves of the ensemble members, each predicting alone: it shows how much"
+            f"The shaded area {contains} the curves of the ensemble members, each predicting alone: it shows how much"
             " depends on the random seed of training."
         )
     several = len(models) > 1
@@ -133,8 +136,9 @@ def _figure(models: Sequence[ModelReport], start: int) -> Markup:
 def _risk_text(model: ModelReport, name: str) -> str:
     if not model.wrong:
         return f"{name} made no error on the test set."
-    half = next(risk for coverage, risk in zip(model.curve.coverage, model.curve.risk, strict=True) if coverage >= 0.5)
+    points = zip(model.curve.coverage, model.curve.risk, strict=True)
+    coverage, risk = next(point for point in points if point[0] >= 0.5)
     return (
-        f"{name} has an error rate of {percent(model.wrong / model.used)} on all test cases, and of {percent(half)} on"
-        " the most confident half."
+        f"{name} has an error rate of {percent(model.wrong / model.used)} on all test cases, and of {percent(risk)} on"
+        f" the most confident {percent(coverage)}."
     )

@@ -7,12 +7,16 @@ from squad.report.page.mistakes import harm_name
 from squad.report.report_data import Guarantee, ModelReport, ReportData, RuleRow
 from squad.report.weakest_class import (
     MOST_TIMES,
+    NO_ATTEMPT_LEFT,
+    NONE_ACCEPTED,
     SUGGESTED_LIMITS,
+    UNLIKELY,
+    Obstacle,
     Suggestion,
     WeakestClass,
     certify_option,
 )
-from squad.selective.attempts import delta_share
+from squad.selective.attempts import MAX_ATTEMPTS, delta_share
 from squad.selective.certificate_text import punctuated
 from squad.selective.risk_text import MISS_RATE
 
@@ -30,6 +34,17 @@ VIOLATION = (
     " from a different distribution than the calibration cases, and new cases may, too. Do not rely on the guarantee"
     " until you know the reason."
 )
+#: Why no limit for the miss rate of the weakest class is suggested.
+OBSTACLES: dict[Obstacle, str] = {
+    NONE_ACCEPTED: "None of the test cases is accepted, so that they cannot tell which bound is likely.",
+    NO_ATTEMPT_LEFT: (
+        "This model has used all of its attempts to be certified. Fit a new one to bound the miss rate of this class."
+    ),
+    UNLIKELY: (
+        f"As far as the test set can tell, a bound of {exact_percent(SUGGESTED_LIMITS[-1])} or less is unlikely, even"
+        f" with {MOST_TIMES} times as many calibration cases."
+    ),
+}
 
 
 def guarantee(report: ReportData) -> Markup:
@@ -53,7 +68,7 @@ def _model_card(model: ModelReport) -> Markup:
                 "There is no guarantee for new cases: everything in this report was observed on the test cases. To"
                 " certify the model with calibration cases, run ",
                 element("code", "squad certify"),
-                ".",
+                f".{_attempts_text(model)}",
             )
         )
     elif not certificate.certified:
@@ -82,6 +97,27 @@ def _model_card(model: ModelReport) -> Markup:
     return join(*parts)
 
 
+def _attempts_text(model: ModelReport) -> str:
+    """Say how a model without a certificate was tried to be certified, and what is left of delta."""
+    if not model.attempts:
+        return ""
+    last = model.attempts[-1]
+    outcome = "" if last["certified"] else " failed"
+    times = "One attempt" if len(model.attempts) == 1 else f"{count(len(model.attempts))} attempts"
+    were = "was" if len(model.attempts) == 1 else "were"
+    made = f" {times} to certify it {were} made" + (f"; the last one{outcome}" if outcome else "")
+    target = last["risks"][0] if last["risks"] else {}
+    risks = ", ".join(f"{harm_name(name).lower()} {exact_percent(risk)}" for name, risk in target.items())
+    tried = f" ({risks}; {plural(last['m'], 'calibration case')})" if outcome else ""
+    return f"{made}{tried}. {_delta_left(len(model.attempts) + 1)}"
+
+
+def _delta_left(attempt: int) -> str:
+    if attempt > MAX_ATTEMPTS:
+        return "No attempt is left."
+    return f"The next attempt has {100 * delta_share(attempt):.3g}{NBSP}% of delta."
+
+
 def _weakest_text(model: ModelReport, weakest: WeakestClass) -> str:
     """Name the weakest class, with its miss rate."""
     rate = percent(weakest.missed / weakest.n)
@@ -108,12 +144,8 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
     # Not where the misses may be chance.
     until = " Until it is bounded, refer every case that may be of this class to a reviewer." if weakest.exceeds else ""
     suggestion = weakest.suggestion
-    if suggestion is None:
-        text = (
-            f"{unbounded}. As far as the test set can tell, a bound of {exact_percent(SUGGESTED_LIMITS[-1])} or less is"
-            f" unlikely, even with {MOST_TIMES} times as many calibration cases.{until}"
-        )
-        return element("p", _keep_percent_together(text))
+    if not isinstance(suggestion, Suggestion):
+        return element("p", _keep_percent_together(f"{unbounded}. {OBSTACLES[suggestion or UNLIKELY]}{until}"))
     limit = exact_percent(suggestion.risks[f"{MISS_RATE} {weakest.name}"])
     share = f"{100 * delta_share(suggestion.attempt):.3g}{NBSP}% of delta"
     enough = suggestion.cases <= model.guarantee.m
@@ -125,22 +157,25 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         f"{unbounded}{too_small}. One that bounds it at {limit} is likely with {cases}, none of them from this test"
         f" set{one_threshold}: "
     )
+    again = ", ".join(harm_name(name).lower() for name in suggestion.assumed)
+    again = f" This takes for granted that the following is certified again: {again}." if again else ""
     end = "" if enough else until
     return element(
         "p",
         start,
         element("code", _command(suggestion)),
-        f". (Attempt {suggestion.attempt} to certify this model has {share}.){end}",
+        f". (Attempt {suggestion.attempt} to certify this model has {share}.){again}{end}",
     )
 
 
 def _command(suggestion: Suggestion) -> str:
-    """Return the command, or the call in Python, that makes a suggested certificate."""
+    """Return the command, or the call in Python, that makes a suggested certificate in place of the present one."""
     option, method = certify_option(suggestion.risks), suggestion.method
     if option is None:
         named = "" if method is None else f", method={method!r}"
-        return f"predictor.certify(..., risk={suggestion.risks}{named})"
-    return f"squad certify … --risk {option}" + ("" if method is None else f" --method {method}")
+        return f"predictor.certify(..., risk={suggestion.risks}, delta={suggestion.delta:g}{named})"
+    named = "" if method is None else f" --method {method}"
+    return f"squad certify MODEL NEW_CASES --risk {option} --delta {suggestion.delta:g}{named} --overwrite"
 
 
 def _certificate_text(certificate: Guarantee) -> Markup:
