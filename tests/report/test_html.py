@@ -264,7 +264,7 @@ def test_a_model_whose_certification_failed_says_so(tmp_path: Path) -> None:
     assert not failed.certificate.certified
     path = write_report(tmp_path / "failed.html", {"it": failed.uncertified()}, x, failed.answer(x).label)
     text = Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
-    assert "One attempt to certify it was made; the last one failed (wrong predictions 1 %; 1,000 calibration cases)." in text
+    assert "The attempt to certify it failed (wrong prediction 1 %; 1,000 calibration cases)." in text
     assert "The next attempt has 5 % of delta." in text
     path = write_report(tmp_path / "never.html", {"it": model()}, x, failed.answer(x).label)
     assert "attempt" not in Page(path.read_text(encoding="utf-8")).text

@@ -25,7 +25,7 @@ __all__ = ["guarantee"]
 #: Definitions of the terms used throughout the page.
 DEFINITIONS = (
     "A prediction is accepted if its confidence is above a threshold. Otherwise the model abstains, and the case is"
-    " referred to a reviewer. Coverage is the share of cases that are accepted; selective risk is the error rate among"
+    " referred to a reviewer. Coverage is the fraction of cases that are accepted; selective risk is the error rate among"
     " accepted cases."
 )
 #: Warning if the test set contradicts the guarantee.
@@ -101,15 +101,13 @@ def _attempts_text(model: ModelReport) -> str:
     """Say how a model without a certificate was tried to be certified, and what is left of delta."""
     if not model.attempts:
         return ""
-    last = model.attempts[-1]
-    outcome = "" if last["certified"] else " failed"
-    times = "One attempt" if len(model.attempts) == 1 else f"{count(len(model.attempts))} attempts"
-    were = "was" if len(model.attempts) == 1 else "were"
-    made = f" {times} to certify it {were} made" + (f"; the last one{outcome}" if outcome else "")
-    target = last["risks"][0] if last["risks"] else {}
-    risks = ", ".join(f"{harm_name(name).lower()} {exact_percent(risk)}" for name, risk in target.items())
-    tried = f" ({risks}; {plural(last['m'], 'calibration case')})" if outcome else ""
-    return f"{made}{tried}. {_delta_left(len(model.attempts) + 1)}"
+    number, last = len(model.attempts), model.attempts[-1]
+    left = _delta_left(number + 1)
+    if last["certified"]:
+        return f" {plural(number, 'attempt')} to certify it {'is' if number == 1 else 'are'} recorded. {left}"
+    risks = ", ".join(f"{harm_name(name).lower()} {exact_percent(risk)}" for name, risk in last["risks"][0].items())
+    which = "The attempt to certify it" if number == 1 else f"The last of {number} attempts to certify it"
+    return f" {which} failed ({risks}; {plural(last['m'], 'calibration case')}). {left}"
 
 
 def _delta_left(attempt: int) -> str:
