@@ -43,7 +43,7 @@ def _user() -> dict[str, int]:
         except KeyError:
             continue
         return {"user": found.pw_uid, "group": found.pw_gid}
-    raise UnavailableError(f"as root, a PostgreSQL server needs a user of its own: {' or '.join(USERS)}")
+    raise UnavailableError(f"As root, a PostgreSQL server needs a user of its own. Create one: {' or '.join(USERS)}.")
 
 
 def _free_port() -> int:
@@ -116,7 +116,7 @@ def running() -> Iterator[Server]:
     """
     commands = server_commands()
     if commands is None:
-        raise UnavailableError("the server of PostgreSQL (Debian's package postgresql) is not installed")
+        raise UnavailableError("The server of PostgreSQL is not installed. Install it, on Debian with the package postgresql.")
     user = _user()
     # Not pytest's folder, which is closed to other users.
     folder = Path(tempfile.mkdtemp(prefix="squad-postgres-"))

@@ -56,7 +56,9 @@ def demo(
     check_out(out, page)
     artifact.check_target(out, overwrite)
     check_writable(out)
-    if page.is_dir() or (out != DEFAULT_OUT and page.exists() and not overwrite):
+    if page.is_dir():
+        raise OutputError(f"{page} is a folder, where the report would be written. Name another folder with --out.")
+    if out != DEFAULT_OUT and page.exists() and not overwrite:
         raise OutputError(
             f"{page} exists, which the report would replace. Name another folder with --out, or pass --overwrite."
         )

@@ -246,13 +246,13 @@ def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
     attempt = certificate.attempt
     if not counts_as_attempt(certificate):
         uncounted = "" if attempt is None else " This does not count as an attempt."
-        return f"At the observed error rates, about {needed:,} would be needed.{uncounted}"
+        return f"At the observed error rates, at least about {needed:,} would be needed.{uncounted}"
     if attempt is None:
         return (
-            f"About {needed:,} new cases would be needed; adding cases to these until certification succeeds would"
+            f"At least about {needed:,} new cases would be needed; adding cases to these until certification succeeds would"
             " exceed delta."
         )
     return (
-        f"Attempt {attempt + 1}, at {100 * delta_share(attempt + 1):.3g} % of delta, would need about {needed:,} new"
-        " cases, without these; more cases make success more likely (squad plan)."
+        f"Attempt {attempt + 1}, at {100 * delta_share(attempt + 1):.3g} % of delta, would need at least about {needed:,} new"
+        " cases, without these, and more for a good chance of success (squad plan)."
     )
