@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from squad.report.slider import BandSettings, make_slider, slider_range, slider_risks
+from squad.report.slider import BandSettings, Slider, distinct_risks, make_slider, slider_range, slider_risks
 from squad.selective import Scores, band_of
 
 
@@ -75,12 +75,40 @@ def test_without_scores_thresholds_come_from_the_test_set() -> None:
 
 
 def test_risks_are_round_and_include_requested_ones() -> None:
-    found = slider_risks(0.0013, 0.098, [0.0137, 0.0007])
+    found = slider_risks(0.0013, 0.098, [0.0137, 0.0007, 0.2])
     assert found == sorted(set(found))
     assert (found[0], found[1], found[-1]) == (0.0007, 0.0013, 0.098)
     assert {0.0137, 0.01, 0.09} <= set(found)
     assert max(b / a for a, b in pairwise(found[1:])) < 1.2
     assert slider_risks(0.02, 0.02) == [0.02]
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_every_position_has_another_threshold(scores: bool) -> None:
+    """For some of the models; risks of certificates stay, and the guarantee of each position is the sharpest."""
+    sliders = []
+    for seed in (10, 20):
+        confidence, wrong = population(300, seed)
+        test, test_wrong = population(100, seed + 1)
+        calibration = Scores.of(confidence, ~wrong) if scores else None
+        candidates = slider_risks(0.01, 0.2, [0.0731])
+        sliders.append(make_slider(candidates, test, test_wrong, calibration, BandSettings(0.1, 0.1, 0.2)))
+    found = distinct_risks(sliders, [0.0731])
+    assert 3 < len(found) < len(candidates)
+    assert 0.0731 in found
+    kept = [[position for position in slider.positions if position.risk in found] for slider in sliders]
+    thresholds = [[(position.accepts, position.threshold) for position in each] for each in zip(*kept, strict=True)]
+    assert all(one != other for one, other in pairwise(thresholds))
+    for place, risk in enumerate(candidates):  # what is left out has the threshold of a kept risk before it
+        if risk not in found:
+            dropped = [slider.positions[place].threshold for slider in sliders]
+            before = max((other for other in found if other < risk), default=0.0731)
+            assert dropped in (thresholds_at(sliders, before), thresholds_at(sliders, 0.0731))
+
+
+def thresholds_at(sliders: list[Slider], risk: float) -> list[float | None]:
+    """The threshold of each slider at a risk."""
+    return [next(one.threshold for one in slider.positions if one.risk == risk) for slider in sliders]
 
 
 @pytest.mark.parametrize("count", [400, 3000, 50_000])

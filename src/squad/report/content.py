@@ -1,6 +1,5 @@
 """Computation of a report's contents from models and test rows; the page only lays them out."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +14,7 @@ from squad.report.evaluation import Evaluation
 from squad.report.provenance import test_facts
 from squad.report.report_arguments import label_list
 from squad.report.report_data import ModelReport, ReportData
-from squad.report.slider import slider_risks
+from squad.report.slider import distinct_risks, largest_risk, slider_risks
 from squad.selective.scored_cases import WRONG
 
 __all__ = ["compute_report"]
@@ -66,14 +65,16 @@ def compute_report(
     if not usable.any():
         raise ArgumentError(f"None of the {len(rows)} rows of x has a label and can be read. {evaluations[0].hint()}")
     guaranteed = all(evaluation.has_scores for evaluation in evaluations)
-    delta, r_max = _common_band(evaluations)
+    delta = min(evaluation.band.delta for evaluation in evaluations)
+    certified = _certified_risks(evaluations)
+    error_rates = [evaluation.error_rate(usable) for evaluation in evaluations]
+    r_max = largest_risk(error_rates, certified, max(evaluation.band.r_max for evaluation in evaluations))
     for evaluation in evaluations:
         evaluation.keep(usable, guaranteed, delta, r_max)
-    risks = _slider_risks(evaluations)
-    models = [evaluation.model_report(risks) for evaluation in evaluations]
-    guarantees = [model.guarantee for model in models if model.guarantee]
-    certified_risks = [risk for guarantee in guarantees for _, risk in guarantee.points]
-    start = _initial_position(risks, (certified_risks or [DEFAULT_RISK])[0], models)
+    risks = _slider_risks(evaluations, certified)
+    among_accepted = all(evaluation.accepts_some for evaluation in evaluations)
+    models = [evaluation.model_report(risks, among_accepted) for evaluation in evaluations]
+    start = _initial_position(risks, (certified or [DEFAULT_RISK])[0], models)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     name, facts = test_facts(rows, listed, source, date)
     comparison = compare_models(
@@ -98,30 +99,30 @@ def _check_same_classes(predictors: Mapping[str, Predictor]) -> None:
 
 
 def _initial_position(risks: Sequence[float], risk: float, models: Sequence[ModelReport]) -> int:
-    """Return the index of the position at ``risk``, or of the next larger one at which every model accepts cases."""
-    nearest = int(np.argmin([abs(math.log(other / risk)) for other in risks]))
-    for index in range(nearest, len(risks)):
+    """Return the index of the last position up to ``risk``, or of the first one at which every model accepts cases."""
+    last = max((index for index, other in enumerate(risks) if other <= risk), default=0)
+    for index in range(last, len(risks)):
         if all(model.slider.positions[index].accepts != "none" for model in models):
             return index
-    return nearest
+    return last
 
 
-def _common_band(evaluations: Sequence[Evaluation]) -> tuple[float, float]:
-    """Return the delta and the largest risk of the slider's guarantees, the same for all models."""
-    return min(one.band.delta for one in evaluations), min(one.band.r_max for one in evaluations)
-
-
-def _slider_risks(evaluations: Sequence[Evaluation]) -> list[float]:
-    """Return the slider's risks, the same for all models: those worth choosing from, and those of the certificates."""
-    ranges = [found for evaluation in evaluations if (found := evaluation.slider_range()) is not None]
-    if not ranges:
-        return [evaluations[0].band.r_max]
-    certified = [
+def _certified_risks(evaluations: Sequence[Evaluation]) -> list[float]:
+    """Return the selective risks of all certificates that accept cases."""
+    return [
         target[WRONG]
         for evaluation in evaluations
         if evaluation.certificate is not None
         for target in evaluation.certificate.targets
         if WRONG in target and any(rule.n for rule in evaluation.certificate.target(target))
     ]
+
+
+def _slider_risks(evaluations: Sequence[Evaluation], certified: Sequence[float]) -> list[float]:
+    """Return the slider's risks, the same for all models: those at which some threshold changes."""
+    ranges = [found for evaluation in evaluations if (found := evaluation.slider_range()) is not None]
+    if not ranges:
+        return [evaluations[0].band.r_max]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-    return slider_risks(low, high, [risk for risk in certified if risk <= evaluations[0].band.r_max])
+    candidates = slider_risks(low, high, certified)
+    return distinct_risks([evaluation.slider(candidates) for evaluation in evaluations], certified)

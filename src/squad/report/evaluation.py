@@ -29,7 +29,7 @@ from squad.report.cost_frontier import cost_frontier
 from squad.report.provenance import flatten, model_facts
 from squad.report.report_data import Curve, Guarantee, MemberSpread, ModelReport, RuleRow
 from squad.report.risk_coverage import curve_ranks, expected_risk, rank_cases, thin
-from squad.report.slider import BandSettings, accepted_range, make_slider, slider_range
+from squad.report.slider import BandSettings, Slider, accepted_range, make_slider, slider_range
 from squad.report.summaries import ClassRow, by_class, by_harm, confidence_bins, count_confusions, reliability_bins
 from squad.report.weakest_class import NONE_ACCEPTED, WeakestClass, find_weakest_class, suggest_limit
 from squad.selective import Certificate, Scores
@@ -136,10 +136,28 @@ class Evaluation:
             decision = self.predictor.answer(self.rows, by=self.by_group, risk=target).decision
             self.by_target.append(decision[self.used] == ACCEPTED)
 
-    def model_report(self, risks: Sequence[float]) -> ModelReport:
-        """Compute everything that the report shows about the model; ``risks`` are the slider's positions."""
+    def error_rate(self, usable: NDArray[np.bool_]) -> float:
+        """Return the error rate on these rows."""
+        return float((self.answer.probabilities[usable].argmax(1) != self.all_truth[usable]).mean())
+
+    @property
+    def accepts_some(self) -> bool:
+        """Whether there is a certificate, and it accepts some of the rows."""
+        return self.accepted is not None and bool(self.accepted.any())
+
+    def slider(self, risks: Sequence[float]) -> Slider:
+        """Compute the slider at these risks."""
+        return make_slider(risks, self.confidence, self.wrong, self.slider_scores, self.band)
+
+    def model_report(self, risks: Sequence[float], among_accepted: bool) -> ModelReport:
+        """Compute everything that the report shows about the model.
+
+        Args:
+            risks: The slider's positions.
+            among_accepted: Whether errors are counted among accepted cases, which all models need to have.
+        """
         predictor, accepted = self.predictor, self.accepted
-        counted = accepted if accepted is not None and accepted.any() else None
+        counted = accepted if among_accepted else None
         by_target = self.by_target if len(self.by_target) > 1 else [counted]
         mistakes, referred, cases = select_cases(
             predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted
@@ -169,7 +187,7 @@ class Evaluation:
             guarantee=None if self.certificate is None else self._guarantee(self.certificate),
             attempts=predictor.attempts,
             has_scores=self.has_scores,
-            slider=make_slider(risks, self.confidence, self.wrong, self.slider_scores, self.band),
+            slider=self.slider(risks),
             curve=_risk_coverage_curve(self.confidence, self.wrong),
             frontier=cost_frontier(rank_cases(self.confidence, self.wrong)),
             spread=self._member_spread(),
@@ -208,7 +226,7 @@ class Evaluation:
         # What could not be certified bounds nothing.
         if certificate is None or not any(rule.certified for rule in certificate.target(target)):
             return find_weakest_class(classes, {}, error_rate)
-        if counted is None:  # risks are those of accepted cases, of which there is none to compare with
+        if counted is None:  # the risks are those of accepted cases
             found = find_weakest_class(classes, {}, error_rate)
             return None if found is None else replace(found, suggestion=NONE_ACCEPTED)
         found = find_weakest_class(classes, target, error_rate)

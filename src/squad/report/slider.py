@@ -5,8 +5,9 @@ The page only looks up what is computed here.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = [
     "Slider",
     "SliderPosition",
     "accepted_range",
+    "distinct_risks",
+    "largest_risk",
     "make_slider",
     "slider_range",
     "slider_risks",
@@ -34,6 +37,9 @@ MANTISSAS = (
 )
 #: Smallest risk of the slider, and the number of digits to which the ends of its range are rounded.
 SMALLEST_START, END_DIGITS = 1e-4, 2
+#: The slider's guarantee covers risks up to this number of times the error rate on the test set, so that there is one
+#: at which every case is accepted; the band pays little for it.
+ERROR_RATE_FACTOR, LARGEST_RISK = 2.0, 0.9
 #: Number of cases that counts on the page refer to.
 REFERENCE_CASES = 1000
 
@@ -94,7 +100,7 @@ def accepted_range(threshold: float) -> tuple[str, float | None]:
 
 
 def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[float]:
-    """Return round risks from ``low`` to ``high``, including both, and the ``others`` wherever they are.
+    """Return round risks from ``low`` to ``high``, including both, and the ``others`` up to ``high``.
 
     Args:
         low: Smallest risk.
@@ -105,12 +111,63 @@ def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[
         Risks, ascending.
 
     Examples:
-        >>> slider_risks(0.017, 0.024, [0.01])
+        >>> slider_risks(0.017, 0.024, [0.01, 0.2])
         [0.01, 0.017, 0.018, 0.02, 0.022, 0.024]
     """
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     rounded = {round(mantissa * 10.0**exponent, 12) for exponent in exponents for mantissa in MANTISSAS}
-    return sorted({risk for risk in rounded if low < risk < high} | {low, high, *others})
+    return sorted(
+        {risk for risk in rounded if low < risk < high} | {low, high} | {risk for risk in others if risk < high}
+    )
+
+
+def distinct_risks(sliders: Sequence["Slider"], certified: Collection[float]) -> list[float]:
+    """Return the risks at which a threshold changes, so that no position of the slider does the same as its neighbour.
+
+    Of risks with the same thresholds, the smallest is kept, or those of certificates.
+
+    Args:
+        sliders: Sliders of all models, with the same risks.
+        certified: Risks of certificates.
+
+    Returns:
+        Risks, ascending; some of those of the sliders.
+
+    Examples:
+        >>> one = [SliderPosition(risk, "above", 0.9, None, None, 5, 0) for risk in (0.01, 0.02, 0.03)]
+        >>> other = SliderPosition(0.04, "all", None, None, None, 9, 1)
+        >>> sliders = [Slider(False, None, 0, 0.1, [*one, other])]
+        >>> distinct_risks(sliders, []), distinct_risks(sliders, [0.02])
+        ([0.01, 0.04], [0.02, 0.04])
+    """
+    columns = zip(*(slider.positions for slider in sliders), strict=True)
+    found = []
+    for _, group in groupby(columns, lambda column: [(position.accepts, position.threshold) for position in column]):
+        risks = [column[0].risk for column in group]
+        found += [risk for risk in risks if risk in certified] or risks[:1]
+    return found
+
+
+def largest_risk(error_rates: Sequence[float], certified: Collection[float], least: float) -> float:
+    """Return the largest risk that the slider's guarantee covers, with two digits.
+
+    It depends on the test set and on risks that were fixed in advance, not on the calibration labels, for which the
+    guarantee would not hold.
+
+    Args:
+        error_rates: Error rates on the test set.
+        certified: Risks of certificates.
+        least: Lower bound on the result.
+
+    Returns:
+        The risk.
+
+    Examples:
+        >>> largest_risk([0.02, 0.03], [0.01], 0.1), largest_risk([0.239], [0.15], 0.1)
+        (0.1, 0.48)
+    """
+    rounded = [_rounded_up(ERROR_RATE_FACTOR * rate) for rate in error_rates if rate]
+    return max(least, *certified, min(LARGEST_RISK, max(rounded, default=0.0)))
 
 
 class BandSettings(NamedTuple):

@@ -249,10 +249,10 @@ def next_attempt_advice(certificate: "Certificate", needed: int) -> str:
         return f"At the observed error rates, at least about {needed:,} would be needed.{uncounted}"
     if attempt is None:
         return (
-            f"At least about {needed:,} new cases would be needed; adding cases to these until certification succeeds would"
-            " exceed delta."
+            f"At least about {needed:,} new cases would be needed; adding cases to these until certification succeeds"
+            " would exceed delta."
         )
     return (
-        f"Attempt {attempt + 1}, at {100 * delta_share(attempt + 1):.3g} % of delta, would need at least about {needed:,} new"
-        " cases, without these, and more for a good chance of success (squad plan)."
+        f"Attempt {attempt + 1}, at {100 * delta_share(attempt + 1):.3g} % of delta, would need at least about"
+        f" {needed:,} new cases, without these, and more for a good chance of success (squad plan)."
     )

@@ -25,8 +25,8 @@ __all__ = ["guarantee"]
 #: Definitions of the terms used throughout the page.
 DEFINITIONS = (
     "A prediction is accepted if its confidence is above a threshold. Otherwise the model abstains, and the case is"
-    " referred to a reviewer. Coverage is the fraction of cases that are accepted; selective risk is the error rate among"
-    " accepted cases."
+    " referred to a reviewer. Coverage is the fraction of cases that are accepted; selective risk is the error rate"
+    " among accepted cases."
 )
 #: Warning if the test set contradicts the guarantee.
 VIOLATION = (

@@ -68,16 +68,16 @@ def _slider(report: ReportData) -> Markup:
     last = len(positions) - 1
     start = percent(positions[report.start].risk)
     selected = element("output", start, id="risk", for_="slider", class_="selected-risk")
-    marks: dict[int, list[str]] = {}
+    marks: dict[int, dict[float, list[str]]] = {}
     for model in models:
         for _, risk in [] if model.guarantee is None else model.guarantee.points:
-            for index, position in enumerate(positions):
-                if position.risk == risk:
-                    marks.setdefault(index, []).append(model.name)
+            # Beyond the end, where every case is accepted, the last position does what the certificate does.
+            index = max(index for index, position in enumerate(positions) if index == 0 or position.risk <= risk)
+            marks.setdefault(index, {}).setdefault(risk, []).append(model.name)
     texts = {}
-    for index, names in sorted(marks.items()):
-        owners = f" of {', '.join(names)}" if len(models) > 1 else ""
-        texts[index] = f"certificate{owners}: {exact_percent(positions[index].risk)}"
+    for index, risks in sorted(marks.items()):
+        owned = {risk: f" of {', '.join(names)}" if len(models) > 1 else "" for risk, names in sorted(risks.items())}
+        texts[index] = ", ".join(f"certificate{owners}: {exact_percent(risk)}" for risk, owners in owned.items())
     # Labels of several marks could overlap; they are listed below the slider.
     listed = len(texts) > 1
 
@@ -138,7 +138,7 @@ def _price(models: Sequence[ModelReport]) -> str:
         return ""
     ((coverage, risk),) = points
     at_risk = [position.coverage or 0 for position in models[0].slider.positions if position.risk == risk]
-    if not at_risk:
+    if not at_risk or at_risk[0] >= coverage:
         return ""
     return (
         f" At {exact_percent(risk)}, the certificate accepts {percent(coverage)} of the calibration cases, and the"
@@ -245,7 +245,8 @@ def _guarantee_text(model: ModelReport) -> str:
         " may choose the risk after looking at the results. They are computed from"
         f" {plural(slider.calibration_cases, 'calibration case')}. The range starts at the smallest risk that can be"
         " guaranteed with them, and ends where the model need not abstain"
-        f" (at most {percent(slider.r_max)}, the largest risk that the guarantee covers). The coverage is the one"
+        f" (at most {percent(slider.r_max)}, the largest risk that the guarantee covers). Each position has another"
+        " threshold. The coverage is the one"
         " observed on these cases, not a bound; on new cases it will differ slightly. The probability that a guarantee"
         f" of the slider fails (at most {exact_percent(delta)}) is in addition to that of the certificate."
     )
