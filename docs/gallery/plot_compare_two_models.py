@@ -122,7 +122,7 @@ for name, color, style in ((first, orange, "-"), (second, blue, "--")):
     left.plot(100 * coverages, 100 * np.array(curve), style, color=color, lw=2, label=name)
 left.axhline(5, color=grey, lw=1, ls=":")
 left.text(40, 5.2, "risk 5 %", color="#555555")
-left.set(xlabel="coverage, % of rows", ylabel="selective risk, % wrong", title="risk–coverage curves", xlim=(0, 100))
+left.set(xlabel="coverage, % of rows", ylabel="selective risk, % wrong", title="risk-coverage curves", xlim=(0, 100))
 left.set_ylim(0, None)
 left.legend(frameon=False, loc="upper left")
 pairs = 100 * np.array([coverage[first], coverage[second]])

@@ -92,8 +92,8 @@ print(f"at most {100 * others.max():.0f} % of one kind ({others.idxmax()}).")
 
 # %%
 # Each dot is one input, moved up or down only to keep dots apart; its colour is the decision. The dashed line is the
-# certified threshold: blue dots on its right are inputs about which the network is confident, and which only the novelty
-# check refers. On the left is one input of each kind, all in the grey scale of the training images (so that
+# certified threshold: blue dots on its right are inputs about which the network is confident, and which only the
+# novelty check refers. On the left is one input of each kind, all in the grey scale of the training images (so that
 # "another unit" is black).
 
 COLOURS = {"referred: novel": "#0072B2", "referred: low confidence": "#999999", "accepted": "#D55E00"}
