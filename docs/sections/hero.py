@@ -147,15 +147,15 @@ def _bars(axis: Axes, blocks: Outcome) -> None:
     panel = FancyBboxPatch((RATES, 12), WIDTH - 12 - RATES, HEIGHT - 24, boxstyle="round,pad=0,rounding_size=18")
     panel.set(facecolor="#f1f4f8", edgecolor="none")
     axis.add_patch(panel)
-    middle_of_panel = (RATES + WIDTH - 12) / 2
-    axis.text(middle_of_panel, 556, "Error rate", fontsize=LARGE, fontweight="bold", color=TEXT, ha="center", va="center")
+    center = (RATES + WIDTH - 12) / 2
+    axis.text(center, 556, "Error rate", fontsize=LARGE, fontweight="bold", color=TEXT, ha="center", va="center")
     rates = (blocks.error_rate, blocks.selective_risk)
     labels = (("all", len(blocks.wrong)), ("accepted", len(blocks.accepted)))
-    for middle, rate, label, color in zip((middle_of_panel - 83, middle_of_panel + 83), rates, labels, (ALL, ACCEPTED), strict=True):
+    for middle, rate, label, color in zip((center - 83, center + 83), rates, labels, (ALL, ACCEPTED), strict=True):
         height = TALLEST * rate / max(*rates, 1 / len(blocks.wrong))  # without errors, both bars are flat
         axis.add_patch(Rectangle((middle - 60, BASE), 120, height, facecolor=color, edgecolor="none"))
         text: dict[str, Any] = {"ha": "center", "color": TEXT}
         axis.text(middle, BASE + height + 14, f"{100 * rate:.1f} %", fontsize=LARGE, fontweight="bold", **text)
         for line, part in enumerate(label):
             axis.text(middle, BASE - 40 - 44 * line, str(part), fontsize=SMALL, **text)
-    axis.plot([middle_of_panel - 155, middle_of_panel + 155], [BASE, BASE], color=TEXT, linewidth=2)
+    axis.plot([center - 155, center + 155], [BASE, BASE], color=TEXT, linewidth=2)
