@@ -112,7 +112,8 @@ for (picture, axis), (name, answer) in zip(axes, answers.items(), strict=True):
     masks = (answer.novel, ~answer.novel & ~answer.accepted, answer.accepted)
     height = rng.uniform(-1, 1, len(answer))
     for mask, (decision, colour) in zip(masks, COLOURS.items(), strict=True):
-        axis.scatter(answer.confidence[mask], height[mask], s=9, color=colour, alpha=0.6, linewidths=0, label=decision)
+        dots = answer.confidence[mask], height[mask]
+        axis.scatter(*dots, s=9, color=colour, alpha=0.6, linewidths=0, label=decision)
     axis.axvline(certificate.threshold, color="0.35", linestyle="--", linewidth=1.2, label="threshold")
     axis.set(xlim=(0.1, 1.01), ylim=(-1.3, 1.3), yticks=[])
     axis.set_title(f"{name}: {100 * answer.accepted.mean():.0f} % accepted", loc="left", fontsize=11)

@@ -27,7 +27,7 @@ import squad
 x, y = load_digits(return_X_y=True)
 x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.5, stratify=y, random_state=0)
 settings: dict[str, Any] = {"max_epochs": 12, "device": "cpu"}
-_ = squad.SquadClassifier(max_epochs=1, device="cpu", random_state=0).fit(x_train, y_train)  # warm up: imports
+_ = squad.SquadClassifier(max_epochs=1, device="cpu").fit(x_train, y_train)  # warm up: imports
 
 # %%
 # Train them one after the other, then together
