@@ -1,7 +1,8 @@
 """Write the generated parts of docs/ from the code and the records.
 
 docs/start/demo.md: the comparison of ``squad demo``; docs/images/hero.png: the digits that its certified network
-accepts; docs/images/latent.png: a few latents of that network; docs/images/report.png: its report;
+accepts; docs/images/latent.png: a few latents of that network; docs/images/inspect.png: one unit of it;
+docs/images/report.png: its report;
 docs/explanation/sampling.md: the table of sampling modes, from the records in benchmarks/results;
 docs/evidence/validity.md: coverage and validity of certificates, from records;
 docs/evidence/performance.md: claims, tables and figures, from records (docs/performance);
@@ -22,6 +23,7 @@ from docs.sections import (
     commands,
     data,
     hero,
+    inspect_figure,
     leakage,
     prediction,
     readme,
@@ -102,6 +104,7 @@ def main() -> None:
     predictors = demo.train_folds(sets, 100, 0)
     replace_section(DOCS / "start/demo.md", "demo", readme.demo_output(sets, predictors))
     readme.draw_latents(digits, predictors[0]["squad"], DOCS / "images" / "latent.png")
+    inspect_figure.draw_inspect(predictors[0]["squad"], DOCS / "images" / "inspect.png")
     certified = demo.certified(digits, predictors[0]["squad"], io.StringIO())
     hero.draw_hero(digits, certified, DOCS / "images" / "hero.png")
     if not report_screenshot.draw_report(digits, certified, DOCS / "images" / "report.png"):

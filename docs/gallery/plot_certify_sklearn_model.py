@@ -70,7 +70,8 @@ print(f"accepted: {accepted.sum()} of {len(accepted)} new digits, {(~new_correct
 print(f"referred: {(~accepted).sum()}, of which {(~new_correct[~accepted]).sum()} would have been wrong")
 
 # %%
-# The digits that the forest is least sure about are the ones a person would look at twice, too.
+# The digits that the forest is least sure about are the ones a person would look at twice, too. Above each are its
+# prediction and its label, in blue if they agree and in red if they do not.
 
 figure, axes = plt.subplots(2, 5, figsize=(6.4, 3.4), layout="constrained")
 for ax, row in zip(axes.flat, np.argsort(new_confidence, kind="stable"), strict=False):
@@ -85,8 +86,8 @@ plt.show()
 # The risk–coverage curve
 # -----------------------
 # If fewer cases are accepted, the most confident ones remain, and fewer of them are wrong. The curve shows this trade
-# for the calibration set and for the new digits. The certified point lies well below the allowed risk: that
-# distance pays for the confidence level, and it shrinks as the calibration set grows.
+# for the calibration set and for the new digits; the star is the certified rule on the calibration set. It lies well
+# below the allowed risk: that distance pays for the confidence level, and it shrinks as the calibration set grows.
 
 
 def risk_coverage(score: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -161,6 +162,7 @@ plt.show()
 # * Replace the forest by your own model. Any score will do that is higher for predictions that are more likely to be
 #   correct; it need not be a calibrated probability. :mod:`squad.metrics.scores` has others, such as the margin.
 # * Keep the assumptions that the certificate prints in mind: calibration rows must be new to the model, and drawn like
-#   the cases to come. The guide to certified selection has a section on when the guarantee holds.
+#   the cases to come. :doc:`Certify a model </guides/certify>` has a section on when the guarantee holds.
 # * If a class or a group matters most, bound its own error rate: see "Miss rate per class" in the same guide.
-# * If nothing could be certified, the calibration set may be too small: see the example "How many labels do I need?".
+# * If nothing could be certified, the calibration set may be too small: see
+#   :doc:`How many labels do I need? <plot_how_many_labels>`

@@ -42,8 +42,8 @@ first, second = models
 # Each model with its own interval
 # --------------------------------
 # AURC is the area under the risk–coverage curve: the mean selective risk (error rate among accepted rows) over all
-# coverages (fractions of rows accepted); lower is better. If two intervals overlap, this does *not* show that the
-# models are equal: each interval includes the luck of the rows, which both models share.
+# coverages (fractions of rows accepted); lower is better. In brackets are 95 % intervals. If two of them overlap, this
+# does *not* show that the models are equal: each interval includes the luck of the rows, which both models share.
 
 for name in models:
     print(f"{name:14} accuracy {correct[name].mean():.3f}   AURC {bootstrap(aurc, confidence[name], correct[name])}")
@@ -106,12 +106,13 @@ for _ in range(40):
 gain = np.subtract(coverage[first], coverage[second])
 for name in models:
     print(f"{name:14} certified coverage {np.mean(coverage[name]):.3f}, selective risk {np.mean(risks[name]):.3f}")
-print(f"{first} accepts more in {np.mean(gain > 0):.0%} of the splits; mean difference {gain.mean():+.3f}")
+print(f"{first} accepts more in {100 * np.mean(gain > 0):.0f} % of the splits; mean difference {gain.mean():+.3f}")
 
 # %%
 # The splits share their rows, so their spread shows how much the choice of calibration rows matters; it is no standard
-# error, and more splits do not make the evidence stronger. A line that joins two dots is one split. The curves begin at
-# a coverage of 2 %: with fewer rows, a single error decides.
+# error, and more splits do not make the evidence stronger. In the right panel, a line that joins two dots is one split,
+# and a dot at 0 % is a split in which nothing could be certified. The curves in the left panel begin at a coverage of
+# 2 %: with fewer rows, a single error decides.
 
 orange, blue, grey = "#D55E00", "#0072B2", "#8C8C8C"
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), width_ratios=[1.5, 1], layout="constrained")
@@ -139,4 +140,5 @@ plt.show()
 # ---------------
 # Decide before you look which measure counts. Choose the model on validation rows, and certify only the chosen one, on
 # rows that were not used for the choice: the better of two certificates on the same rows has no guarantee at the stated
-# level. The page on selection explains certificates and intervals; the page on search compares many settings.
+# level. :doc:`Certify a model </guides/certify>` explains certificates and intervals of metrics, and
+# :doc:`Search </guides/search>` how to compare many settings.

@@ -135,5 +135,5 @@ print(f"certified with enough coverage: {100 * succeeded:.1f} % of 300 simulated
 #   pass ``attempt=1``.
 # * If too many labels are needed, allow a higher risk, or improve the model.
 # * For a miss rate of one class, what counts is the number of labelled cases *of that class*: see "Miss rate per class"
-#   in the guide to certified selection.
+#   in :doc:`Certify a model </guides/certify>`.
 # * Label once, certify once. "Certifying again" in the same guide explains why another attempt has a price.

@@ -90,15 +90,15 @@ print(f"new points accepted: {100 * accepted.mean():.1f} %, of which wrong: {100
 print(f"new points referred: {100 * (~accepted).mean():.1f} %, of which wrong: {100 * wrong[~accepted].mean():.1f} %")
 
 # %%
-# The grey region is where the network abstains. It follows the line between the moons, where the classes overlap.
+# In the blue and the yellow region, the network accepts its prediction of class 0 or 1. In the grey region it abstains:
+# it follows the line between the moons, where the classes overlap. Dots and triangles are training points. A, B and C
+# are three points to look at later: A and C deep in one moon each, and B where the network is least sure.
 
 side = torch.linspace(-1.8, 2.8, 160), torch.linspace(-1.5, 2.0, 160)
 grid_y, grid_x = torch.meshgrid(side[1], side[0], indexing="ij")
 grid = torch.stack([grid_x.flatten(), grid_y.flatten()], 1)
 on_grid = predict(grid)
 region = np.where(certificate.accepts(on_grid.max(1)), on_grid.argmax(1) * 2, 1).reshape(grid_x.shape)
-
-# Three points to look at: one deep in each moon, and the one on the grid that the network is least sure about.
 places = torch.stack([torch.tensor([0.0, 1.0]), grid[on_grid.max(1).argmin()], torch.tensor([1.0, -0.5])])
 
 figure, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
@@ -148,14 +148,19 @@ ax.set_xticks(np.arange(16), [str(int(k)) for k in order])
 plt.show()
 
 # %%
-# The three most informative latents (orange above) at the points A, B and C: bars are the probabilities of the 11
-# values. A latent whose mass moves from one end to the other separates the moons.
+# The three most informative latents (orange above) at the points A, B and C. Each line with a dot is one of the 11
+# values that the layer has learned, and its height is the probability of that value; some values lie close together.
+# The number above a panel is the entropy of the distribution: 0 if the value is certain. A latent whose mass moves from
+# one end to the other between A and C separates the moons.
 
 figure, axes = plt.subplots(3, 3, figsize=(6.4, 5.4), sharex=True, sharey=True, layout="constrained")
 values = at_places.values.detach().expand(at_places.probs.shape)
 for line, latent in zip(axes, order[:3], strict=True):
     for ax, place, name, colour in zip(line, range(3), "ABC", (BLUE, GREY, ORANGE), strict=True):
-        ax.bar(values[place, latent], at_places.probs[place, latent].detach(), width=0.5, color=colour)
+        heights = at_places.probs[place, latent].detach()
+        ax.vlines(values[place, latent], 0, heights, color=colour, linewidth=2)
+        ax.plot(values[place, latent], heights, "o", color=colour, markersize=4)
+        ax.set_ylim(-0.03, None)
         entropy = at_places.entropy()[place, latent]
         ax.set_title(f"{name}, latent {int(latent)}: {entropy:.1f} nats", fontsize=11)
 figure.supxlabel("value of the latent")
@@ -163,8 +168,6 @@ figure.supylabel("probability")
 plt.show()
 
 # %%
-# The numbers above the bars are entropies: 0 if the value is certain.
-#
 # Where samples disagree
 # ----------------------
 # The same two quantities exist for predictions. The entropy of the averaged class probabilities is the whole
@@ -195,5 +198,7 @@ plt.show()
 # What to do next
 # ---------------
 # * ``SquadClassifier`` has this loop, early stopping and ensembles built in, and follows scikit-learn's rules.
-# * ``squad inspect`` does this analysis for any saved model; see the page on inspecting a network.
-# * Layers take ``members=M`` to train M networks together (batched); see "Many networks at once" in the README.
+# * ``squad inspect`` does this analysis for any saved model; see
+#   :doc:`Inspecting latent variables </guides/inspect>`.
+# * Layers take ``members=M`` to train M networks together (batched); see "Many networks at once" in
+#   :doc:`Layers for your own network </guides/layers>`.

@@ -121,7 +121,7 @@ print(certified.certificate)
 
 # %%
 # In West, far fewer cases are accepted: that is the price of the older device, and it is better paid in referrals than
-# in missed melanomas. A file with a patient who was trained on is refused, even if the lesion is another one:
+# in missed melanomas. A file with patients who were trained on is refused, even if the lesions are others:
 
 mixed = pd.concat([calibration, training[:3]])
 try:
@@ -170,7 +170,7 @@ print(observe(answer, one_each).round(1).to_string(index=False, col_space=[8, 17
 # Two other certificates are made here for comparison, and not used. (Whoever makes three certificates and then uses the
 # one that suits has no guarantee.) The first bounds only the selective risk, and the second the miss rate as well, both
 # with one threshold for all clinics. Since the patients are simulated, we can examine 12,000 new ones: the bars are
-# nearly the true rates.
+# nearly the true rates, of errors among accepted cases (blue) and among accepted malignant cases (red).
 
 new = simulate(12_000, seed=1).groupby("patient_id").sample(1, random_state=0)
 predictors = {
@@ -178,7 +178,7 @@ predictors = {
     "errors, missed class": model.certify(calibration, calibration["outcome"], RISK, DELTA),
     "both, in each clinic": certified,
 }
-figure, axes = plt.subplots(1, 3, figsize=(6.6, 4), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 4.4), sharey=True, layout="constrained")
 for ax, (name, predictor) in zip(axes, predictors.items(), strict=True):
     answer = predictor.answer(new)
     seen = observe(answer, new)
@@ -190,7 +190,7 @@ for ax, (name, predictor) in zip(axes, predictors.items(), strict=True):
     ax.set_xticks(np.arange(3), [f"{clinic}\n{coverage[clinic]:.0f} %" for clinic in CLINICS])
     ax.set_title(name, loc="left", fontsize=12)
 figure.suptitle("What the certificate bounds:", x=0.02, ha="left", fontsize=12)
-axes[0].set_ylabel("errors among accepted cases (%)")
+axes[0].set_ylabel("errors among accepted (%)")
 axes[1].set_xlabel("clinic, and the fraction of its cases that is accepted")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 plt.show()
@@ -238,8 +238,9 @@ Embedded(report)
 # * With your own table: ``squad split patients.csv --target outcome --group patient_id``, then ``fit`` and
 #   ``squad certify model calibration.csv --risk ".05,miss rate malignant=.05" --by clinic``.
 # * The rarest combination decides how many labels you need: the malignant lesions of one clinic. ``squad plan`` and the
-#   example "How many labels do I need?" compute numbers; if there are too few, the certificate says which.
-# * If errors differ in severity rather than by class, bound a mean cost: see "Costs of confusions" in the guide to
-#   certified selection.
-# * A fourth clinic has no threshold, and all of its cases are referred. The example "What breaks a guarantee" shows
-#   what happens if a clinic changes.
+#   example :doc:`How many labels do I need? <plot_how_many_labels>` compute numbers; if there are too few, the
+#   certificate says which.
+# * If errors differ in severity rather than by class, bound a mean cost: see "Costs of confusions" in
+#   :doc:`Certify a model </guides/certify>`.
+# * A fourth clinic has no threshold, and all of its cases are referred. The example
+#   :doc:`What breaks a guarantee <plot_what_breaks_a_guarantee>` shows what happens if a clinic changes.

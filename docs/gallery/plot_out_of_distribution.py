@@ -58,8 +58,9 @@ answers = {name: certified.answer(rows) for name, rows in inputs.items()}
 # %%
 # Which scores separate them from the test set?
 # ---------------------------------------------
-# An AUROC of 1 is perfect, 0.5 is chance, and below 0.5 the score is *higher in the wrong place*: the model is more
-# confident on these inputs than on the digits that it knows.
+# The first two columns are AUROCs: the probability that the score ranks one of these inputs as less certain than a
+# digit of the test set. 1 is perfect, and 0.5 is chance. The others are fractions of the inputs: novel, more confident
+# than the certified threshold, and accepted (confident and not novel).
 
 test = answers["digits 0 to 7 (test set)"]
 table = pd.DataFrame(
@@ -75,8 +76,9 @@ table = pd.DataFrame(
     }
 ).T
 print(table.round(3).to_string())
-most = table["accepted"].drop(test_name := "digits 0 to 7 (test set)").idxmax()
-print(f"Test set accepted: {table.loc[test_name, 'accepted']:.1%}; of the others, most accepted: {most}.")
+others = table["accepted"].drop(test_name := "digits 0 to 7 (test set)")
+print(f"Accepted: {100 * table.loc[test_name, 'accepted']:.0f} % of the test set, and of the other inputs")
+print(f"at most {100 * others.max():.0f} % of one kind ({others.idxmax()}).")
 
 # %%
 # Read "confident" as what a threshold on confidence alone would have accepted, and "accepted" as what is left once
@@ -88,31 +90,37 @@ print(f"Test set accepted: {table.loc[test_name, 'accepted']:.1%}; of the others
 # by range or distance; there, low confidence is the only protection, and it is not a complete one. Mutual information
 # is no cure either: compare the first two columns.
 
-orange, blue, grey = "#D55E00", "#0072B2", "#BBBBBB"
+# %%
+# Each dot is one input, moved up or down only to keep dots apart; its colour is the decision. The dashed line is the
+# certified threshold: blue dots on its right are inputs about which the network is confident, and which only the
+# novelty check refers. On the left is one input of each kind, all in the grey scale of the training images (so that
+# "another unit" is black).
+
+COLOURS = {"referred: novel": "#0072B2", "referred: low confidence": "#999999", "accepted": "#D55E00"}
 figure, axes = plt.subplots(
     len(inputs),
     2,
-    figsize=(8, 7),
+    figsize=(8, 8),
     width_ratios=[1, 8],
     layout="constrained",
     sharex="col",
     gridspec_kw={"hspace": 0.05},
 )
-bins = np.linspace(0.2, 1, 33)
 for (picture, axis), (name, answer) in zip(axes, answers.items(), strict=True):
     picture.imshow(inputs[name][3].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
     picture.set(xticks=[], yticks=[])
-    groups = [answer.confidence[answer.novel], answer.confidence[~answer.novel & ~answer.accepted]]
-    groups.append(answer.confidence[answer.accepted])
-    weights = [np.full(len(group), 100 / len(answer)) for group in groups]
-    labels = ["referred: novel", "referred: low confidence", "accepted"]
-    axis.hist(groups, bins, weights=weights, stacked=True, color=[blue, grey, orange], label=labels)
-    axis.set(yscale="symlog", ylim=(0, 100), yticks=[0, 1, 10, 100], yticklabels=["0", "1", "10", "100"])
-    axis.set_title(f"{name}: {answer.accepted.mean():.0%} accepted", loc="left", fontsize=11)
-    axis.spines[["top", "right"]].set_visible(False)
-axes[len(inputs) // 2, 1].set_ylabel("inputs, % (log scale from 1 %)")
-axes[-1, 1].set_xlabel("confidence")
-figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    masks = (answer.novel, ~answer.novel & ~answer.accepted, answer.accepted)
+    height = rng.uniform(-1, 1, len(answer))
+    for mask, (decision, colour) in zip(masks, COLOURS.items(), strict=True):
+        dots = answer.confidence[mask], height[mask]
+        axis.scatter(*dots, s=9, color=colour, alpha=0.6, linewidths=0, label=decision)
+    axis.axvline(certificate.threshold, color="0.35", linestyle="--", linewidth=1.2, label="threshold")
+    axis.set(xlim=(0.1, 1.01), ylim=(-1.3, 1.3), yticks=[])
+    axis.set_title(f"{name}: {100 * answer.accepted.mean():.0f} % accepted", loc="left", fontsize=11)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+axes[-1, 1].set_xlabel("confidence (largest class probability)")
+handles, labels = axes[0, 1].get_legend_handles_labels()
+figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, markerscale=2.5)
 plt.show()
 
 # %%
@@ -126,7 +134,8 @@ for name in ("another unit", "uniform noise"):
 # %%
 # What to do next
 # ---------------
-# Keep ``refer_novel=True``, the default. Before you rely on a model, collect the inputs that it may wrongly get
-# (another device, another unit, a class that is not among its classes), and make this table for them. If unknown
-# classes are likely, train with a class "other". The page on prediction explains confidence and mutual information,
-# the page on data the novelty check, and the page on selection the assumptions of a guarantee.
+# Keep ``refer_novel=True``, the default. Before you rely on a model, collect inputs that it is not made for but may be
+# given (another device, another unit, a class that is not among its classes), and make this table for them. If unknown
+# classes are likely, train with a class "other". :doc:`Prediction and sampling </explanation/sampling>` explains
+# confidence and mutual information, :doc:`Data </guides/tables>` the novelty check, and
+# :doc:`Certify a model </guides/certify>` the assumptions of a guarantee.

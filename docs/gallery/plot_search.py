@@ -203,8 +203,9 @@ with contextlib.ExitStack() as stack:
         print(shared)
 
 # %%
-# Every trial was trained by one of the two. A number may be missing, where both wanted the same place, such as that of
-# the defaults at the start: only the first of them counts.
+# Every trial was trained by one of the two; a bar shows when. A worker trains several trials at a time, as one batched
+# network, so its bars overlap. A number may be missing: if both workers start at once, both propose the defaults as the
+# first trial, and only one of these two trials counts.
 
 if shared is not None:
     names = sorted({str(trial.worker) for trial in shared.measured})
@@ -240,6 +241,6 @@ scratch.cleanup()
 # * Search with 100 trials or more, and train to the end: the defaults have 200 epochs and early stopping.
 # * With thousands of rows, use the objective ``coverage@risk=.02``: what counts is how many cases are accepted.
 # * A search certifies nothing. Train the best settings, with ``members=5`` if you have time, and certify that model on
-#   rows that no trial has seen; the guide to search has the commands.
+#   rows that no trial has seen; :doc:`Search </guides/search>` has the commands.
 # * One worker keeps one machine busy. Several workers pay off on several machines, where each reads the same rows; the
-#   guide says how passwords, lost workers and an unreachable server are handled.
+#   same guide says how passwords, lost workers and an unreachable server are handled.

@@ -262,8 +262,8 @@ figure.legend(loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# An unknown library is harder: its texts have plenty of known words. What is left is confidence, and for a class that
-# the model does not know, no threshold has a guarantee.
+# Against an unknown library, the rule does not help: its texts have plenty of known words. What is left is confidence,
+# and for a class that the model does not know, no threshold has a guarantee.
 #
 # What to do next
 # ---------------
@@ -272,4 +272,4 @@ plt.show()
 # * Embeddings from a language model are a table of numbers, too: pass them to ``SquadClassifier`` without the SVD.
 # * Save the vectorizer and the SVD with the model: ``certified.save`` stores the network and its certificate, but not
 #   the steps before it.
-# * Collect texts that your model may wrongly get, and make the last table for them.
+# * Collect texts that your model is not made for but may be given, and make the last table for them.

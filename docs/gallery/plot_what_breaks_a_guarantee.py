@@ -182,14 +182,14 @@ def choosing_the_risk(rng: np.random.Generator) -> Outcome:
 # False certificates
 # ------------------
 # The dashed line is delta: the fraction of false certificates that the guarantee allows. The first point of each line
-# is the honest procedure. Each point is a fraction of 800 repetitions, so that its standard error is about one point
-# near the dashed line, and at most two elsewhere.
+# is the honest procedure, with other random calibration sets than above. Each point is a fraction of 800 repetitions,
+# so that its standard error is about one percentage point near the dashed line, and at most two elsewhere.
 
 PANELS: list[tuple[Callable[[np.random.Generator], Outcome], str, str, Sequence[Any], str]] = [
     (more_errors, "More errors", "error rate, relative to calibration", FACTORS, "no safeguard"),
     (harder_cases, "Harder cases", "error rate, relative to calibration", FACTORS, "known weights"),
     (copies, "Copies", "occurrences of each case", TIMES, "each case counts once"),
-    (training_rows, "Training rows", "in the calibration set (%)", FRACTIONS, "leave them out"),
+    (training_rows, "Training rows", "% of the calibration set", FRACTIONS, "leave them out"),
     (certifying_again, "Certifying again", "attempts, the best one kept", ATTEMPTS, "attempts share delta"),
     (choosing_the_risk, "Choosing the risk after looking", "risks to choose from", list(CHOICES), "band"),
 ]
@@ -299,7 +299,7 @@ for rule in band.rules:
 # -----------------------------
 # Now the new cases change. If glucose is in mg/dl instead of mmol/l, it is 18 times as large: every case is *novel*
 # (unlike the training rows), and referred to a reviewer. If the device reads 2 mmol/l too low, nearly all values are
-# still within the training range, and just as many cases are accepted. Only their labels tell. The p-value is the
+# still within the training range, and about as many cases are accepted. Only their labels tell. The p-value is the
 # probability of so many errors or more if the selective risk were 5 %.
 
 changes = {
@@ -324,11 +324,11 @@ print(f"The first reason: {certified.answer(changes['glucose in mg/dl'][:1]).rea
 # %%
 # What to do next
 # ---------------
-# * Split first, by patient if there are several rows of one (see "A medical table"), and
+# * Split first, by patient if there are several rows of one (see :doc:`A medical table <plot_medical_table>`), and
 #   touch the calibration set once.
 # * Choose risk and delta before you see results, or use ``band``. Number your attempts.
 # * After deployment, have a random sample of the *accepted* cases labelled from time to time, and repeat the test above
 #   with it; ``squad report`` makes it at the 1 % level for any labelled file. A small p-value means that the guarantee
 #   does not hold for these cases. A large one does not prove that it does.
 # * If the population has changed, certify again with new cases. If you know how it has changed, see "Calibration
-#   samples from another distribution" in the guide to certified selection.
+#   samples from another distribution" in :doc:`Certify a model </guides/certify>`.

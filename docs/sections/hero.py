@@ -20,11 +20,11 @@ __all__ = ["Outcome", "draw_hero", "outcome"]
 #: Size of the picture in pixels.
 WIDTH, HEIGHT = 1600, 600
 #: Digits per column of a block; width and height of a cell, and the side of the digit in it, 4 pixels per pixel.
-ROWS, ACROSS, DOWN, SIDE = 11, 33, 38, 32
+ROWS, ACROSS, DOWN, SIDE = 12, 33, 35, 32
 #: Left end of the first block, the gap before the second, and their top.
 LEFT, GAP, TOP = 44, 56, 488
-#: Baseline of the bars, and the height of the taller one.
-BASE, TALLEST = 132, 290
+#: Left end of the panel of error rates, the baseline of its bars, and the height of the taller one.
+RATES, BASE, TALLEST = 1212, 132, 290
 #: Colours: of text, of the two decisions, of errors, and of the bar without abstaining.
 TEXT, ACCEPTED, REFERRED, WRONG, ALL = "#1f2328", "#1b6ca8", "#8a5a00", "#d1242f", "#8c959f"
 #: Sizes of text in points at 100 dpi; the smaller one is 9 pixels high where the picture is 390 pixels wide.
@@ -131,7 +131,7 @@ def _block(axis: Axes, x: Any, rows: Any, wrong: Any, left: float, heading: str,
     for place, row in enumerate(rows):
         column, line = divmod(place, ROWS)
         x0, y0 = left + column * ACROSS, TOP - (line + 1) * DOWN
-        inner = (x0, x0 + SIDE, y0 + 3, y0 + 3 + SIDE)
+        inner = (x0, x0 + SIDE, y0 + 2, y0 + 2 + SIDE)
         axis.imshow(x[row], cmap="gray_r", extent=inner, aspect="auto", interpolation="nearest", zorder=2)
         if wrong[row]:
             frame = Rectangle((x0 - 1, y0), SIDE + 2, DOWN, fill=False, edgecolor=WRONG, linewidth=4.5, zorder=3)
@@ -143,15 +143,19 @@ def _block(axis: Axes, x: Any, rows: Any, wrong: Any, left: float, heading: str,
 
 
 def _bars(axis: Axes, blocks: Outcome) -> None:
-    """Draw the error rate of all digits and that of accepted ones as bars."""
-    axis.text(1404, 556, "Error rate", fontsize=LARGE, fontweight="bold", color=TEXT, ha="center", va="center")
+    """Draw the error rate of all digits and that of accepted ones as bars, in a panel of their own."""
+    panel = FancyBboxPatch((RATES, 12), WIDTH - 12 - RATES, HEIGHT - 24, boxstyle="round,pad=0,rounding_size=18")
+    panel.set(facecolor="#f1f4f8", edgecolor="none")
+    axis.add_patch(panel)
+    center = (RATES + WIDTH - 12) / 2
+    axis.text(center, 556, "Error rate", fontsize=LARGE, fontweight="bold", color=TEXT, ha="center", va="center")
     rates = (blocks.error_rate, blocks.selective_risk)
     labels = (("all", len(blocks.wrong)), ("accepted", len(blocks.accepted)))
-    for middle, rate, label, color in zip((1318, 1484), rates, labels, (ALL, ACCEPTED), strict=True):
+    for middle, rate, label, color in zip((center - 83, center + 83), rates, labels, (ALL, ACCEPTED), strict=True):
         height = TALLEST * rate / max(*rates, 1 / len(blocks.wrong))  # without errors, both bars are flat
         axis.add_patch(Rectangle((middle - 60, BASE), 120, height, facecolor=color, edgecolor="none"))
         text: dict[str, Any] = {"ha": "center", "color": TEXT}
         axis.text(middle, BASE + height + 14, f"{100 * rate:.1f} %", fontsize=LARGE, fontweight="bold", **text)
         for line, part in enumerate(label):
             axis.text(middle, BASE - 40 - 44 * line, str(part), fontsize=SMALL, **text)
-    axis.plot([1246, 1556], [BASE, BASE], color=TEXT, linewidth=2)
+    axis.plot([center - 155, center + 155], [BASE, BASE], color=TEXT, linewidth=2)
