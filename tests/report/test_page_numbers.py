@@ -359,8 +359,9 @@ def test_the_weakest_class(page: Element) -> None:
     (weakest,) = with_class(section(page, "guarantee"), "weakest")
     assert "fox" in text_of(weakest)
     assert re.findall(r"\d+", text_of(weakest)) == ["20", "5", "25"]
-    # With 5 of 25 missed, the rate may be above 30 %, the highest limit worth suggesting.
-    assert "miss rate fox=" not in text_of(section(page, "guarantee"))
+    # With 5 of 25 missed, the rate may be above 30 %, the highest limit worth suggesting, or far below.
+    assert "too few test cases of this class to tell how many" in text_of(section(page, "guarantee"))
+    assert "miss rate fox=0.3" in text_of(section(page, "guarantee"))
 
 
 def test_the_suggested_limit_can_be_confirmed() -> None:
@@ -374,6 +375,7 @@ def test_the_suggested_limit_can_be_confirmed() -> None:
     limit = float(re.findall(r"miss rate fox=(0\.\d+)", text)[0])
     assert limit == weakest.suggestion.risks["miss rate fox"] > 5 / 100
     assert weakest.suggestion.attempt == 2
+    assert weakest.suggestion.cases is not None
     own = weakest.suggestion.cases // 5
     level = 0.05 * 0.05  # a second attempt has a twentieth of delta
     assert binom.cdf(own * 10 // 100, own, limit) < level

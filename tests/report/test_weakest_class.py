@@ -15,6 +15,7 @@ from squad.report.weakest_class import (
     MOST_TIMES,
     NO_ATTEMPT_LEFT,
     NONE_ACCEPTED,
+    TOO_FEW,
     UNLIKELY,
     Obstacle,
     Suggestion,
@@ -111,11 +112,22 @@ def test_the_suggested_limit_depends_on_the_observed_miss_rate() -> None:
 
 def test_too_small_a_calibration_set_needs_more_cases() -> None:
     small, large = suggestion(0.2, 500), suggestion(0.2, 50_000)
-    assert small.cases > 500
+    assert small.cases is not None
+    assert 500 < small.least < small.cases
     assert small.risks == {"wrong": 0.1, "miss rate h": 0.3}
-    assert large.cases == 50_000
+    assert large.cases == large.least == 50_000
     assert small.cases <= MOST_TIMES * 500
     assert suggestion(0.2, small.cases).cases == small.cases
+
+
+def test_few_cases_of_a_class_leave_the_number_open() -> None:
+    """3 of 20: the interval of the rate goes from 4 to 34 %, so that 30 % may be out of reach or not."""
+    found = suggestion(0.15, 2000, share=0.01)
+    assert found.cases is None
+    assert found.least > 2000
+    assert suggested(1.0, 2000, share=0.0005) == TOO_FEW  # the only case
+    assert suggested(0.4, 2000, share=0.01) == TOO_FEW  # 8 of 20
+    assert suggested(0.5, 2000, share=0.1) == UNLIKELY
 
 
 def test_a_later_attempt_has_less_of_delta() -> None:

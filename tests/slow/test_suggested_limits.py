@@ -81,7 +81,7 @@ def follow(population: Population, repetition: int) -> tuple[float, bool] | None
     wrong = predicted != truth
     harms = {"wrong": wrong, name: np.where(truth == own, wrong, np.nan)}
     found = suggest_limit(weakest, confidence, accepted, harms, risks, first, attempt=2)
-    if not isinstance(found, Suggestion):
+    if not isinstance(found, Suggestion) or found.cases is None:
         return None
     confidence, predicted, truth = population.draw(rng, found.cases)
     missed = np.where(truth == own, predicted != truth, np.nan)

@@ -23,6 +23,7 @@ __all__ = [
     "NONE_ACCEPTED",
     "NO_ATTEMPT_LEFT",
     "SUGGESTED_LIMITS",
+    "TOO_FEW",
     "UNLIKELY",
     "Obstacle",
     "Suggestion",
@@ -47,10 +48,13 @@ DRAWS = 100
 #: If the calibration set is too small for any limit, sets of up to this many times its size are tried.
 MOST_TIMES = 64
 #: Why no limit is suggested.
-Obstacle = Literal["no test case is accepted", "no attempt is left", "success is unlikely"]
+Obstacle = Literal["no test case is accepted", "no attempt is left", "success is unlikely", "too few test cases"]
 NONE_ACCEPTED: Obstacle = "no test case is accepted"
 NO_ATTEMPT_LEFT: Obstacle = "no attempt is left"
 UNLIKELY: Obstacle = "success is unlikely"
+TOO_FEW: Obstacle = "too few test cases"
+#: With fewer test cases of a class, its miss rate is not called too high for every limit.
+MIN_CLASS_CASES = 30
 #: Number of bisections (of the logarithm) for the number of cases that would be enough.
 BISECTIONS = 3
 
@@ -63,8 +67,10 @@ class Suggestion:
         risks: Risks by harm.
         delta: Delta of the attempt, that of the present certificate.
         attempt: Number of the attempt.
-        cases: Number of new calibration cases with which it probably succeeds; rounded if it is larger than the present
-            calibration set.
+        cases: Number of new calibration cases with which it probably succeeds, even if the class is missed as often as
+            the upper end of the interval for its miss rate says; None if the test set cannot tell.
+        least: The same if the class is missed as often as in the test set.  Both are rounded unless they are that of
+            the present calibration set.
         method: Method of the attempt; None if it is that of the present certificate.
         assumed: Harms that do not follow from labels: the suggestion takes them to be certified again.
     """
@@ -72,7 +78,8 @@ class Suggestion:
     risks: dict[str, float]
     delta: float
     attempt: int
-    cases: int
+    cases: int | None
+    least: int
     method: str | None = None
     assumed: tuple[str, ...] = ()
 
@@ -150,8 +157,9 @@ def suggest_limit(
     A limit is suggested if the method certifies it, together with the other risks, in at least half of the calibration
     sets drawn from the test cases.  To stay on the safe side of chance, the accepted cases of the class are missed as
     often as the upper end of the interval for their miss rate says, at any threshold.  If there is no such limit,
-    larger calibration sets are tried with the highest one.  The present calibration cases are not used: a limit that
-    their labels suggest must not be certified with them.
+    larger calibration sets are tried with the highest one, also with the class missed as in the test set: the truth
+    probably lies between these two.  The present calibration cases are not used: a limit that their labels suggest
+    must not be certified with them.
 
     Args:
         weakest: The class; the certificate does not bound its miss rate.
@@ -165,44 +173,68 @@ def suggest_limit(
 
     Returns:
         The risks and the number of cases; or why there are none: no case is accepted, no attempt is left, or no number
-        of cases up to ``MOST_TIMES`` that of the present ones is enough.
+        of cases up to ``MOST_TIMES`` that of the present ones is enough, as far as the test set can tell.
     """
     if not accepted.any():
         return NONE_ACCEPTED
     if attempt > MAX_ATTEMPTS:
         return NO_ATTEMPT_LEFT
     harm = f"{MISS_RATE} {weakest.name}"
-    _, high = clopper_pearson(np.array([weakest.missed]), np.array([weakest.n]), INTERVAL_MISS)
-    population = _Population.of(confidence, accepted, harms, harm, float(high[0]))
+    low, high = clopper_pearson(np.array([weakest.missed]), np.array([weakest.n]), INTERVAL_MISS)
+    worst = _Population.of(confidence, accepted, harms, harm, float(high[0]))
     others = {name: risk for name, risk in risks.items() if name in harms}
     cases, level = certificate.m, certificate.delta * delta_share(attempt)
     method = None if certificate.method == SUGGESTED_METHOD else SUGGESTED_METHOD
 
-    def suggestion(limit: float, count: int) -> Suggestion:
+    def suggestion(limit: float, count: int | None, least: int) -> Suggestion:
         assumed = tuple(name for name in risks if name not in harms)
-        return Suggestion({**risks, harm: limit}, certificate.delta, attempt, count, method, assumed)
+        return Suggestion({**risks, harm: limit}, certificate.delta, attempt, count, least, method, assumed)
 
     # A limit below the miss rate would be certified by mistake only.
     limits = [limit for limit in SUGGESTED_LIMITS if limit > high[0]]
-    for limit, often in zip(limits, population.success(others, harm, limits, cases, level), strict=True):
+    for limit, often in zip(limits, worst.success(others, harm, limits, cases, level), strict=True):
         if often >= SUCCESS:
-            return suggestion(limit, cases)
-    if not limits:
-        return UNLIKELY
+            return suggestion(limit, cases, cases)
+    highest = SUGGESTED_LIMITS[-1]
+    if highest <= weakest.missed / weakest.n:
+        return TOO_FEW if weakest.n < MIN_CLASS_CASES and low[0] < highest else UNLIKELY
+    least = _enough_cases(_Population.of(confidence, accepted, harms, harm), others, harm, highest, cases, level)
+    if least is None:
+        return TOO_FEW if weakest.n < MIN_CLASS_CASES else UNLIKELY
+    most = _enough_cases(worst, others, harm, highest, least, level, MOST_TIMES * cases) if limits else None
+    return suggestion(highest, most, least)
+
+
+def _enough_cases(
+    population: "_Population",
+    risks: Mapping[str, float],
+    harm: str,
+    limit: float,
+    first: int,
+    level: float,
+    largest: int | None = None,
+) -> int | None:
+    """Return a number of calibration cases, at least ``first``, with which a limit is probably certified.
+
+    It is ``first``, or rounded up to two digits.  None if ``largest``, by default ``MOST_TIMES`` that of the first, is
+    not enough.
+    """
 
     def enough(count: int) -> bool:
-        return bool(population.success(others, harm, limits[-1:], count, level)[0] >= SUCCESS)
+        return bool(population.success(risks, harm, [limit], count, level)[0] >= SUCCESS)
 
-    few, many = cases, 2 * cases
+    if enough(first):
+        return first
+    few, many = first, 2 * first
     while not enough(many):
         few, many = many, 2 * many
-        if many > MOST_TIMES * cases:
-            return UNLIKELY
+        if many > (largest or MOST_TIMES * first):
+            return None
     for _ in range(BISECTIONS):
         middle = round(math.sqrt(few * many))
         few, many = (few, middle) if enough(middle) else (middle, many)
-    step = 10 ** max(len(str(many)) - 2, 0)
-    return suggestion(limits[-1], -(-many // step) * step)
+    step = int(10 ** max(len(str(many)) - 2, 0))
+    return -(-many // step) * step
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,15 +258,16 @@ class _Population:
         accepted: NDArray[np.bool_],
         harms: Mapping[str, NDArray[Any]],
         harm: str,
-        rate: float,
+        rate: float | None = None,
     ) -> "_Population":
-        """Return the test cases, with one harm at a constant rate among accepted cases."""
+        """Return the test cases; with ``rate``, one harm has this rate among accepted cases, at any threshold."""
         order = np.argsort(-confidence, kind="stable")
         sorted_ = confidence[order]
         losses = {name: loss[order].astype(np.float64) for name, loss in harms.items()}
         counted = {name: ~np.isnan(loss) for name, loss in losses.items()}
         rates = {name: np.nan_to_num(loss) for name, loss in losses.items()}
-        rates[harm][counted[harm] & accepted[order]] = rate
+        if rate is not None:
+            rates[harm][counted[harm] & accepted[order]] = rate
         return cls(np.flatnonzero(np.append(sorted_[1:] != sorted_[:-1], True)), counted, rates)
 
     def success(

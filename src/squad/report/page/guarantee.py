@@ -10,6 +10,7 @@ from squad.report.weakest_class import (
     NO_ATTEMPT_LEFT,
     NONE_ACCEPTED,
     SUGGESTED_LIMITS,
+    TOO_FEW,
     UNLIKELY,
     Obstacle,
     Suggestion,
@@ -40,6 +41,7 @@ OBSTACLES: dict[Obstacle, str] = {
     NO_ATTEMPT_LEFT: (
         "This model has used all of its attempts to be certified. Fit a new one to bound the miss rate of this class."
     ),
+    TOO_FEW: "There are too few accepted test cases of this class to tell which bound is likely.",
     UNLIKELY: (
         f"As far as the test set can tell, a bound of {exact_percent(SUGGESTED_LIMITS[-1])} or less is unlikely, even"
         f" with {MOST_TIMES} times as many calibration cases."
@@ -146,14 +148,12 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         return element("p", _keep_percent_together(f"{unbounded}. {OBSTACLES[suggestion or UNLIKELY]}{until}"))
     limit = exact_percent(suggestion.risks[f"{MISS_RATE} {weakest.name}"])
     share = f"{100 * delta_share(suggestion.attempt):.3g}{NBSP}% of delta"
-    enough = suggestion.cases <= model.guarantee.m
+    enough = suggestion.cases == model.guarantee.m
     too_small = "" if enough else ", and the calibration set is probably too small to do so"
-    cases = f"as many new calibration cases as before ({count(suggestion.cases)})"
-    cases = cases if enough else f"about {count(suggestion.cases)} new calibration cases"
     one_threshold = "" if model.guarantee.by is None else ", and without groups"
     start = (
-        f"{unbounded}{too_small}. One that bounds it at {limit} is likely with {cases}, none of them from this test"
-        f" set{one_threshold}: "
+        f"{unbounded}{too_small}. One that bounds it at {limit} {_cases_text(suggestion, model.guarantee.m)}, none of"
+        f" them from this test set{one_threshold}: "
     )
     again = ", ".join(harm_name(name).lower() for name in suggestion.assumed)
     again = f" This takes for granted that the following is certified again: {again}." if again else ""
@@ -164,6 +164,20 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         element("code", _command(suggestion)),
         f". (Attempt {suggestion.attempt} to certify this model has {share}.){again}{end}",
     )
+
+
+def _cases_text(suggestion: Suggestion, present: int) -> str:
+    """Say with how many new calibration cases a suggested certificate is likely."""
+    least, most = suggestion.least, suggestion.cases
+    if most == present:
+        return f"is likely with as many new calibration cases as before ({count(most)})"
+    if most is None:
+        return (
+            f"takes {count(least)} new calibration cases or more (there are too few test cases of this class to tell"
+            " how many)"
+        )
+    numbers = count(least) if least == most else f"{count(least)} to {count(most)}"
+    return f"is likely with about {numbers} new calibration cases"
 
 
 def _command(suggestion: Suggestion) -> str:
