@@ -51,9 +51,13 @@
     return String(Number(cost.toFixed(cost >= 9.995 ? 1 : 2)));
   }
 
+  const problem = document.getElementById("cost-problem");
   function showCosts() {
     const [error, referral] = inputs.map((input) => Number(input.value));
-    if (!inputs.every((input) => input.checkValidity())) return;
+    const valid = inputs.every((input) => input.checkValidity());
+    problem.hidden = valid;
+    problem.textContent = valid ? "" : "Fill in two numbers from 0 to 1,000,000,000. What is shown below is for the last valid ones.";
+    if (!valid) return;
     data.models.forEach((model, index) => {
       const cost = ([accepted, wrong]) => 1000 * (error * wrong + referral * (model.used - accepted)) / model.used;
       let best = model.frontier[0];

@@ -2,7 +2,7 @@
 
 from squad.report.comparison import MIN_ALLOWED_ERRORS, MIN_CASES, RESAMPLES, TOO_FEW
 from squad.report.markup import Markup, element, plain_table
-from squad.report.number_format import percent
+from squad.report.number_format import percent, plural
 from squad.report.page.building_blocks import section
 from squad.report.report_data import ReportData
 
@@ -44,7 +44,7 @@ def compared(report: ReportData) -> Markup | None:
     return section(
         "comparison",
         "Is one of them better?",
-        f"All models predict the same {report.models[0].used:,} cases.",
+        f"All models predict the same {plural(report.models[0].used, 'case')}.",
         element("div", card, class_="models one"),
     )
 

@@ -4,7 +4,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from squad.report.cost_frontier import CostPoint, best_point
 from squad.report.markup import Markup, element, join
-from squad.report.number_format import count, percent_rounded_up
+from squad.report.number_format import count, percent_rounded_up, plural
 from squad.report.page.building_blocks import fraction_bar, section, side_by_side
 from squad.report.report_data import ModelReport, ReportData
 from squad.report.slider import REFERENCE_CASES
@@ -22,6 +22,7 @@ def costs(report: ReportData) -> Markup:
         _number_input("error-cost", "An accepted prediction that is wrong costs ", ERROR_COST),
         _number_input("referral-cost", "A referred case costs ", REFERRAL_COST),
         element("p", "In any unit, such as euros or minutes; only their ratio decides.", class_="remark"),
+        element("p", id="cost-problem", class_="problem", role="alert", hidden=True),
         class_="control card costs",
     )
     remark = (
@@ -58,7 +59,8 @@ def cost_policies(model: ModelReport) -> list[tuple[str, int, int]]:
     """Return ways of using a model: name, number of accepted cases and of errors among them."""
     policies = [("accept every case", model.used, model.wrong)]
     if model.accepted:
-        policies.append(("accept by the certificate", model.accepted, model.accepted_wrong or 0))
+        name = f"accept by the certificate{' (first target)' if model.target else ''}"
+        policies.append((name, model.accepted, model.accepted_wrong or 0))
     return [*policies, ("refer every case", 0, 0)]
 
 
@@ -100,7 +102,7 @@ def _table(index: int, model: ModelReport) -> Markup:
     head = ["", f"expected cost of {REFERENCE_CASES:,} cases", "accepted", "of these wrong", "referred"]
     table = element(
         "table",
-        element("caption", f"Cost of each way to use the model, from {count(model.used)} test cases"),
+        element("caption", f"Cost of each way to use the model, from {plural(model.used, 'test case')}"),
         element("thead", element("tr", *(element("th", name, scope="col") for name in head))),
         element("tbody", *body),
     )

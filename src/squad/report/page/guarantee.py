@@ -19,7 +19,7 @@ from squad.report.weakest_class import (
 )
 from squad.selective.attempts import MAX_ATTEMPTS, delta_share
 from squad.selective.certificate_text import punctuated
-from squad.selective.risk_text import MISS_RATE
+from squad.selective.risk_text import MISS_RATE, WRONG
 
 __all__ = ["guarantee"]
 
@@ -35,6 +35,8 @@ VIOLATION = (
     " from a different distribution than the calibration cases, and new cases may, too. Do not rely on the guarantee"
     " until you know the reason."
 )
+#: With fewer test cases, a caution says so; and the number of classes without a test case that are named.
+MIN_TEST_CASES, MAX_ABSENT = 30, 5
 #: Why no limit for the miss rate of the weakest class is suggested.
 OBSTACLES: dict[Obstacle, str] = {
     NONE_ACCEPTED: "None of the test cases is accepted, so that they cannot tell which bound is likely.",
@@ -79,8 +81,8 @@ def _model_card(model: ModelReport) -> Markup:
         parts.append(element("p", _keep_percent_together(text)))
     else:
         # A good average can hide a bad class, so the tick is for models without one.
-        weak = model.weakest is not None and model.weakest.exceeds
-        symbol, kind = ("!", "bad") if certificate.violated else ("!", "mixed") if weak else ("✓", "good")
+        mixed = (model.weakest is not None and model.weakest.exceeds) or _is_trivial(model)
+        symbol, kind = ("!", "bad") if certificate.violated else ("!", "mixed") if mixed else ("✓", "good")
         title = certificate.title
         parts.append(
             element("p", _keep_percent_together(f"{certificate.accepted[0].upper()}{certificate.accepted[1:]}."))
@@ -89,6 +91,16 @@ def _model_card(model: ModelReport) -> Markup:
     headline = element("p", _keep_percent_together(title), class_="headline")
     weakest = None if model.weakest is None else element("p", _weakest_text(model, model.weakest), class_="weakest")
     parts = [element("div", badge, element("div", headline, weakest), class_="verdict"), *parts]
+    if _is_trivial(model):
+        name, error_rate = _most_frequent(model)
+        parts.append(
+            element(
+                "p",
+                f"The guaranteed risk is no achievement: predicting “{name}” for every case would be wrong in only"
+                f" {percent(error_rate)} of the test cases. Bound the miss rates of the other classes, or choose a"
+                " smaller risk.",
+            )
+        )
     parts += [] if model.weakest is None else [_suggestion(model, model.weakest)]
     if certificate is not None:
         if certificate.violated:
@@ -97,6 +109,22 @@ def _model_card(model: ModelReport) -> Markup:
     parts += [*(_alert(text) for text in _test_set_problems(model)), _observed_tiles(model)]
     parts += [_rows_left_out(model)] if model.unreadable or model.unlabelled or model.excluded else []
     return join(*parts)
+
+
+def _most_frequent(model: ModelReport) -> tuple[str, float]:
+    """Return the most frequent class of the test set, and the error rate of predicting it for every case."""
+    sizes = [sum(row) for row in model.confusions.every]
+    return model.classes[sizes.index(max(sizes))], 1 - max(sizes) / model.used
+
+
+def _is_trivial(model: ModelReport) -> bool:
+    """Return whether the certificate guarantees no more than predicting the most frequent class would give."""
+    certificate = model.guarantee
+    if certificate is None or not certificate.certified:
+        return False
+    risks = [rule.risks for rule in certificate.rules if rule.accepts != "none"]
+    _, error_rate = _most_frequent(model)
+    return all(each.keys() == {WRONG} and each[WRONG] >= error_rate > 0 for each in risks)
 
 
 def _attempts_text(model: ModelReport) -> str:
@@ -123,7 +151,11 @@ def _weakest_text(model: ModelReport, weakest: WeakestClass) -> str:
     rate = percent(weakest.missed / weakest.n)
     cases = "accepted cases" if model.among_accepted else "cases"
     text = f"Weakest class: “{weakest.name}” is missed in {rate} of its {cases}"
-    return f"{text} ({count(weakest.missed)} of {count(weakest.n)} in the test set)."
+    index = model.classes.index(weakest.name)
+    referred = next(row.referred for row in model.by_class if row.name == weakest.name) or 0
+    others = f"; {count(referred)} more are referred" if model.among_accepted and referred else ""
+    never = "" if any(row[index] for row in model.confusions.every) else " The model never predicts this class."
+    return f"{text} ({count(weakest.missed)} of {count(weakest.n)} in the test set{others}).{never}"
 
 
 def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
@@ -238,6 +270,14 @@ def _keep_percent_together(text: str) -> str:
 def _test_set_problems(model: ModelReport) -> list[str]:
     """Return warnings about the validity of the test set."""
     problems = []
+    if model.used < MIN_TEST_CASES:
+        problems.append(
+            f"The test set has only {plural(model.used, 'case')}: too few to check a guarantee, or to compare classes."
+        )
+    absent = [name for name, row in zip(model.classes, model.confusions.every, strict=True) if not sum(row)]
+    if absent:
+        names = ", ".join(f"“{name}”" for name in absent[:MAX_ABSENT]) + ("…" if len(absent) > MAX_ABSENT else "")
+        problems.append(f"The test set has no case of the following classes, so their errors are unknown: {names}.")
     if model.is_calibration_set:
         problems.append(
             "The test set is the calibration set itself, so these results are no independent check of the guarantee."
@@ -267,12 +307,16 @@ def _alert(text: str) -> Markup:
 
 
 def _observed_tiles(model: ModelReport) -> Markup:
-    tiles = [(percent(1 - model.wrong / model.used), "accuracy on all test cases")]
+    name, error_rate = _most_frequent(model)
+    always = f" (“{name}” for every case: {percent(1 - error_rate)})"
+    tiles = [(percent(1 - model.wrong / model.used), f"accuracy on all test cases{always}")]
     if model.accepted is not None and model.guarantee is not None and model.guarantee.certified:
-        tiles.append((percent(model.accepted / model.used), f"coverage: {count(model.accepted)} cases accepted"))
+        readable = " that the model can read" if model.unreadable else ""
+        accepted = f"coverage: {count(model.accepted)} of {plural(model.used, 'case')}{readable} accepted"
+        tiles.append((percent(model.accepted / model.used), accepted))
         if model.accepted:
             wrong = model.accepted_wrong or 0
-            text = f"selective risk: {count(wrong)} of {count(model.accepted)} accepted cases wrong"
+            text = f"selective risk: {count(wrong)} of {plural(model.accepted, 'accepted case')} wrong"
             tiles.append((percent(wrong / model.accepted), text))
     items = [element("li", element("b", number), element("span", text)) for number, text in tiles]
     title = f"Observed on {plural(model.used, 'test case')}, not guaranteed."
