@@ -52,6 +52,7 @@ sphinx_gallery_conf = {
 
 # Pages
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the default underlines names of modules, like links
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
