@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "docs.extensions.mathml",
+    "docs.extensions.readable_docstrings",
     "docs.extensions.readable_signatures",
     "docs.extensions.repository_links",
 ]

@@ -1,4 +1,4 @@
-"""Extensions of the documentation site: signatures that people can read, the order of the gallery, links and images."""
+"""Extensions of the documentation site: signatures and docstrings, the order of the gallery, links and images."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from sphinx.util.inspect import signature, stringify_signature
 import squad
 from docs.extensions import repository_links
 from docs.extensions.gallery_order import ORDER, GalleryOrder
+from docs.extensions.readable_docstrings import list_see_also, shorten_types
 from docs.extensions.readable_signatures import shorten
 from squad.metrics import aurc
 
@@ -21,6 +22,25 @@ def test_signatures_name_aliases_instead_of_expanding_them(subject: object) -> N
     assert short != written
     for internal in ("_Buffer", "_NestedSequence", "ndarray[", "<factory>"):
         assert internal not in short
+
+
+def test_types_of_arrays_have_the_name_of_their_alias() -> None:
+    written = "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.int64]]"
+    assert shorten_types(f"   :type: {written} | None") == "   :type: NDArray[int64] | None"
+    smart = "~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.float64]]"
+    assert shorten_types(f":type: tuple[{smart}, {smart}]") == ":type: tuple[NDArray[float64], NDArray[float64]]"
+    assert shorten_types(":type: numpy.ndarray") == ":type: numpy.ndarray"
+
+
+def test_see_also_becomes_a_list_of_links() -> None:
+    docstring = ["One.", "", "See Also:", "    a.b: First,", "        continued.", "    c: Second.", "", "Raises:", "    X: Y."]
+    assert list_see_also(docstring) == [
+        *docstring[:3],
+        "    - :py:obj:`.a.b`: First,",
+        "          continued.",
+        "    - :py:obj:`.c`: Second.",
+        *docstring[6:],
+    ]
 
 
 def test_every_example_has_one_place_in_the_gallery() -> None:
