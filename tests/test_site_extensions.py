@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from docutils import nodes
 from sphinx.util.inspect import signature, stringify_signature
 
 import squad
 from docs.extensions import repository_links
 from docs.extensions.gallery_order import ORDER, GalleryOrder
+from docs.extensions.mathml import keep_punctuation
 from docs.extensions.readable_docstrings import list_see_also, shorten_types
 from docs.extensions.readable_signatures import shorten
 from squad.metrics import aurc
@@ -32,8 +34,28 @@ def test_types_of_arrays_have_the_name_of_their_alias() -> None:
     assert shorten_types(":type: numpy.ndarray") == ":type: numpy.ndarray"
 
 
+def test_punctuation_stays_with_its_formula() -> None:
+    paragraph = nodes.paragraph(
+        "", "", nodes.math("", "x"), nodes.Text("), then "), nodes.math("", "y"), nodes.Text(" and")
+    )
+    keep_punctuation(None, paragraph, "page")  # type: ignore[arg-type]
+    first, second = paragraph.findall(nodes.math)
+    assert (first.get("after"), second.get("after")) == ("),", None)
+    assert paragraph.astext() == "x then y and"
+
+
 def test_see_also_becomes_a_list_of_links() -> None:
-    docstring = ["One.", "", "See Also:", "    a.b: First,", "        continued.", "    c: Second.", "", "Raises:", "    X: Y."]
+    docstring = [
+        "One.",
+        "",
+        "See Also:",
+        "    a.b: First,",
+        "        continued.",
+        "    c: Second.",
+        "",
+        "Raises:",
+        "    X: Y.",
+    ]
     assert list_see_also(docstring) == [
         *docstring[:3],
         "    - :py:obj:`.a.b`: First,",

@@ -69,7 +69,8 @@ def file_names(root: Path) -> Iterator[str]:
             modules_of[path.stem].append(path.relative_to(package(root)).as_posix())
     for name, paths in modules_of.items():
         if len(paths) > 1 and name not in SAME_MEANING:
-            yield f"{', '.join(paths)}: one file name in several subpackages. Rename them, or list the name in SAME_MEANING."
+            found = ", ".join(paths)
+            yield f"{found}: one file name in several subpackages. Rename them, or list the name in SAME_MEANING."
 
 
 def private_imports(root: Path) -> Iterator[str]:

@@ -36,9 +36,13 @@ def recommendation(results: Path | None = None) -> str:
             reasons.append(f"is, on {where}, the fastest that ranks rows as well as the best, up to chance")
         if key == best:
             reasons.append("ranks rows best and suits if time does not matter")
-        slower = [f"{times[device][key] / times[device][DEFAULT]:.1f} times on {name}" for device, name in DEVICES.items()]
+        slower = [
+            f"{times[device][key] / times[device][DEFAULT]:.1f} times on {name}" for device, name in DEVICES.items()
+        ]
         time = "" if key == DEFAULT else f"; time relative to the default: {', '.join(slower)}"
-        lines.append(f"- `{key[0]}` with T = {key[1]} {'; it '.join(reasons)}: AURC x 1000 of {_mean(aurc[key])}{time}.")
+        lines.append(
+            f"- `{key[0]}` with T = {key[1]} {'; it '.join(reasons)}: AURC x 1000 of {_mean(aurc[key])}{time}."
+        )
     return "\n".join(lines)
 
 

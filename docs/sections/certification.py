@@ -98,7 +98,7 @@ def betting_table(record: Record) -> str:
 
 
 def weighted_samples_table(record: Record) -> str:
-    """Compare false certificates and coverage for miss rates, costs, weights and strata, without and with the option."""
+    """Compare false certificates and coverage for miss rates, costs, weights and strata, without and with them."""
     heads = [f"{what}, {way}" for what in ("false", "coverage") for way in ("without", "with")]
     lines = [["option", "population", "m", *heads]]
     cells = {(one["subject"], one["population"], one["way"]): one for one in record.results["cells"]}

@@ -15,8 +15,8 @@ __all__ = ["deviations", "page"]
 SHOWN = {name: full_heading(name) for name in MEASURES if name != "coverage@0.005"}
 #: How to read the table.
 READING_GUIDE = (
-    "Coverage is in percent of the test rows, at a selective risk of 1 % and of 2 %; accuracy is in percent. Numbers are "
-    "means over the networks and, in parentheses, two standard deviations; those of differences are 95 % intervals "
+    "Coverage is in percent of the test rows, at a selective risk of 1 % and of 2 %; accuracy is in percent. Numbers "
+    "are means over the networks and, in parentheses, two standard deviations; those of differences are 95 % intervals "
     "(Student's t)."
 )
 
