@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "docs.extensions.mathml",
+    "docs.extensions.readable_docstrings",
     "docs.extensions.readable_signatures",
     "docs.extensions.repository_links",
 ]
@@ -52,6 +53,7 @@ sphinx_gallery_conf = {
 
 # Pages
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the default underlines names of modules, like links
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"

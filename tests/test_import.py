@@ -91,9 +91,9 @@ def test_public_names() -> None:
 
 
 def test_no_public_name_hides_a_subpackage() -> None:
-    rooms = {path.stem for path in Path(squad.__file__).parent.iterdir() if not path.name.startswith("_")}
-    assert {"metrics", "selective", "cli"} <= rooms
-    assert not rooms & set(squad.__all__)
+    subpackages = {path.stem for path in Path(squad.__file__).parent.iterdir() if not path.name.startswith("_")}
+    assert {"metrics", "selective", "cli"} <= subpackages
+    assert not subpackages & set(squad.__all__)
 
 
 def test_every_subpackage_is_imported_when_it_is_first_used() -> None:

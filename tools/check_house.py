@@ -12,16 +12,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Module names that occur in several rooms because they mean the same there.
+#: Module names that occur in several subpackages because they mean the same there.
 SAME_MEANING = {
     "certify": "the command of a function",
     "checks": "checks of arguments",
-    "config": "settings of a room",
+    "config": "settings of a subpackage",
     "dropout": "the layer and its operation",
     "plan": "the command of a function",
     "progress": "progress of a run and of a search",
-    "report": "the command of a room",
-    "search": "the command of a room",
+    "report": "the command of a subpackage",
+    "search": "the command of a subpackage",
 }
 
 #: Calls that write or rename files: only squad/files does that, so that every file is written atomically.
@@ -33,7 +33,7 @@ ALLOWED_WRITERS = {"plotting.py"}
 #: Tests that name such expressions on purpose.
 TESTS_OF_WORDS = {"test_house_rules.py", "test_certificate_text.py"}
 
-#: Expressions that readers did not understand, and what to write instead (CONTRIBUTING.md, "How we write").
+#: Expressions that readers did not understand, and what to write instead (CONTRIBUTING.md, "Style").
 WORDS = {
     r"\bpromis(?:e|es|ed|ing)\b": "guarantee",
     r"\bstrangers?\b": "out-of-distribution inputs",
@@ -63,13 +63,14 @@ def modules(root: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 def file_names(root: Path) -> Iterator[str]:
     """One file name, one meaning."""
-    rooms = defaultdict(list)
+    modules_of = defaultdict(list)
     for path in sorted(package(root).rglob("*.py")):
         if not path.stem.startswith("__"):
-            rooms[path.stem].append(path.relative_to(package(root)).as_posix())
-    for name, paths in rooms.items():
+            modules_of[path.stem].append(path.relative_to(package(root)).as_posix())
+    for name, paths in modules_of.items():
         if len(paths) > 1 and name not in SAME_MEANING:
-            yield f"{', '.join(paths)}: one file name in several rooms. Rename them, or list the name in SAME_MEANING."
+            found = ", ".join(paths)
+            yield f"{found}: one file name in several subpackages. Rename them, or list the name in SAME_MEANING."
 
 
 def private_imports(root: Path) -> Iterator[str]:

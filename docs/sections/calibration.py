@@ -7,10 +7,10 @@ __all__ = ["few_rows_table", "interval_table", "recalibration_table"]
 
 
 def recalibration_table(record: Record) -> str:
-    """Compare networks before and after each kind of recalibration."""
-    lines = [["network", "", "NLL", "ECE", "AURC x 1000", "reordered"]]
+    """Compare networks without and with each kind of recalibration."""
+    lines = [["network", "recalibration", "NLL", "ECE", "AURC x 1000", "reordered"]]
     for one in record.results:
-        way = "before" if one["way"] == "raw" else one["way"].replace("softmax", "softmax, Guo et al.:")
+        way = "none" if one["way"] == "raw" else one["way"].replace("softmax", "softmax, Guo et al.:")
         shown = [
             f"{one['nll']:.4f}",
             f"{100 * one['ece']:.2f} %",
@@ -22,8 +22,10 @@ def recalibration_table(record: Record) -> str:
 
 
 def few_rows_table(record: Record) -> str:
-    """Show the effect of recalibration on few rows on the true NLL, before it was guarded and now."""
-    lines = [["logits too large", "rows", "worse, before", "now", "unchanged", "NLL gained, before", "now", "at most"]]
+    """Show the effect of recalibration on few rows on the true NLL: of maximum likelihood alone, and of the library."""
+    heads = ["worse: likelihood alone", "worse: the library", "unchanged: the library"]
+    heads += ["NLL gained: likelihood alone", "NLL gained: the library", "NLL gained: at most"]
+    lines = [["logits too large", "rows", *heads]]
     cells = {(one["scale"], one["n"], one["way"]): one for one in record.results}
     for scale in record.settings["scales"]:
         for n in record.settings["sizes"]:
@@ -36,7 +38,7 @@ def few_rows_table(record: Record) -> str:
 
 
 def interval_table(record: Record) -> str:
-    """Show the coverage of intervals: percentiles before, the ones used now, marked if approximate."""
+    """Show the coverage of intervals: of the percentile bootstrap, and of the library, marked if approximate."""
     sizes = sorted({one["n"] for one in record.results})
     cells = {(one["metric"], one["n"], one["rate"]): one for one in record.results}
     lines = [["metric", "errors", *(f"n = {n:,}" for n in sizes)]]

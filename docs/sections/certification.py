@@ -76,7 +76,7 @@ def validity_table(record: Record) -> str:
 
 
 def default_behind_table(record: Record) -> str:
-    """Show the worst cases in which the default method accepts less than a fixed sequence."""
+    """Show the worst cells, in which the default method accepts less than a fixed sequence."""
     lines = [["population", "m", "target", "points behind `fixed_sequence`, at worst"]]
     for name in record.settings["populations"]:
         cells = [cell for cell in record.results if cell["population"] == name]
@@ -98,8 +98,9 @@ def betting_table(record: Record) -> str:
 
 
 def weighted_samples_table(record: Record) -> str:
-    """Compare false certificates and coverage for miss rates, costs, weights and strata, before and after."""
-    lines = [["", "population", "m", "false, before", "false, after", "coverage, before", "coverage, after"]]
+    """Compare false certificates and coverage for miss rates, costs, weights and strata, without and with them."""
+    heads = [f"{what}, {way}" for what in ("false", "coverage") for way in ("without", "with")]
+    lines = [["option", "population", "m", *heads]]
     cells = {(one["subject"], one["population"], one["way"]): one for one in record.results["cells"]}
     for subject, population, way in cells:
         if way == "before":
@@ -111,7 +112,8 @@ def weighted_samples_table(record: Record) -> str:
 
 def planning_table(record: Record) -> str:
     """Compare the probabilities that ``plan`` states with simulated frequencies."""
-    lines = [["risk", "errors", "coverage", "method", "labels", "stated", "simulated", "ranked", "before", "simulated"]]
+    heads = ["risk", "errors", "coverage", "method", "labels", "stated", "simulated", "ranked"]
+    lines = [[*heads, "labels for a single test", "their success"]]
     for one in record.results["cells"]:
         shown = [f"{100 * one[name]:.1f} %" for name in ("stated", "simulated", "ranked")]
         old = [f"{one['before']['m']:,}", f"{100 * one['before']['simulated']:.0f} %"]

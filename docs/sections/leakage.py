@@ -23,7 +23,7 @@ def dependent_rows_table(record: Record) -> str:
 
 
 def false_alarm_table(record: Record) -> str:
-    """Show how often honest calibration sets are refused."""
+    """Show how often calibration sets of new rows are refused."""
     lines = [["kinds of rows", "training, validation, calibration", "refused by a binomial test", "by the test used"]]
     for one in record.results["tables"]:
         shown = [f"{100 * one[name]:.1f} %" for name in ("binomial", "used")]
@@ -33,7 +33,7 @@ def false_alarm_table(record: Record) -> str:
 
 
 def near_copies_table(record: Record) -> str:
-    """Show how often sets with near copies are found, before and after, per change and fraction of copies."""
+    """Show how often sets with near copies are found, by exact hashes alone and with cells, per change and fraction."""
     found = record.results["copies"]
     every = sorted({one["features"] for one in found})
     lines = [["change", "copies", *(f"{count} features" if count > 1 else "1 feature" for count in every)]]
@@ -45,8 +45,9 @@ def near_copies_table(record: Record) -> str:
 
 
 def true_risk_table(record: Record) -> str:
-    """Show the true risks of models certified on near copies, before and after."""
-    lines = [["features", "change", "copies", "certified, before", "true risk", "certified, after", "true risk"]]
+    """Show the true risks of models certified on near copies, by exact hashes alone and with cells."""
+    heads = [head for check in ("exact hashes", "with cells") for head in (f"certified, {check}", "true risk")]
+    lines = [["features", "change", "copies", *heads]]
     for one in record.results["risks"]:
         shown = []
         for when in ("before", "after"):
@@ -64,14 +65,14 @@ def repeated_rows_text(record: Record) -> str:
     found = round(sum(one["after"] for one in cells) * record.settings["runs"])
     names = ", ".join(dict.fromkeys(one["table"] for one in cells))
     return (
-        "Copies are found as well where the calibration rows repeat each other, which honest rows of such tables hardly"
+        "Copies are found as well where the calibration rows repeat each other, which new rows of such tables hardly"
         " ever do: training rows drawn with replacement (a third or 95 % of the set), or once each among new rows of"
         f" which 8 or 30 occur twice. In tables with {names}: in {found:,} of {sets:,} sets."
     )
 
 
 def exact_and_near_table(record: Record) -> str:
-    """Show how many honest sets are refused and rows left out, by exact hashes alone and now."""
+    """Show how many sets of new rows are refused and rows left out, by exact hashes alone and with cells."""
     lines = [["table", "fit, calibration", "refused", "rows left out", "equals removed: refused", "rows left out"]]
     found = record.results["honest"]
     for one in (one for one in found if not one["distinct"]):
@@ -85,5 +86,5 @@ def exact_and_near_table(record: Record) -> str:
         lines.append([one["table"], ", ".join(f"{size:,}" for size in one["sizes"]), *shown])
     sets = record.settings["sets"]
     refused = [round(sets * sum(one[when] for one in found)) for when in ("before", "after")]
-    text = f"In all {refused[0]:,} → {refused[1]:,} of {sets * len(found):,} sets are refused ({sets} per cell)."
+    text = f"In all {refused[0]:,} → {refused[1]:,} of {sets * len(found):,} sets are refused ({sets} per table)."
     return f"{table(lines)}\n\n{text}"

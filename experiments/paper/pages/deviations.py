@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from experiments.paper.jobs.plan import PLANS
-from experiments.paper.pages.markdown import MEASURES, format_interval, format_mean, joined, table
+from experiments.paper.pages.markdown import MEASURES, format_interval, format_mean, full_heading, joined, table
 from experiments.paper.pages.result_tables import NOT_RUN
 from experiments.paper.row_results import RowResult
 from experiments.paper.sources import Sources
@@ -12,7 +12,13 @@ from experiments.paper.sources import Sources
 __all__ = ["deviations", "page"]
 
 #: Measures shown; coverage at .5 % varies too much.
-SHOWN = {name: heading for name, heading in MEASURES.items() if name != "coverage@0.005"}
+SHOWN = {name: full_heading(name) for name in MEASURES if name != "coverage@0.005"}
+#: How to read the table.
+READING_GUIDE = (
+    "Coverage is in percent of the test rows, at a selective risk of 1 % and of 2 %; accuracy is in percent. Numbers "
+    "are means over the networks and, in parentheses, two standard deviations; those of differences are 95 % intervals "
+    "(Student's t)."
+)
 
 
 def page(sources: Sources, note: str) -> str:
@@ -23,7 +29,7 @@ def page(sources: Sources, note: str) -> str:
         note: What the records do not contain.
     """
     results = [result for name in PLANS for result in sources.row_results(name)]
-    return joined(["# Deviations from the paper", deviations(sources), _machines(results), note])
+    return joined(["# Deviations from the paper", READING_GUIDE, deviations(sources), _machines(results), note])
 
 
 def deviations(sources: Sources) -> str:

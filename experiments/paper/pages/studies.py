@@ -19,6 +19,9 @@ PICTURES = {
     "pairwise.png": "Each pair of settings, coloured by the objective, with the best trials marked",
 }
 
+#: Columns of a line of a command; longer commands are continued on the next line.
+COMMAND_WIDTH = 90
+
 
 def page(plans: Sequence[Plan], attempts: str) -> str:
     """Return the page of all studies.
@@ -33,7 +36,7 @@ def page(plans: Sequence[Plan], attempts: str) -> str:
         "All settings that the paper does not give were found by TPE on validation rows, "
         "which are split off the training rows; test rows were not used, with the exceptions described below. "
         "Each study has a folder with all trials as [JSON](search) and CSV, and the best settings as TOML for "
-        "`squad fit --config`. Paths in commands are relative to this folder.",
+        "`squad fit --config`. Paths in commands are relative to `experiments/paper`.",
         attempts.strip(),
     ]
     for plan in plans:
@@ -63,11 +66,7 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"## {study.name}",
-            f"    squad search {study.data} --model {study.model} --trials {study.trials} "
-            f"--objective {study.objective} "
-            + " ".join(f"--set {name}={value}" for name, value in _flat(study.settings))
-            + (f" --space {study.space}" if study.space else "")
-            + (" --prune" if study.prune else ""),
+            _command(study),
             f"{summary.count_text(search)}{' (which have numbers as well)' * bool(search.interrupted)}, in "
             f"{summary.time_text(search.seconds())} on one "
             f"{machine.get('gpu') or machine['cpu']}, {search.record.settings['slots']} trials at once; "
@@ -79,6 +78,27 @@ def _section(folder: Path, study: Study, published: Mapping[str, Any]) -> str:
             *pictures,
         ]
     )
+
+
+def _command(study: Study) -> str:
+    """Return the command of a study as an indented block, in lines that a page shows whole."""
+    parts = [
+        f"squad search {study.data}",
+        f"--model {study.model}",
+        f"--trials {study.trials}",
+        f"--objective {study.objective}",
+        *(f"--set {name}={value}" for name, value in _flat(study.settings)),
+        *([f"--space {study.space}"] if study.space else []),
+        *(["--prune"] if study.prune else []),
+    ]
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) < COMMAND_WIDTH:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"    {part}")
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def _sampling_text(model: str) -> str:

@@ -1,5 +1,6 @@
 """The page of one table: results next to the paper's, differences, ensembles, claims, goals, certificates, costs."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from experiments.paper.pages import result_tables
@@ -35,6 +36,9 @@ CERTIFICATES = (
     'which rows were accepted, few of them at r = .5 %; "above r" is a fraction of all halves. (Sampling modes were '
     "selected with knowledge of Fashion-MNIST's test rows: see [search.md](search.md).)"
 )
+#: A note about notMNIST as the records have it, and as ``squad.data`` words it now.
+OLD_NOTE = re.compile(r"No official test part: ([\d,]+) of ([\d,]+) images, by a hash of their pixels, are it\.")
+NEW_NOTE = r"There is no official test set: \1 of \2 images were chosen by a hash of their pixels."
 #: Figures of the tables.
 FIGURES = {"table1": "coverage-table1"}
 #: Pairs of rows that a table's page compares: the first minus the second.
@@ -125,5 +129,6 @@ def _details(results: Sequence[RowResult], name: str) -> list[str]:
 
 
 def _data_notes(results: Sequence[RowResult]) -> list[str]:
-    notes = dict.fromkeys(note for result in results if result.record for note in result.record.results["notes"])
+    stored = (note for result in results if result.record for note in result.record.results["notes"])
+    notes = dict.fromkeys(OLD_NOTE.sub(NEW_NOTE, note) for note in stored)
     return ["Notes on the data: " + " ".join(notes)] if notes else []

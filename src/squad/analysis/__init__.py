@@ -1,6 +1,6 @@
-"""Analysis of a trained network's latent variables: predicted distributions, activation functions and weights.
+r"""Analysis of a trained network's latent variables: predicted distributions, activation functions and weights.
 
-Layers and units are counted from 1, as in the paper's z_{l=1,k=12} and in reports; members and rows from 0.
+Layers and units are counted from 1, as in the paper's :math:`z_{l=1,k=12}` and in reports; members and rows from 0.
 """
 
 from squad.analysis.activations import Activation, activation

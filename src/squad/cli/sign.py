@@ -24,7 +24,7 @@ def keygen(
     """Create a key pair for signing models.
 
     The private key is written to KEY, readable by you only; keep it secret. The public key is written next to it, with
-    the suffix .pub; give it to everybody who verifies your signatures. Needs squad-torch[sign].
+    the suffix .pub; give it to everybody who verifies your signatures. Needs the extra "sign".
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def sign(
 
     The signature (Ed25519) covers all files of a model: weights, settings, certificate, hashes of rows, calibration
     scores. It is saved in the model's folder, or next to the certificate. Any change of the model removes it: certify,
-    recalibrate and strip first. Needs squad-torch[sign].
+    recalibrate and strip first. Needs the extra "sign".
 
     \b
     Examples:

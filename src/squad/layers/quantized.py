@@ -257,8 +257,8 @@ class SquadLinear(SquadLayer):
 
     A drop-in replacement for a hidden layer.  In training, ``layer(x)`` is a relaxed (Gumbel-softmax) sample of z.  In
     eval mode it depends on ``sampling``, with noise that is fixed by ``layer.seed`` and shared by all rows, so that the
-    result is a function of x.  The output lies within the range of the bin values, so no normalization is needed
-    between such layers.
+    result is a function of x.  The output lies within the range of the bin values, so that networks of two such layers
+    train without batch normalization; deeper ones lose coverage.
 
     Args:
         in_features: Number of input features.

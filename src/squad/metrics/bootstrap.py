@@ -101,8 +101,8 @@ def bootstrap(
     bootstrap interval (BCa), except where something better is known: DeLong's interval on the log-odds scale for
     ``failure_auroc`` and ``ood_auroc``, the Clopper-Pearson interval for ``accuracy``, and, for risk-coverage metrics
     without any observed error, the worst value compatible with an exact bound on the error rate.  Where coverage may
-    fall short of ``level``, the result is marked as ``approximate``; docs/evidence/validity.md has measurements.
-    An interval is not a guarantee: :func:`squad.certify` gives one.
+    fall short of ``level``, the result is marked as ``approximate``; the page "Validity" of the documentation has
+    measurements.  An interval is not a guarantee: :func:`squad.certify` gives one.
 
     Args:
         metric: Function that takes the arrays and returns a number.  Bind further arguments with ``functools.partial``.

@@ -225,7 +225,7 @@ def sample_with_kl(
             ``noise`` is given, or the backend is not available.
 
     See Also:
-        squad.SquadLinear.sample_with_kl: The same as a method of a layer.
+        SquadLinear.sample_with_kl: The same as a method of a layer.
         squad.Quantized.relaxed: Relaxed samples of a distribution.
 
     References:

@@ -52,8 +52,12 @@ class Predictor:
         sampling: Sampling mode at prediction time; None: the network's default.
         num_samples: Number of samples T per member; None: the network's default.
         record: How the model was made, as plain data.
-        recalibration, certificate, calibration, seen_rows, row_distance, validation_scores: See the properties of the
-            same names.
+        recalibration: Map that confidences go through; None for no recalibration.
+        certificate: What is guaranteed about the predictions; None for an uncertified model.
+        calibration: Scores that the certificate was made from; None if they are not stored.
+        seen_rows: Hashes of the rows that fit has seen; None if they are not stored.
+        row_distance: Detector of rows that are unlike the training rows as a whole; None if it was not fitted.
+        validation_scores: Scores of the validation rows; None if they are not stored.
 
     Attributes:
         network: The network with its members, in eval mode.
@@ -173,7 +177,7 @@ class Predictor:
 
     @property
     def validation_scores(self) -> ValidationScores | None:
-        """Scores of the validation rows, if they are stored: they choose the thresholds of some methods."""
+        """Scores of the validation rows, if they are stored; the thresholds of some methods are chosen by them."""
         return self._validation_scores
 
     @property

@@ -72,7 +72,7 @@ def write_report(
             classes.
 
     See Also:
-        :meth:`squad.predictor.Predictor.certify`: Certify a model before reporting on it.
+        squad.Predictor.certify: Certify a model before reporting on it.
 
     Examples:
         >>> import tempfile

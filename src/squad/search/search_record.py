@@ -73,7 +73,7 @@ class TrialRecord:
 
     @property
     def diverged(self) -> bool:
-        """Whether its loss became infinite or NaN: its value is then the objective's worst, and not a measurement."""
+        """Whether its loss became infinite or NaN; its value is then the objective's worst, and not a measurement."""
         return self.ended == "diverged"
 
     @property

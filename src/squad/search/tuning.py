@@ -58,10 +58,10 @@ def tune(
         objective: ``"coverage@risk=R"``, ``"coverage@risk=R,delta=D"``, ``"aurc"`` (which is minimized) or
             ``"accuracy"``.
         out: Folder of the study.
-        space: Search space as tables (docs/guides/search.md) or as a TOML file; "paper" for the paper's space, None for
-            the default space of the model.
-        settings: Settings shared by all trials, as tables (docs/reference/settings.md), such as
-            {"network": {"hidden": [64]}}.
+        space: Search space as tables or as a TOML file (the guide "Search" has both); "paper" for the paper's space,
+            None for the default space of the model.
+        settings: Settings shared by all trials, as tables, such as {"network": {"hidden": [64]}}; the page "Settings"
+            of the documentation lists them.
         target: Column of the labels, if ``x`` is a table.
         drop: Columns to leave out, if ``x`` is a table.
         group: Column of the groups, if ``x`` is a table.  Rows of one group always land in the same split.

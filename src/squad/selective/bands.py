@@ -102,7 +102,7 @@ def band_of(
         The bounds, one per distinct confidence.
 
     See Also:
-        certify: With ``method="band"``, certificates based on the same bounds.
+        squad.certify: With ``method="band"``, certificates based on the same bounds.
 
     References:
         R. Berk and D. Jones, Goodness-of-fit test statistics that dominate the Kolmogorov statistics, Zeitschrift für
