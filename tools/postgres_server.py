@@ -116,7 +116,7 @@ def running() -> Iterator[Server]:
     """
     commands = server_commands()
     if commands is None:
-        raise UnavailableError("The server of PostgreSQL is not installed. Install it, on Debian with the package postgresql.")
+        raise UnavailableError("The server of PostgreSQL is not installed. Install it: Debian's package postgresql.")
     user = _user()
     # Not pytest's folder, which is closed to other users.
     folder = Path(tempfile.mkdtemp(prefix="squad-postgres-"))

@@ -15,7 +15,9 @@ import pytest
 
 from squad import load
 from squad.cli import main
+from squad.data.array_transform import ArrayTransform
 from squad.errors import ArgumentError
+from squad.models import build, network_config
 from squad.predictor import Predictor
 from squad.report import ReportError, write_report
 from squad.report.content import compute_report
@@ -274,6 +276,54 @@ def test_a_model_whose_certification_failed_says_so(tmp_path: Path) -> None:
     assert "The next attempt has 5 % of delta." in text
     path = write_report(tmp_path / "never.html", {"it": model()}, x, failed.answer(x).label)
     assert "attempt" not in Page(path.read_text(encoding="utf-8")).text
+
+
+def test_photographs_in_three_models_leave_the_page_small(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (120, 64, 64, 3)).astype(np.uint8)
+    config = network_config("mlp", {"hidden": (4,)})
+    transform = ArrayTransform.fit(x)
+    models = {
+        str(seed): Predictor(build(config, transform.features, 3, [seed]), config, transform, ("cat", "dog", "emu"))
+        for seed in range(3)
+    }
+    path = write_report(tmp_path / "photos.html", models, x, rng.choice(["cat", "dog", "emu"], 120))
+    page = Page(path.read_text(encoding="utf-8"))
+    assert sum(tag == "img" for tag, _ in page.elements) > 100
+    assert path.stat().st_size < 1_500_000
+
+
+def test_a_guarantee_that_the_most_frequent_class_would_give_gets_no_tick(tmp_path: Path) -> None:
+    """Where 5 % are emus, predicting anything else is right in 95 % of the cases."""
+    predictor = certified(model(), risk=0.1)
+    x = images(2000, seed=3)
+    labels = predictor.answer(x).label
+    rare = np.concatenate([np.flatnonzero(labels == "dog")[:380], np.flatnonzero(labels == "emu")[:20]])
+    assert len(rare) == 400
+    path = write_report(tmp_path / "rare.html", {"it": predictor}, x[rare], labels[rare])
+    page = Page(path.read_text(encoding="utf-8"))
+    text = page.text.replace("\u00a0", " ")
+    assert "predicting “dog” for every case would be wrong in only 5 % of the test cases" in text
+    assert "(“dog” for every case: 95 %)" in text
+    assert any(a.get("class") == "badge mixed" for _, a in page.elements)
+    assert "no case of the following classes, so their errors are unknown: “cat”." in text
+    path = write_report(tmp_path / "even.html", {"it": predictor}, x[:300], labels[:300])
+    page = Page(path.read_text(encoding="utf-8"))
+    assert "no achievement" not in page.text
+    assert "no case of" not in page.text
+    assert any(a.get("class") == "badge good" for _, a in page.elements)
+
+
+def test_a_class_that_is_never_predicted_is_named(tmp_path: Path) -> None:
+    predictor, x = model(), images(400, seed=3)
+    labels = predictor.answer(x).label.copy()
+    kept = labels != "emu"
+    labels[np.flatnonzero(kept)[:30]] = "emu"
+    path = write_report(tmp_path / "never.html", {"it": predictor}, x[kept], labels[kept])
+    text = Page(path.read_text(encoding="utf-8")).text
+    assert "“emu” is missed in 100\u00a0% of its cases (30 of 30 in the test set). The model never predicts" in text
+    path = write_report(tmp_path / "few.html", {"it": predictor}, x[kept][:7], labels[kept][:7])
+    assert "The test set has only 7\u00a0cases" in Page(path.read_text(encoding="utf-8")).text
 
 
 def test_a_failed_certificate_bounds_no_miss_rate(tmp_path: Path) -> None:

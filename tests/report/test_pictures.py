@@ -51,6 +51,20 @@ def test_floats_are_scaled_and_nan_is_black() -> None:
     assert decoded(image_url(np.ones((6, 6, 2)), (0, 1))).shape == (6, 6)
 
 
+@pytest.mark.parametrize("shape", [(64, 64, 3), (60, 60, 4), (128, 128), (300, 200, 3)])
+@pytest.mark.parametrize("most", [2000, 6000])
+def test_an_image_takes_no_more_bytes_than_it_may(shape: tuple[int, ...], most: int) -> None:
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    assert len(image_url(image, (0, 255), 10**6)) > most
+    assert len(image_url(image, (0, 255), most)) <= most
+
+
+def test_a_transparent_image_is_shown_on_white() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (64, 64, 4)).astype(np.uint8)
+    image[..., 3] = 0
+    assert decoded(image_url(image, (0, 255), 1000), "jpeg").min() > 250
+
+
 def test_large_images_are_downscaled() -> None:
     image = np.zeros((600, 300, 3), dtype=np.uint8)
     image[:300] = 255

@@ -295,9 +295,15 @@ def test_costs(browser: Any, reports: dict[str, Path]) -> None:
             assert shown == min(every)
         assert "accept every case" in page.inner_text("[data-best='0']")  # errors cost nothing
         before = page.inner_text("#costs")
-        for bad in ("", "-3"):
+        for bad in ("", "-3", "text", "1e10", "1,2,3"):
             page.fill("#error-cost", bad)
-            assert page.inner_text("#costs") == before
+            assert page.inner_text("#cost-problem").startswith("Fill in two numbers")
+            assert page.inner_text("#costs").replace(page.inner_text("#cost-problem"), "").split() == before.split()
+        page.fill("#error-cost", "2,5")
+        with_comma = page.inner_text("#costs")
+        page.fill("#error-cost", "2.5")
+        assert page.inner_text("#costs") == with_comma != before
+        assert not page.is_visible("#cost-problem")
 
 
 def test_the_curve_is_read_off_at_the_pointer(browser: Any, reports: dict[str, Path]) -> None:

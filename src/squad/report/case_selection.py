@@ -11,12 +11,14 @@ from squad.data.tables import Table
 from squad.predictor import Answer, Predictor
 from squad.report.case_latents import CaseLatents, case_latents
 from squad.report.case_values import CaseValue, case_values
-from squad.report.pictures import image_url, is_picture, value_range
+from squad.report.pictures import MAX_BYTES, image_url, is_picture, value_range
 
 __all__ = ["Case", "row_name", "select_cases"]
 
 #: Maximum number of errors shown, and of referred cases.
 MAX_CASES_SHOWN = 24
+#: Bytes of all images of a report together; it should not take more than 1.5 MB.
+ALL_IMAGES_BYTES = 900_000
 #: Maximum number of class probabilities shown per case.
 MAX_CLASSES_SHOWN = 5
 
@@ -59,6 +61,7 @@ def select_cases(
     truth: NDArray[np.int64],
     wrong: NDArray[np.bool_],
     accepted: NDArray[np.bool_] | None,
+    models: int = 1,
 ) -> tuple[list[int], list[int], list[Case]]:
     """Select the most confident errors and the least confident referred cases.
 
@@ -72,6 +75,7 @@ def select_cases(
         truth: (N,), index of the true class of each evaluated row.
         wrong: (N,), whether each prediction is wrong.
         accepted: (N,), whether each prediction is accepted; None without a certificate.
+        models: Number of models in the report, which share the space for images.
 
     Returns:
         Indices of the errors and of the referred cases in the list of cases, and that list.
@@ -85,6 +89,7 @@ def select_cases(
     index_of = {case: index for index, case in enumerate(selected)}
     latents = case_latents(predictor, _take_rows(rows, used[selected]))
     pictures = isinstance(predictor.transform, ArrayTransform) and is_picture(predictor.transform.shape)
+    most_bytes = min(MAX_BYTES, ALL_IMAGES_BYTES // (models * max(1, len(selected))))
     limits = value_range(rows) if pictures else (0.0, 1.0)
     values = [] if pictures or not selected else case_values(predictor.transform, rows, used[selected].tolist())
     names = [str(name) for name in predictor.classes]
@@ -103,7 +108,7 @@ def select_cases(
                 None if accepted is None else bool(accepted[case]),
                 [(names[k], float(p[k])) for k in np.argsort(-p, kind="stable")[:MAX_CLASSES_SHOWN].tolist()],
                 (min(1.0, mutual / entropy) if entropy > 0 else 0.0) if several_samples else None,
-                image_url(rows[row], limits) if pictures else None,
+                image_url(rows[row], limits, most_bytes) if pictures else None,
                 [] if pictures else values[index],
                 None if latents is None else latents[index],
             )

@@ -73,7 +73,7 @@ def compute_report(
         evaluation.keep(usable, guaranteed, delta, r_max)
     risks = _slider_risks(evaluations, certified)
     among_accepted = all(evaluation.accepts_some for evaluation in evaluations)
-    models = [evaluation.model_report(risks, among_accepted) for evaluation in evaluations]
+    models = [evaluation.model_report(risks, among_accepted, len(evaluations)) for evaluation in evaluations]
     start = _initial_position(risks, (certified or [DEFAULT_RISK])[0], models)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     name, facts = test_facts(rows, listed, source, date)

@@ -149,18 +149,19 @@ class Evaluation:
         """Compute the slider at these risks."""
         return make_slider(risks, self.confidence, self.wrong, self.slider_scores, self.band)
 
-    def model_report(self, risks: Sequence[float], among_accepted: bool) -> ModelReport:
+    def model_report(self, risks: Sequence[float], among_accepted: bool, models: int = 1) -> ModelReport:
         """Compute everything that the report shows about the model.
 
         Args:
             risks: The slider's positions.
             among_accepted: Whether errors are counted among accepted cases, which all models need to have.
+            models: Number of models in the report.
         """
         predictor, accepted = self.predictor, self.accepted
         counted = accepted if among_accepted else None
         by_target = self.by_target if len(self.by_target) > 1 else [counted]
         mistakes, referred, cases = select_cases(
-            predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted
+            predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted, models
         )
         classes = by_class(predictor.classes, self.predicted, self.truth, counted)
         return ModelReport(

@@ -53,10 +53,10 @@
 
   const problem = document.getElementById("cost-problem");
   function showCosts() {
-    const [error, referral] = inputs.map((input) => Number(input.value));
+    const [error, referral] = inputs.map((input) => Number(input.value.replace(",", ".")));
     const valid = inputs.every((input) => input.checkValidity());
     problem.hidden = valid;
-    problem.textContent = valid ? "" : "Fill in two numbers from 0 to 1,000,000,000. What is shown below is for the last valid ones.";
+    problem.textContent = valid ? "" : "Fill in two numbers below 1,000,000,000, such as 2.5. What is shown below is for the last valid ones.";
     if (!valid) return;
     data.models.forEach((model, index) => {
       const cost = ([accepted, wrong]) => 1000 * (error * wrong + referral * (model.used - accepted)) / model.used;

@@ -13,6 +13,8 @@ __all__ = ["image_url", "is_picture", "latent_map", "value_range"]
 MAX_SIDE = 128
 #: Images with a longer side than this are photographs rather than drawings, and are compressed as such.
 MIN_PHOTO_SIDE, JPEG_QUALITY = 64, 85
+#: Bytes of an image, as long as nothing else is said; and the side below which it is not made smaller.
+MAX_BYTES, MIN_SIDE = 16_000, 16
 #: Colour of the cells of a map of latent variables; it is visible on light and on dark pages.
 MAP_COLOUR = (47, 127, 184)
 
@@ -51,15 +53,17 @@ def value_range(images: NDArray[Any]) -> tuple[float, float]:
     return min(low, 0.0), high if high > min(low, 0.0) else min(low, 0.0) + 1.0
 
 
-def image_url(image: NDArray[Any], limits: tuple[float, float]) -> str:
+def image_url(image: NDArray[Any], limits: tuple[float, float], most_bytes: int = MAX_BYTES) -> str:
     """Encode an image as a ``data:`` URL: as PNG, or as JPEG if it is large and opaque.
 
-    Large images are downscaled; small ones keep their size, and the page enlarges them without smoothing.
+    Large images are downscaled; small ones keep their size, and the page enlarges them without smoothing.  An image
+    that takes more bytes than it may is compressed as JPEG (on white, if it is transparent), and then downscaled.
 
     Args:
         image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), of any numeric type; for any other number of channels, their
             mean is shown.
         limits: Values shown as black and as white.
+        most_bytes: Maximum length of the URL; not for images of :data:`MIN_SIDE` pixels or fewer.
 
     Returns:
         The URL.
@@ -78,10 +82,29 @@ def image_url(image: NDArray[Any], limits: tuple[float, float]) -> str:
         pixels = pixels.mean(axis=2).round().astype(np.uint8)
     picture = Image.fromarray(pixels)
     longest = max(picture.size)
-    if longest > MAX_SIDE:
-        width, height = (max(1, round(side * MAX_SIDE / longest)) for side in picture.size)
-        picture = picture.resize((width, height), Image.Resampling.BOX)
-    return _data_url(picture, photo=longest > MIN_PHOTO_SIDE and picture.mode in ("L", "RGB"))
+    picture = _downscaled(picture, MAX_SIDE)
+    url = _data_url(picture, photo=longest > MIN_PHOTO_SIDE and picture.mode in ("L", "RGB"))
+    if len(url) > most_bytes and picture.mode == "RGBA":
+        opaque = Image.new("RGB", picture.size, "white")
+        opaque.paste(picture, mask=picture.getchannel("A"))
+        picture = opaque
+    while len(url) > most_bytes:
+        url = _data_url(picture, photo=True)
+        if max(picture.size) <= MIN_SIDE:
+            break
+        picture = _downscaled(picture, max(MIN_SIDE, max(picture.size) * 3 // 4))
+    return url
+
+
+def _downscaled(picture: Any, most: int) -> Any:
+    """Return a picture whose longer side has at most this length."""
+    from PIL import Image
+
+    longest = max(picture.size)
+    if longest <= most:
+        return picture
+    width, height = (max(1, round(side * most / longest)) for side in picture.size)
+    return picture.resize((width, height), Image.Resampling.BOX)
 
 
 def latent_map(probabilities: ArrayLike) -> str:

@@ -18,6 +18,8 @@ __all__ = ["MODEL_COLOURS", "Axis", "bar", "chart", "lines", "marker", "model_cl
 MODEL_COLOURS = 6
 #: Size of the stretched SVG's coordinate system.
 UNITS = 1000
+#: Characters of all labels of a horizontal axis that have room next to each other on a narrow page.
+LEVEL_LABELS = 26
 #: Markers, as paths in a square from -10 to 10.
 MARKERS = {
     "star": "M0-9.5 2.2-3 9-2.9 3.6 1.2 5.6 7.7 0 3.8-5.6 7.7-3.6 1.2-9-2.9-2.2-3z",
@@ -120,7 +122,9 @@ def chart(
         ),
         element("div", element("div", svg, *placed, class_="inset"), class_="area"),
         element(
-            "div", *(element("span", label, style=_at("left", x.place(at))) for at, label in x.ticks), class_="x-axis"
+            "div",
+            *(element("span", label, style=_at("left", x.place(at))) for at, label in x.ticks),
+            class_="x-axis" if sum(len(label) for _, label in x.ticks) <= LEVEL_LABELS else "x-axis long",
         ),
         element("div", x.title, class_="x-title"),
         class_="frame tall" if tall else "frame",

@@ -11,6 +11,8 @@ from squad.report.slider import REFERENCE_CASES
 
 __all__ = ["cost_policies", "cost_text", "costs", "threshold_text"]
 
+#: What can be filled in: a number below a billion, with a point or a comma.
+COST_PATTERN = "[0-9]{1,9}([.,][0-9]{0,9})?"
 #: Costs at which the page starts: an error costs as much as ten referrals.
 ERROR_COST, REFERRAL_COST = 10.0, 1.0
 
@@ -43,12 +45,11 @@ def costs(report: ReportData) -> Markup:
 def _number_input(name: str, label: str, value: float) -> Markup:
     field = element(
         "input",
-        type="number",
+        type="text",
         id=name,
-        min="0",
-        max="1000000000",
+        pattern=COST_PATTERN,
         required=True,
-        step="any",
+        autocomplete="off",
         value=f"{value:g}",
         inputmode="decimal",
     )

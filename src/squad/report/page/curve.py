@@ -127,7 +127,9 @@ def _figure(models: Sequence[ModelReport], start: int) -> Markup:
     for index, model in enumerate(models):
         point = selected_point(model.slider.positions[start], model)
         place = (x.place(point[0]), y.place(point[1])) if point else (0.0, 0.0)
-        placed.append(marker("ring", "plain", place, data_ring=index, hidden=point is None))
+        placed.append(
+            marker("ring", model_class(index) if several else "plain", place, data_ring=index, hidden=point is None)
+        )
     keys.append((marker("ring", "plain"), "position of the slider above"))
     text = " ".join(_risk_text(model, model.name if several else "The model") for model in models)
     return chart(x, y, text, drawn, placed, keys, name="plot-curve", tall=True)
