@@ -131,6 +131,30 @@ def fit(
     if config.backend == "triton" and device.type != "cuda":
         raise ArgumentError(f'The backend "triton" needs a CUDA device, but the device is {device.type}. Use "auto".')
 
+    # One thread for what precedes and follows training, too: it is little work, and on a busy machine a second thread
+    # costs more than it saves.
+    with limit_threads(0, device):
+        return _fit(
+            network_config, config, data, seeds, sampling, num_samples, device, progress, checkpoint,
+            checkpoint_seconds, start,
+        )  # fmt: skip
+
+
+def _fit(
+    network_config: NetworkConfig,
+    config: TrainConfig,
+    data: TrainingData,
+    seeds: Sequence[int],
+    sampling: str,
+    num_samples: int,
+    device: torch.device,
+    progress: Progress,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    start: float,
+) -> Fitted:
+    """Train with checked arguments; ``start`` is the time at which :func:`fit` was called."""
+    members = len(seeds)
     x, y, train = to_device_if_it_fits(data.x, device), data.y.to(device), data.train.to(device)
     x_validation, y_validation = (part[data.validation.to(part.device)].to(device) for part in (x, y))
     network = build(network_config, x.shape[1], data.classes, seeds).to(device=device, dtype=x.dtype)
