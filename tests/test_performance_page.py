@@ -64,14 +64,6 @@ def test_whether_a_target_is_met_depends_on_its_record(tmp_path: Path) -> None:
     assert line(slow, "Ten members relative to one")[5] == "**no**"
 
 
-def test_predictions_measured_in_another_precision_are_marked() -> None:
-    page = claims_table()
-    marked = [one for one in page.splitlines() if one.startswith("|") and "†" in one]
-    assert marked
-    assert all("two cores" in one and "T = 32" in one for one in marked)
-    assert "† Measured when predictions on a CPU were computed in float32." in page
-
-
 def test_lower_and_upper_limits() -> None:
     claim = next(claim for claim in CLAIMS if not claim.at_most)
     assert claim.met(exactly(claim.limit + 1))

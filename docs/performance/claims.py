@@ -11,8 +11,6 @@ from docs.performance.markdown import number, table
 from docs.performance.records import (
     BIG,
     COMMANDS,
-    FLOAT32_PREDICTIONS,
-    MARK,
     MissingRecordError,
     Spread,
     exactly,
@@ -65,7 +63,7 @@ class Claim:
         low, high = reached["q25"], reached["q75"]
         return [
             target,
-            f"{self._format(reached['median'])} {self.unit}" + MARK * (self.record in FLOAT32_PREDICTIONS),
+            f"{self._format(reached['median'])} {self.unit}",
             "one run" if low == high else f"{self._format(low)} to {self._format(high)}",
             where(record),
             record.date[:10],
@@ -231,9 +229,4 @@ def claims_table(results: Path | None = None) -> str:
     missing = sum(line[5] == "**not measured**" for line in lines)
     heads = ["target", "measured", "quartiles", "device", "date", "met", "script"]
     summary = f"{count} of {len(lines)} targets met" + (f", {missing} not measured yet" if missing else "") + "."
-    marked = any(MARK in line[1] for line in lines)
-    note = (
-        f"\n\n{MARK} Measured when predictions on a CPU were computed in float32. In float64, as they are now, both "
-        "times of such a ratio are longer ([by how much](#prediction)), and the ratio may differ."
-    )
-    return f"{summary}\n\n{table([heads, *lines])}{note * marked}"
+    return f"{summary}\n\n{table([heads, *lines])}"

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from docs.performance.records import MARK, read, sampling_key
+from docs.performance.records import read, sampling_key
 
 #: The library's default: sampling mode and number of samples.
 DEFAULT = ("stratified", 8)
 #: Records and names of the devices.
-DEVICES = {"cpu": f"two CPU cores {MARK}", "cuda": "a GPU"}
+DEVICES = {"cpu": "two CPU cores", "cuda": "a GPU"}
 
 
 def recommendation(results: Path | None = None) -> str:

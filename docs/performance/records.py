@@ -31,11 +31,6 @@ COMMANDS = {
     "side_by_side": ("make bench-others", "side_by_side"),
 }
 
-#: Records of predictions on a CPU that were measured while these were computed in float32; now they are in float64.
-FLOAT32_PREDICTIONS = {"predict_samples-cpu", "fashion_mnist-cpu", "side_by_side"}
-#: Mark of what comes from these records.
-MARK = "†"
-
 #: Size of the operation for which the claims are made.
 BIG: dict[str, Any] = {"N": 8192, "C": 37, "K": 256, "dtype": "float32"}
 

@@ -33,7 +33,9 @@ def model_facts(predictor: Predictor) -> list[tuple[str, str]]:
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Flatten nested settings into dotted names and short texts; empty values are dropped.
+    """Flatten nested settings into dotted names and short texts.
+
+    Empty values are dropped, and the mappings in a list are numbered from 1.
 
     Args:
         data: Settings, possibly nested.
@@ -45,11 +47,15 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     Examples:
         >>> flatten({"a": {"b": 1, "c": None}, "d": [2, 3]})
         [('a.b', '1'), ('d', '2, 3')]
+        >>> flatten({"attempts": [{"m": 300}, {"m": 400}]})
+        [('attempts.1.m', '300'), ('attempts.2.m', '400')]
     """
     pairs: list[tuple[str, str]] = []
     for name, value in data.items():
         if isinstance(value, Mapping):
             pairs += flatten(value, f"{prefix}{name}.")
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(one, Mapping) for one in value):
+            pairs += flatten({str(number): one for number, one in enumerate(value, 1)}, f"{prefix}{name}.")
         elif isinstance(value, (list, tuple)):
             text = ", ".join(map(str, value))
             pairs.append((prefix + name, text if len(text) <= MAX_LIST_LENGTH else text[: MAX_LIST_LENGTH - 1] + "…"))
