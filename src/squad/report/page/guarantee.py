@@ -96,9 +96,9 @@ def _model_card(model: ModelReport) -> Markup:
         parts.append(
             element(
                 "p",
-                f"The guaranteed risk is no achievement: predicting “{name}” for every case would be wrong in only"
-                f" {percent(error_rate)} of the test cases. Bound the miss rates of the other classes, or choose a"
-                " smaller risk.",
+                f"Predicting “{name}” for every case would be wrong in {percent(error_rate)} of the test cases, which"
+                " is no more than the guaranteed risk. Bound the miss rates of the other classes, or choose a smaller"
+                " risk.",
             )
         )
     parts += [] if model.weakest is None else [_suggestion(model, model.weakest)]
@@ -174,7 +174,11 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         return element("p", f"Nothing is certified{first}, so the miss rate of this class is not bounded.")
     unbounded = "The certificate does not bound the miss rate of this class"
     # Not where the misses may be chance.
-    until = " Until it is bounded, refer every case that may be of this class to a reviewer." if weakest.exceeds else ""
+    until = (
+        " Until it is bounded, do not rely on accepted predictions where missing this class does harm."
+        if weakest.exceeds
+        else ""
+    )
     suggestion = weakest.suggestion
     if not isinstance(suggestion, Suggestion):
         return element("p", _keep_percent_together(f"{unbounded}. {OBSTACLES[suggestion or UNLIKELY]}{until}"))
