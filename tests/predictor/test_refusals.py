@@ -36,7 +36,7 @@ class TestRefusals:
         assert expected is not None
         assert certificate.rules == expected.rules
         assert certificate.details["calibration"]["repeats"] == 2
-        assert "2 such calibration rows" in str(certificate)
+        assert "2 calibration rows were therefore left out" in str(certificate)
 
     def test_without_hashes_the_certificate_says_what_was_not_checked(self, fitted: Predictor) -> None:
         blind = fitted.without_row_hashes()

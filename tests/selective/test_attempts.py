@@ -218,7 +218,7 @@ def test_the_assumption_about_the_calibration_cases_word_by_word() -> None:
     ends = {
         None: ", or for another certificate",
         1: ", or for a certificate that is not recorded with the model",
-        2: ", and labels reused from earlier attempts did not influence which cases or which risk came next",
+        2: ", and labels reused from earlier attempts, if any, did not influence which cases or which risk came next",
     }
     for attempt, end in ends.items():
         assert unused + end in str(certify(*scores(), 0.1, 0.05, attempt=attempt))

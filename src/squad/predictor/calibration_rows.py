@@ -304,10 +304,12 @@ def _notes(
     if left_out.seen:
         notes.append(
             "the guarantee does not cover cases that also occur in the training set"
-            f" ({left_out.seen:,} such calibration rows were left out)"
+            f" ({_rows_were(left_out.seen)} therefore left out)"
         )
     if left_out.copies:
-        notes.append(f"{left_out.copies:,} calibration rows are copies of others and were left out")
+        notes.append(
+            f"{_rows_were(left_out.copies)} left out as {'a copy' if left_out.copies == 1 else 'copies'} of others"
+        )
     if groups is not None:
         many = len({text for text in groups if text})
         if one_per_group and many < rows:
@@ -317,11 +319,11 @@ def _notes(
     elif predictor.seen_rows is not None and len(predictor.seen_rows.groups):
         notes.append("no group of the calibration rows was trained on (not checked: their groups were not given)")
     if left_out.unreadable:
-        notes.append(
-            f"cases that cannot be read are referred ({left_out.unreadable:,} calibration rows were left out as such)"
-        )
+        notes.append(f"cases that cannot be read are referred ({_rows_were(left_out.unreadable)} left out as such)")
     if left_out.novel:
-        notes.append(
-            f"cases unlike the training rows are referred ({left_out.novel:,} calibration rows were left out as such)"
-        )
+        notes.append(f"cases unlike the training rows are referred ({_rows_were(left_out.novel)} left out as such)")
     return tuple(notes)
+
+
+def _rows_were(number: int) -> str:
+    return f"{number:,} calibration row{' was' if number == 1 else 's were'}"

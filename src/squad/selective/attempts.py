@@ -230,7 +230,8 @@ def data_use_assumption(certificate: "Certificate") -> str:
         return f"{unused}, or for another certificate"
     if certificate.attempt == 1:
         return f"{unused}, or for a certificate that is not recorded with the model"
-    return f"{unused}, and labels reused from earlier attempts did not influence which cases or which risk came next"
+    reused = "labels reused from earlier attempts, if any, did not influence which cases or which risk came next"
+    return f"{unused}, and {reused}"
 
 
 def next_attempt_advice(certificate: "Certificate", needed: int) -> str:

@@ -185,7 +185,8 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
     limit = exact_percent(suggestion.risks[f"{MISS_RATE} {weakest.name}"])
     share = f"{100 * delta_share(suggestion.attempt):.3g}{NBSP}% of delta"
     enough = suggestion.cases == model.guarantee.m
-    too_small = "" if enough else ", and the calibration set is probably too small to do so"
+    certainty = "probably" if suggestion.least > model.guarantee.m else "perhaps"
+    too_small = "" if enough else f", and the calibration set is {certainty} too small to do so"
     one_threshold = "" if model.guarantee.by is None else ", and without groups"
     start = (
         f"{unbounded}{too_small}. One that bounds it at {limit} {_cases_text(suggestion, model.guarantee.m)}, none of"
