@@ -124,6 +124,25 @@ def test_guarantees_are_compared_only_with_guarantees() -> None:
     assert [p.risk for p in both.models[0].slider.positions] == [p.risk for p in both.models[1].slider.positions]
 
 
+def test_classes_are_counted_on_one_basis_and_certificates_on_their_own() -> None:
+    """Next to a model that accepts nothing, classes are counted on all cases; the certificate's harms are not."""
+    x = images(400, seed=3)
+    good = certified(model(), risk={"wrong": 0.1, "miss rate emu": 0.4}, count=1500)
+    labels = labels_for(good, x)
+    first, second = compute_report({"good": good, "plain": model("mlp")}, x, labels).models
+    assert (first.accepts_some, second.accepts_some) == (True, False)
+    assert not first.among_accepted
+    assert not second.among_accepted
+    assert sum(row.n for row in first.by_class) == sum(row.n for row in second.by_class) == 400
+    alone = compute_report({"good": good}, x, labels).models[0]
+    assert alone.among_accepted
+    assert first.accepted is not None
+    assert first.accepted < 400
+    assert first.harms == alone.harms
+    assert first.weakest == alone.weakest
+    assert sum(row.n for row in alone.by_class) == first.accepted
+
+
 def test_models_of_different_classes_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"one and other have different classes.*one report per model"):
         compute_report({"one": model(), "other": model(classes=("cat", "dog", "cow"))}, images(5), ["cat"] * 5)

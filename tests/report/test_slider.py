@@ -96,6 +96,7 @@ def test_every_position_has_another_threshold(scores: bool) -> None:
     found = distinct_risks(sliders, [0.0731])
     assert 3 < len(found) < len(candidates)
     assert 0.0731 in found
+    assert found[0] == candidates[0]
     kept = [[position for position in slider.positions if position.risk in found] for slider in sliders]
     thresholds = [[(position.accepts, position.threshold) for position in each] for each in zip(*kept, strict=True)]
     assert all(one != other for one, other in pairwise(thresholds))

@@ -93,7 +93,7 @@ def suggested(
     confidence = np.random.default_rng(0).permutation(count) / count
     harms: dict[str, NDArray[Any]] = {"wrong": wrong, "miss rate h": np.where(own, wrong, np.nan)}
     certificate = certify(np.arange(m) / m, np.ones(m, dtype=bool), 0.1, delta, attempt=1, **settings)
-    weakest = WeakestClass("h", int(own.sum()), int(wrong.sum()), True, None)
+    weakest = WeakestClass("h", int(own.sum()), int(wrong.sum()), 0, True, None)
     return suggest_limit(weakest, confidence, np.ones(count, dtype=bool), harms, {"wrong": 0.1}, certificate, attempt)
 
 
@@ -166,7 +166,7 @@ def test_harms_that_labels_do_not_tell_are_taken_to_be_certified_again() -> None
     wrong = np.arange(count) < 10
     harms: dict[str, NDArray[Any]] = {"wrong": wrong, "miss rate h": np.where(own, wrong, np.nan)}
     certificate = certify(np.arange(8000) / 8000, np.ones(8000, dtype=bool), 0.1, 0.05, attempt=1)
-    weakest = WeakestClass("h", 200, 10, True, None)
+    weakest = WeakestClass("h", 200, 10, 0, True, None)
     risks = {"wrong": 0.1, "complaint": 0.05}
     found = suggest_limit(weakest, np.arange(count) / count, np.ones(count, dtype=bool), harms, risks, certificate, 2)
     assert isinstance(found, Suggestion)

@@ -90,7 +90,7 @@ def follow(population: Population, repetition: int) -> tuple[float, bool] | None
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
-def test_a_suggested_limit_is_confirmed_in_at_least_half_of_the_cases(name: str) -> None:
+def test_nine_of_ten_suggested_limits_are_confirmed(name: str) -> None:
     population = POPULATIONS[name]
     results = [found for repetition in range(MODELS) if (found := follow(population, repetition)) is not None]
     confirmed = sum(success for _, success in results)

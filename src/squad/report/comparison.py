@@ -34,7 +34,7 @@ MIN_CASES = 6
 #: Significance level of the verdicts on error rates; the level of the intervals is one minus it.
 SIGNIFICANCE = 0.05
 #: A verdict on coverage needs enough cases for the selective risk to allow this many errors. With fewer, the coverage
-#: hangs on single errors, and intervals tell models of equal quality apart in up to 11 % of test sets instead of 5 %.
+#: hangs on single errors, and intervals tell models of equal quality apart too often.
 MIN_ALLOWED_ERRORS = 2
 
 

@@ -68,7 +68,8 @@ def compute_report(
     delta = min(evaluation.band.delta for evaluation in evaluations)
     certified = _certified_risks(evaluations)
     error_rates = [evaluation.error_rate(usable) for evaluation in evaluations]
-    r_max = largest_risk(error_rates, certified, max(evaluation.band.r_max for evaluation in evaluations))
+    least = max(evaluation.band.r_max for evaluation in evaluations)
+    r_max = largest_risk(error_rates, [risk for evaluation in evaluations for risk in evaluation.target_risks], least)
     for evaluation in evaluations:
         evaluation.keep(usable, guaranteed, delta, r_max)
     risks = _slider_risks(evaluations, certified)

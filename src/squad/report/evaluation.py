@@ -141,6 +141,12 @@ class Evaluation:
         return float((self.answer.probabilities[usable].argmax(1) != self.all_truth[usable]).mean())
 
     @property
+    def target_risks(self) -> list[float]:
+        """Selective risks that the certificate was made for, whether or not they could be certified."""
+        targets = [] if self.certificate is None else self.certificate.targets
+        return [target[WRONG] for target in targets if WRONG in target]
+
+    @property
     def accepts_some(self) -> bool:
         """Whether there is a certificate, and it accepts some of the rows."""
         return self.accepted is not None and bool(self.accepted.any())
@@ -154,16 +160,20 @@ class Evaluation:
 
         Args:
             risks: The slider's positions.
-            among_accepted: Whether errors are counted among accepted cases, which all models need to have.
+            among_accepted: Whether errors of classes are counted among accepted cases, which all models need to have.
             models: Number of models in the report.
         """
         predictor, accepted = self.predictor, self.accepted
-        counted = accepted if among_accepted else None
-        by_target = self.by_target if len(self.by_target) > 1 else [counted]
+        # A certificate is about the cases that its own model accepts, whatever the others do.
+        own = accepted if self.accepts_some else None
+        by_target = self.by_target if len(self.by_target) > 1 else [own]
         mistakes, referred, cases = select_cases(
             predictor, self.rows, self.answer, self.used, self.truth, self.wrong, accepted, models
         )
-        classes = by_class(predictor.classes, self.predicted, self.truth, counted)
+        own_classes, classes = (
+            by_class(predictor.classes, self.predicted, self.truth, counted)
+            for counted in (own, accepted if among_accepted else None)
+        )
         return ModelReport(
             name=self.name,
             about=_about(predictor),
@@ -197,8 +207,9 @@ class Evaluation:
             confidences=confidence_bins(self.confidence, self.wrong),
             harms=by_harm(self.certificate, self.scores, predictor.classes, self.predicted, self.truth, by_target),
             by_class=classes,
-            among_accepted=counted is not None,
-            weakest=self._weakest_class(classes, counted),
+            among_accepted=among_accepted,
+            accepts_some=self.accepts_some,
+            weakest=self._weakest_class(own_classes, own),
             confusions=count_confusions(len(predictor.classes), self.predicted, self.truth, accepted),
             mistakes=mistakes,
             referred=referred,
@@ -227,9 +238,11 @@ class Evaluation:
         # What could not be certified bounds nothing.
         if certificate is None or not any(rule.certified for rule in certificate.target(target)):
             return find_weakest_class(classes, {}, error_rate)
-        if counted is None:  # the risks are those of accepted cases
+        if counted is None:  # the risks are those of accepted cases, and these counts of all
             found = find_weakest_class(classes, {}, error_rate)
-            return None if found is None else replace(found, suggestion=NONE_ACCEPTED)
+            if found is None:
+                return None
+            return replace(found, limit=target.get(f"{MISS_RATE} {found.name}"), suggestion=NONE_ACCEPTED)
         found = find_weakest_class(classes, target, error_rate)
         if found is None or found.limit is not None:
             return found

@@ -89,7 +89,7 @@ def image_url(image: NDArray[Any], limits: tuple[float, float], most_bytes: int 
         opaque.paste(picture, mask=picture.getchannel("A"))
         picture = opaque
     while len(url) > most_bytes:
-        url = _data_url(picture, photo=True)
+        url = min(url, _data_url(picture, photo=True), key=len)
         if max(picture.size) <= MIN_SIDE:
             break
         picture = _downscaled(picture, max(MIN_SIDE, max(picture.size) * 3 // 4))

@@ -144,7 +144,9 @@ class ModelReport:
         confidences: Bins of the histogram of confidences.
         harms: Rows of the table of harms.
         by_class: Counts per class.
-        among_accepted: Whether these tables count accepted cases only; if no case is accepted, they count all.
+        among_accepted: Whether the counts per class are of accepted cases only; if some model of the report accepts
+            none, those of all models count all cases.
+        accepts_some: Whether this model accepts cases; then ``harms`` and ``weakest`` count accepted cases only.
         weakest: Class that is missed most often; None if none is missed.
         confusions: Confusion matrices of all, accepted and referred cases.
         mistakes: Indices of the errors to show in ``cases``.
@@ -186,6 +188,7 @@ class ModelReport:
     harms: list[HarmRow]
     by_class: list[ClassRow]
     among_accepted: bool
+    accepts_some: bool
     weakest: WeakestClass | None
     confusions: Confusions
     mistakes: list[int]

@@ -37,8 +37,8 @@ MANTISSAS = (
 )
 #: Smallest risk of the slider, and the number of digits to which the ends of its range are rounded.
 SMALLEST_START, END_DIGITS = 1e-4, 2
-#: The slider's guarantee covers risks up to this number of times the error rate on the test set, so that there is one
-#: at which every case is accepted; the band pays little for it.
+#: The slider's guarantee covers risks up to this number of times the error rate on the test set, so that there usually
+#: is one at which every case is accepted; the band pays little for it.
 ERROR_RATE_FACTOR, LARGEST_RISK = 2.0, 0.9
 #: Number of cases that counts on the page refer to.
 REFERENCE_CASES = 1000
@@ -122,9 +122,10 @@ def slider_risks(low: float, high: float, others: Sequence[float] = ()) -> list[
 
 
 def distinct_risks(sliders: Sequence["Slider"], certified: Collection[float]) -> list[float]:
-    """Return the risks at which a threshold changes, so that no position of the slider does the same as its neighbour.
+    """Return the risks at which some threshold changes: others would be positions that do what their neighbours do.
 
-    Of risks with the same thresholds, the smallest is kept, or those of certificates.
+    Of risks with the same thresholds, the smallest is kept, or those of certificates if there are any; but always the
+    smallest of all, where the slider begins.
 
     Args:
         sliders: Sliders of all models, with the same risks.
@@ -138,25 +139,25 @@ def distinct_risks(sliders: Sequence["Slider"], certified: Collection[float]) ->
         >>> other = SliderPosition(0.04, "all", None, None, None, 9, 1)
         >>> sliders = [Slider(False, None, 0, 0.1, [*one, other])]
         >>> distinct_risks(sliders, []), distinct_risks(sliders, [0.02])
-        ([0.01, 0.04], [0.02, 0.04])
+        ([0.01, 0.04], [0.01, 0.04])
     """
     columns = zip(*(slider.positions for slider in sliders), strict=True)
-    found = []
+    found: list[float] = []
     for _, group in groupby(columns, lambda column: [(position.accepts, position.threshold) for position in column]):
         risks = [column[0].risk for column in group]
-        found += [risk for risk in risks if risk in certified] or risks[:1]
+        found += (found and [risk for risk in risks if risk in certified]) or risks[:1]
     return found
 
 
 def largest_risk(error_rates: Sequence[float], certified: Collection[float], least: float) -> float:
     """Return the largest risk that the slider's guarantee covers, with two digits.
 
-    It depends on the test set and on risks that were fixed in advance, not on the calibration labels, for which the
-    guarantee would not hold.
+    It depends on the test set and on risks that were fixed in advance, not on the calibration labels, with which the
+    guarantee would not hold (unless the calibration set is tested again, of which the report warns).
 
     Args:
         error_rates: Error rates on the test set.
-        certified: Risks of certificates.
+        certified: Risks that certificates were made for, whether or not they could be certified.
         least: Lower bound on the result.
 
     Returns:

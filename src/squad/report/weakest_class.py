@@ -92,6 +92,7 @@ class WeakestClass:
         name: Name of the class.
         n: Number of its cases, among accepted ones if there is a certificate that accepts any.
         missed: Number of these that were predicted as another class.
+        referred: Number of its other cases, which are referred; None without a certificate that accepts any.
         exceeds: Whether its miss rate is above its own bound or else the guaranteed risk (without one, above the error
             rate), and more so than chance explains.
         limit: Bound on its miss rate that the certificate guarantees, if any.
@@ -102,6 +103,7 @@ class WeakestClass:
     name: str
     n: int
     missed: int
+    referred: int | None
     exceeds: bool
     limit: float | None
     suggestion: Suggestion | Obstacle | None = None
@@ -140,7 +142,7 @@ def find_weakest_class(rows: Sequence[ClassRow], risks: Mapping[str, float], err
     # Tiny p-values may all be 0.
     index = int(np.lexsort((-low, p))[0]) if exceeds.any() else int(low.argmax())
     found = seen[index]
-    return WeakestClass(found.name, found.n, found.missed, bool(exceeds[index]), limits[index])
+    return WeakestClass(found.name, found.n, found.missed, found.referred, bool(exceeds[index]), limits[index])
 
 
 def suggest_limit(
@@ -225,11 +227,11 @@ def _enough_cases(
 
     if enough(first):
         return first
-    few, many = first, 2 * first
-    while not enough(many):
+    few, many, largest = first, 2 * first, largest or MOST_TIMES * first
+    while many <= largest and not enough(many):
         few, many = many, 2 * many
-        if many > (largest or MOST_TIMES * first):
-            return None
+    if many > largest:
+        return None
     for _ in range(BISECTIONS):
         middle = round(math.sqrt(few * many))
         few, many = (few, middle) if enough(middle) else (middle, many)

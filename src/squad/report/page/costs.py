@@ -11,8 +11,8 @@ from squad.report.slider import REFERENCE_CASES
 
 __all__ = ["cost_policies", "cost_text", "costs", "threshold_text"]
 
-#: What can be filled in: a number below a billion, with a point or a comma.
-COST_PATTERN = "[0-9]{1,9}([.,][0-9]{0,9})?"
+#: What can be filled in: a number below a billion, with a point or a comma; not 1,000, which would be read as 1.
+COST_PATTERN = "[0-9]{1,9}([.][0-9]{0,9}|,([0-9]{1,2}|[0-9]{4,9}))?"
 #: Costs at which the page starts: an error costs as much as ten referrals.
 ERROR_COST, REFERRAL_COST = 10.0, 1.0
 

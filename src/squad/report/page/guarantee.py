@@ -120,7 +120,7 @@ def _most_frequent(model: ModelReport) -> tuple[str, float]:
 def _is_trivial(model: ModelReport) -> bool:
     """Return whether the certificate guarantees no more than predicting the most frequent class would give."""
     certificate = model.guarantee
-    if certificate is None or not certificate.certified:
+    if certificate is None or not certificate.certified or certificate.by is not None:
         return False
     risks = [rule.risks for rule in certificate.rules if rule.accepts != "none"]
     _, error_rate = _most_frequent(model)
@@ -133,11 +133,18 @@ def _attempts_text(model: ModelReport) -> str:
         return ""
     number, last = len(model.attempts), model.attempts[-1]
     left = _delta_left(number + 1)
-    if last["certified"]:
+    if last.get("certified", True):
         return f" {plural(number, 'attempt')} to certify it {'is' if number == 1 else 'are'} recorded. {left}"
-    risks = ", ".join(f"{harm_name(name).lower()} {exact_percent(risk)}" for name, risk in last["risks"][0].items())
+    target = (last.get("risks") or [{}])[0]
+    risks = ", ".join(f"{_within_sentence(name)} {exact_percent(risk)}" for name, risk in target.items())
     which = "The attempt to certify it" if number == 1 else f"The last of {number} attempts to certify it"
-    return f" {which} failed ({risks}; {plural(last['m'], 'calibration case')}). {left}"
+    return f" {which} failed ({risks}; {plural(last.get('m', 0), 'calibration case')}). {left}"
+
+
+def _within_sentence(harm: str) -> str:
+    """Describe a harm within a sentence; names of classes keep their capitals."""
+    text = harm_name(harm)
+    return text[:1].lower() + text[1:]
 
 
 def _delta_left(attempt: int) -> str:
@@ -149,11 +156,10 @@ def _delta_left(attempt: int) -> str:
 def _weakest_text(model: ModelReport, weakest: WeakestClass) -> str:
     """Name the weakest class, with its miss rate."""
     rate = percent(weakest.missed / weakest.n)
-    cases = "accepted cases" if model.among_accepted else "cases"
+    cases = "accepted cases" if model.accepts_some else "cases"
     text = f"Weakest class: “{weakest.name}” is missed in {rate} of its {cases}"
     index = model.classes.index(weakest.name)
-    referred = next(row.referred for row in model.by_class if row.name == weakest.name) or 0
-    others = f"; {count(referred)} more are referred" if model.among_accepted and referred else ""
+    others = f"; {count(weakest.referred)} more are referred" if model.accepts_some and weakest.referred else ""
     never = "" if any(row[index] for row in model.confusions.every) else " The model never predicts this class."
     return f"{text} ({count(weakest.missed)} of {count(weakest.n)} in the test set{others}).{never}"
 
@@ -192,7 +198,7 @@ def _suggestion(model: ModelReport, weakest: WeakestClass) -> Markup:
         f"{unbounded}{too_small}. One that bounds it at {limit} {_cases_text(suggestion, model.guarantee.m)}, none of"
         f" them from this test set{one_threshold}: "
     )
-    again = ", ".join(harm_name(name).lower() for name in suggestion.assumed)
+    again = ", ".join(map(_within_sentence, suggestion.assumed))
     again = f" This takes for granted that the following is certified again: {again}." if again else ""
     end = "" if enough else until
     return element(
@@ -220,11 +226,11 @@ def _cases_text(suggestion: Suggestion, present: int) -> str:
 def _command(suggestion: Suggestion) -> str:
     """Return the command, or the call in Python, that makes a suggested certificate in place of the present one."""
     option, method = certify_option(suggestion.risks), suggestion.method
-    if option is None:
+    if option is None or suggestion.assumed:  # costs and harms of one's own are arguments in Python
         named = "" if method is None else f", method={method!r}"
-        return f"predictor.certify(..., risk={suggestion.risks}, delta={suggestion.delta:g}{named})"
+        return f"predictor.certify(..., risk={suggestion.risks}, delta={suggestion.delta!r}{named})"
     named = "" if method is None else f" --method {method}"
-    return f"squad certify MODEL NEW_CASES --risk {option} --delta {suggestion.delta:g}{named} --overwrite"
+    return f"squad certify MODEL NEW_CASES --risk {option} --delta {suggestion.delta!r}{named} --overwrite"
 
 
 def _certificate_text(certificate: Guarantee) -> Markup:
@@ -326,7 +332,7 @@ def _observed_tiles(model: ModelReport) -> Markup:
     items = [element("li", element("b", number), element("span", text)) for number, text in tiles]
     title = f"Observed on {plural(model.used, 'test case')}, not guaranteed."
     if model.target:
-        limits = ", ".join(f"{harm_name(name).lower()} {percent(risk)}" for name, risk in model.target.items())
+        limits = ", ".join(f"{_within_sentence(name)} {percent(risk)}" for name, risk in model.target.items())
         title += f" Cases are accepted by the first target ({limits})."
     return join(element("p", title, class_="observed"), element("ul", *items, class_="tiles"))
 

@@ -58,10 +58,6 @@ def _rate(errors: float | None, cases: int | None, costs: bool = False) -> str:
     return f"{amount(errors)} of {count(cases)}" + (f" ({percent(errors / cases)})" if errors else "")
 
 
-def _population(model: ModelReport) -> str:
-    return "accepted cases" if model.among_accepted else "all test cases"
-
-
 def _harm_table(model: ModelReport) -> Markup:
     certified = model.guarantee is not None
     several = any(harm.target for harm in model.harms)
@@ -79,7 +75,9 @@ def _harm_table(model: ModelReport) -> Markup:
         *(["limit", "observed in calibration"] if certified else []),
         "observed on the test set",
     ]
-    return plain_table(head, rows, f"Frequency of each harm, among {_population(model)}")
+    return plain_table(
+        head, rows, f"Frequency of each harm, among {'accepted' if model.accepts_some else 'all test'} cases"
+    )
 
 
 def _class_table(model: ModelReport) -> Markup:

@@ -245,9 +245,9 @@ def _guarantee_text(model: ModelReport) -> str:
         " may choose the risk after looking at the results. They are computed from"
         f" {plural(slider.calibration_cases, 'calibration case')}. The range starts at the smallest risk that can be"
         " guaranteed with them, and ends where the model need not abstain"
-        f" (at most {percent(slider.r_max)}, the largest risk that the guarantee covers). Each position has another"
-        " threshold. The coverage is the one"
-        " observed on these cases, not a bound; on new cases it will differ slightly. The probability that a guarantee"
+        f" (at most {percent(slider.r_max)}, the largest risk that the guarantee covers). Risks that would accept the"
+        " same cases are left out. The coverage is the one observed on these cases, not a bound; on new cases it will"
+        " differ slightly. The probability that a guarantee"
         f" of the slider fails (at most {exact_percent(delta)}) is in addition to that of the certificate."
     )
     if model.guarantee is not None and model.guarantee.by is not None:
