@@ -11,7 +11,7 @@ LOCKED := $(PIP) install --require-hashes --no-deps --requirement
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-fashion paper docs site lock clean
+.PHONY: help install demo check format test test-slow test-gpu bench bench-gpu bench-selection bench-others bench-tables bench-fashion paper docs site lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,15 +88,19 @@ bench-selection: $(VENV)/installed-dev ## simulate the guarantees of selection, 
 	$(BIN)/python -m benchmarks.plot
 
 # Another library, so another environment; without its dependencies, as benchmarks/side_by_side/requirements.txt says.
-$(OTHERS)/installed: $(VENV)/created pyproject.toml constraints.txt requirements.lock benchmarks/side_by_side/requirements.txt
+$(OTHERS)/installed: $(VENV)/created pyproject.toml constraints.txt requirements.lock benchmarks/side_by_side/requirements.txt benchmarks/tables/requirements.txt
 	$(PYTHON) -m venv $(OTHERS)
 	$(LOCKED:$(BIN)/%=$(OTHERS)/bin/%) requirements.lock
 	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-build-isolation --editable .
 	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-deps --requirement benchmarks/side_by_side/requirements.txt
+	$(INSTALL:$(BIN)/%=$(OTHERS)/bin/%) --no-deps --requirement benchmarks/tables/requirements.txt
 	@touch $@
 
 bench-others: $(OTHERS)/installed ## predict side by side with torch-uncertainty and plain PyTorch, in .venv-others
 	$(OTHERS)/bin/python -m benchmarks.side_by_side
+
+bench-tables: $(OTHERS)/installed ## train SQUAD and gradient boosting on public tables (an hour), in .venv-others
+	$(OTHERS)/bin/python -m benchmarks.tables
 
 bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results (needs Fashion-MNIST)
 	$(BIN)/python -m benchmarks.noise --device cuda

@@ -6,6 +6,7 @@ docs/images/report.png: its report;
 docs/explanation/sampling.md: the table of sampling modes, from the records in benchmarks/results;
 docs/evidence/validity.md: coverage and validity of certificates, from records;
 docs/evidence/performance.md: claims, tables and figures, from records (docs/performance);
+docs/evidence/tables.md: SQUAD and gradient boosting on public tables, from a record;
 docs/reference/command.md: the help of every command; docs/reference/settings.md: the settings, from their classes;
 docs/guides/search.md: the speed of populations;
 experiments/paper: its pages and figures, from the records there. The sections are in docs/sections.
@@ -30,6 +31,7 @@ from docs.sections import (
     report_screenshot,
     search,
     settings,
+    tables,
 )
 from experiments.paper import pipeline
 from squad.cli import demo, demo_comparison
@@ -99,6 +101,9 @@ def main() -> None:
     for name, section in selection_sections().items():
         replace_section(DOCS / "evidence/validity.md", name, section)
     replace_section(DOCS / "guides/tables.md", "novelty", data.novelty_text(Record.load(RESULTS / "novelty.json")))
+    public = Record.load(RESULTS / "tables.json")
+    replace_section(DOCS / "evidence/tables.md", "summary", tables.comparison_text(public))
+    replace_section(DOCS / "evidence/tables.md", "table", tables.comparison_table(public))
     digits = load_images("digits")
     sets = demo_comparison.folds(digits)
     predictors = demo.train_folds(sets, 100, 0)

@@ -1,6 +1,7 @@
 """Generated sections of the documentation are up to date, and the figures of README.md are those of the records."""
 
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from docs import write
 from docs.sections.commands import all_commands
 from docs.sections.settings import all_settings
+from docs.sections.tables import comparison_table, comparison_text
 from squad.records import Record
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,6 +114,22 @@ def test_readme_recommends_what_the_records_show() -> None:
     assert len(ahead) == 3
     assert max(map(abs, ahead[:2])) < 0.5  # level
     assert ahead[2] < -2
+
+
+def test_the_comparison_with_boosting_is_up_to_date() -> None:
+    record = Record.load(write.RESULTS / "tables.json")
+    page = (DOCS / "evidence/tables.md").read_text(encoding="utf-8")
+    text = comparison_text(record)
+    assert text in page, "run `make docs`"
+    assert comparison_table(record) in page, "run `make docs`"
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    count, ahead, behind = re.findall(r"\d+", text)[:3]
+    assert f"[On {count} public tables](docs/evidence/tables.md)" in readme
+    assert f"SQUAD has more certified coverage on {ahead}, boosting on {behind}" in readme
+    gaps = [one["squad"]["certified"] - one["boosting"]["certified"] for one in record.results.values()]
+    assert f"is up to {-100 * min(gaps):.0f} points below that of gradient boosting" in readme
+    slower = [one["squad"]["seconds"] / one["boosting"]["seconds"] for one in record.results.values()]
+    assert 45 < statistics.median(slower) < 65  # "about fifty times"
 
 
 def test_readme_is_short_and_its_links_resolve() -> None:

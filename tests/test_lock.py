@@ -53,9 +53,9 @@ def test_only_torch_and_the_project_are_installed_without_hashes() -> None:
     assert "LOCKED := $(PIP) install --require-hashes --no-deps" in text
     for lock in LOCKS:
         assert f"$(LOCKED) {lock}" in text
-    # Installed without hashes: the project itself, which brings torch, and another library for a benchmark.
+    # Installed without hashes: the project itself, which brings torch, and libraries for two benchmarks.
     by_version = re.findall(r"^\t\$\(INSTALL[^)]*\) (.*)", text, re.MULTILINE)
-    assert all("--editable ." in line or "--editable '.[dev]'" in line or "side_by_side" in line for line in by_version)
+    assert all("--editable ." in line or "--editable '.[dev]'" in line or "benchmarks/" in line for line in by_version)
 
 
 def test_links_of_an_index_page() -> None:

@@ -1,0 +1,1 @@
+"""Public tables: SQUAD and gradient boosting with their default settings."""
