@@ -12,11 +12,12 @@ def comparison_text(record: Record) -> str:
     gaps = [100 * (one["squad"]["certified"] - one["boosting"]["certified"]) for one in found]
     ahead, behind = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
     ranked = sum(one["squad"]["aurc"] < one["boosting"]["aurc"] for one in found)
+    mean = sum(gaps) / len(gaps)
     return (
         f"Of {len(found)} tables, SQUAD has more certified coverage on {ahead} and gradient boosting on {behind}; on"
         f" the other {len(found) - ahead - behind} neither certifies anything. SQUAD's coverage minus boosting's is"
-        f" between {min(gaps):+.0f} and {max(gaps):+.0f} points, {sum(gaps) / len(gaps):+.1f} on average. SQUAD has the lower"
-        f" AURC on {ranked} tables."
+        f" between {min(gaps):+.0f} and {max(gaps):+.0f} points, {mean:+.1f} on average. SQUAD has the lower AURC on"
+        f" {ranked} tables."
     )
 
 
