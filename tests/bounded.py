@@ -13,12 +13,12 @@ def bounded(code: str, *arguments: str, megabytes: int = 1000, seconds: int = 60
     Args:
         code: Python code.
         arguments: Command-line arguments.
-        megabytes: Memory limit, in addition to what Python, numpy and pandas take.
+        megabytes: Memory limit, in addition to what Python and the libraries take; a torch for GPUs maps gigabytes.
         seconds: Time limit.
     """
     lines = [
         "import resource, sys",
-        "import numpy, pandas",
+        "import numpy, pandas, torch",
         "from squad.errors import SquadError",
         "with open('/proc/self/statm') as file: used = int(file.read().split()[0]) * resource.getpagesize()",
         f"resource.setrlimit(resource.RLIMIT_AS, (used + ({megabytes} << 20),) * 2)",

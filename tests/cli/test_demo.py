@@ -62,6 +62,14 @@ def test_the_model_may_not_take_the_place_of_the_report(
     assert listing(here) == before
 
 
+def test_a_folder_in_place_of_the_report_is_refused(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even --overwrite cannot replace it."""
+    monkeypatch.setattr(demo, "train", None)
+    (here / "new" / "report.html").mkdir(parents=True)
+    refusal = run("demo", "--out", "new/model", "--overwrite").refusal
+    assert refusal == "new/report.html is a folder, where the report would be written. Name another folder with --out."
+
+
 @pytest.mark.parametrize("out", [".", "..", "../empty", "../link", "/"])
 def test_the_model_may_not_replace_the_working_directory(
     out: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

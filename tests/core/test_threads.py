@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
 from squad.core import threads
 from squad.core.threads import MIN_PARALLEL_WORK, limit_threads
-from squad.models import Sampler
+from squad.models import Sampler, build
 from squad.train import TrainConfig, fit
 from squad.train import step as step_module
 from squad.train.progress import SilentProgress
@@ -131,6 +132,20 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(step_module.PlainSteps, "_step", record_step)
     monkeypatch.setattr(Sampler, "_add", record_add)
     return counts
+
+
+def test_preparation_of_a_fit_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Initial weights, and the network that is returned, whatever the size of the steps."""
+    counts: list[int] = []
+
+    def record_build(*args: Any) -> Any:
+        counts.append(num_threads())
+        return build(*args)
+
+    monkeypatch.setattr("squad.train.loop.build", record_build)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 1)
+    fit(small("squad"), TrainConfig(max_epochs=1), blobs(60), [0])
+    assert counts == [1, 1]
 
 
 def test_small_networks_train_and_predict_with_one_thread(seen: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,20 @@ def test_the_slider_starts_at_the_certificates_risk() -> None:
     assert found.models[0].slider.positions[found.start].risk == max(0.01, found.models[0].slider.positions[0].risk)
 
 
+def test_the_slider_covers_what_the_certificate_was_made_for() -> None:
+    """Whether or not it could be certified; and twice the error rate on the test set."""
+    x = images(300, seed=4)
+    predictor = certified(model(), risk=0.35)
+    labels = labels_for(predictor, x)
+    assert compute_report({"it": predictor}, x, labels).models[0].slider.r_max == 0.35
+    failed = certified(model(), risk=[0.0001, {"wrong": 0.4, "miss rate emu": 0.001}])
+    assert compute_report({"it": failed}, x, labels).models[0].slider.r_max == 0.4
+    wrong = np.where(np.arange(300) % 3, predictor.answer(x).label, "emu")
+    (found,) = compute_report({"it": predictor}, x, wrong).models
+    assert found.slider.r_max == pytest.approx(2 * found.wrong / 300, rel=0.06)
+    assert found.slider.r_max > 0.35
+
+
 def test_the_slider_starts_where_it_has_something_to_show() -> None:
     """A certificate can guarantee a risk that the band, which holds for all risks simultaneously, cannot."""
     predictor = certified(model("squad"), risk=0.03, delta=0.2)

@@ -156,6 +156,11 @@ def test_without_accepted_cases_nothing_is_suggested() -> None:
     labels[labels == "emu"] = "dog"
     (found,) = compute_report({"it": strict}, x, labels).models
     assert (found.accepted, found.among_accepted) == (0, False)
+    own = np.arange(20) < 4
+    weakest, harms = WeakestClass("h", 4, 2, 0, True, None), {"wrong": own, "miss rate h": np.where(own, own, np.nan)}
+    nobody, confidence = np.zeros(20, dtype=bool), np.arange(20) / 20
+    certificate = predictor.certificate
+    assert suggest_limit(weakest, confidence, nobody, harms, {"wrong": 0.1}, certificate, 2) == NONE_ACCEPTED
     assert found.weakest is not None
     assert found.weakest.suggestion == NONE_ACCEPTED
 

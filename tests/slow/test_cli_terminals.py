@@ -20,7 +20,10 @@ class TestRowProgress:
         )
         main, other = pty.openpty()
         process = subprocess.Popen(
-            [sys.executable, "-c", code, "predict", "model", "new.csv", "--out", "a.csv"], stderr=other, cwd=here
+            [sys.executable, "-c", code, "predict", "model", "new.csv", "--out", "a.csv"],
+            stderr=other,
+            cwd=here,
+            env={**os.environ, "TERM": "xterm"},  # a dumb one shows no bar
         )
         os.close(other)
         sent = b""

@@ -34,7 +34,11 @@ def test_missed_goals_are_marked(tmp_path: Path) -> None:
     assert all(line.endswith("**no** |") for line in near)
     assert row(text, "Plain MLP ahead of DLGM, coverage at 1 %")[2] == "**no**"
     assert row(text, "Plain MLP ahead of DLGM, coverage at 2 %")[2] == "yes"
-    assert claim(sources, "SQUAD has the results of table 1 on Fashion-MNIST").verdict == "partly"
+    title = "SQUAD has the results of table 1 on Fashion-MNIST"
+    assert claim(sources, title).verdict == "partly"
+    assert claim(COMMITTED, title).verdict == "partly"  # because of the coverage at .5 %
+    better = changed_sources(tmp_path / "better", {"table1/squad": raised(0.1, "coverage@0.005")})
+    assert claim(better, title).verdict == "holds"
 
 
 PEAKS = "Learned activation functions are peaked sigmoids"
@@ -239,6 +243,7 @@ def test_falling_information_refutes_the_claim(tmp_path: Path) -> None:
     [
         (0.0, ["accuracy"], "partly"),  # a loss of coverage is not excluded
         (0.1, ["coverage@0.01", "coverage@0.02"], "holds"),
+        (0.012, ["coverage@0.01", "coverage@0.02"], "partly"),  # about the same mean, but wide intervals
         (-0.05, ["accuracy"], "fails"),
     ],
 )
