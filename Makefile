@@ -100,7 +100,7 @@ bench-others: $(OTHERS)/installed ## predict side by side with torch-uncertainty
 	$(OTHERS)/bin/python -m benchmarks.side_by_side
 
 bench-tables: $(OTHERS)/installed ## train SQUAD and gradient boosting on public tables (an hour), in .venv-others
-	$(OTHERS)/bin/python -m benchmarks.tables
+	OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m benchmarks.tables
 
 bench-gpu: $(VENV)/installed-dev ## measure on a GPU, into benchmarks/results (needs Fashion-MNIST)
 	$(BIN)/python -m benchmarks.noise --device cuda
